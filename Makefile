@@ -1,0 +1,159 @@
+# stepmark: how fast does a GPT-2 training step run on this machine, and why?
+#
+# One build folder a configuration: build/release, build/asan, build/clang. `make` shows help.
+
+CONFIG ?= release
+B := build/$(CONFIG)
+
+CC_release := gcc
+CC_asan := gcc
+CC_clang := clang
+ifeq ($(origin CC),default)
+CC := $(CC_$(CONFIG))
+endif
+
+WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
+INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu
+OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
+BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
+COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(CFLAGS)
+LIBS := -lopenblas -lhwloc -ljansson -lm
+
+# The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
+# No -ffast-math: NaN and infinity keep their meaning.
+KERNEL_FLAGS := $(if $(filter asan,$(CONFIG)),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+
+ISA_FLAGS_baseline :=
+ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
+ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+ISAS := baseline $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+
+# --- sources -----------------------------------------------------------------------------------
+
+ENGINE_SRC := $(wildcard src/*.c src/io/*.c)
+BENCH_SRC := $(wildcard bench/*.c)
+CLI_SRC := $(wildcard src/cli/*.c)
+HOST_SRC := $(wildcard backends/host/*.c)
+REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
+REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
+CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
+CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
+TEST_SRC := $(wildcard tests/test_*.c)
+
+PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC)
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o \
+           $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
+           $(foreach isa,$(ISAS),$(CPU_KERNEL_SRC:%.c=$(B)/%.$(isa).o))
+CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
+TESTS := $(TEST_SRC:%.c=$(B)/%)
+
+# --- what a user calls --------------------------------------------------------------------------
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: bench
+bench: deps ## install what is missing, build, and measure the GPT-2 124M training step on every device
+	@$(MAKE) --no-print-directory build
+	@$(B)/stepmark run --model-size small --fit 90 $(ARGS)
+
+.PHONY: test
+test: deps-dev ## install what is missing, build and run all tests, also under sanitizers and with clang
+	@tools/test.sh "$(MAKE)"
+
+.PHONY: build
+build: $(B)/stepmark ## build build/release/stepmark
+
+.PHONY: deps
+deps: ## install the Debian packages that the program needs
+	@tools/deps.sh run
+
+.PHONY: deps-dev
+deps-dev: ## install also what the tests and checks need
+	@tools/deps.sh run dev
+
+.PHONY: test-peers
+test-peers: deps-dev ## check weights, losses and gradients against PyTorch and transformers (sets them up outside the tree)
+	@$(MAKE) --no-print-directory build
+	@tools/test_peers.sh $(B)/stepmark
+
+.PHONY: check-deps
+check-deps: ## check that every layer includes only what it may
+	@tools/check_deps.sh
+
+.PHONY: format
+format: ## format the sources with clang-format
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+.PHONY: tidy
+tidy: ## run clang-tidy over the sources
+	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -fopenmp $(BUILD_INFO_FLAGS)
+
+.PHONY: clean
+clean: ## remove everything built
+	rm -rf build
+
+# --- building -----------------------------------------------------------------------------------
+
+.PHONY: tests
+tests: $(TESTS) $(B)/stepmark
+
+# Runs the tests of this configuration, one line a test and the runner's closing lines.
+.PHONY: run-tests
+run-tests: tests
+	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
+
+$(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
+	$(CC) $(BASE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/libstepmark.a: $(LIB_OBJ)
+	rm -f $@ && ar rcs $@ $^
+
+$(B)/tests/%: tests/%.c $(B)/libstepmark.a
+	@mkdir -p $(@D)
+	$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(COMPILE) -c -o $@ $<
+
+# The reference is compiled for two types: float, and double for gradient checks.
+$(B)/%.f32.o: %.c
+	@mkdir -p $(@D)
+	$(COMPILE) $(KERNEL_FLAGS) -c -o $@ $<
+
+$(B)/%.f64.o: %.c
+	@mkdir -p $(@D)
+	$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
+
+# The cpu backend's kernels are compiled for several instruction sets; one is chosen at run time.
+define ISA_RULE
+$(B)/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) -DCPU_ISA=$(1) -c -o $$@ $$<
+endef
+$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
+
+# What the build can say of itself, compiled into the one file that reports it.
+BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
+    -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
+    -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
+$(B)/bench/machine.o: CFLAGS += $(BUILD_INFO_FLAGS)
+$(B)/bench/machine.o: $(B)/build_info
+$(B)/build_info: FORCE
+	@mkdir -p $(@D)
+	@echo "$(subst ",,$(BUILD_INFO_FLAGS))" | cmp -s - $@ || echo "$(subst ",,$(BUILD_INFO_FLAGS))" > $@
+.PHONY: FORCE
+FORCE:
+
+# The embedded text: the project's own sources and docs, in a fixed order.
+CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*.[ch] src/*/*.[ch] backends/*/*.[ch] bench/*.[ch] tests/*.c cl/*.cl))
+$(B)/corpus.txt: $(CORPUS_FILES)
+	@mkdir -p $(@D)
+	@LC_ALL=C cat $(CORPUS_FILES) > $@
+$(B)/corpus.o: src/corpus.S $(B)/corpus.txt
+	$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
+
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TESTS:=.d)

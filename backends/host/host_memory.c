@@ -1,0 +1,324 @@
+// host_memory.c: arenas by mmap, operands by address, and what /proc says of this machine.
+//
+// An arena is one anonymous mapping: zeroed by the kernel, page by page as it is first
+// touched, so that the threads which compute can decide where its pages live. Mappings of a
+// huge page or more are aligned to one and ask for huge pages: a training step streams over
+// gigabytes, and with 4 KiB pages the TLB misses cost more than the arithmetic of AdamW.
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "host_memory.h"
+
+static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
+
+// --- arenas ---------------------------------------------------------------------------
+
+// Maps size_bytes, whole pages, aligned to a huge page where that can help; NULL when refused.
+static void *map_arena(size_t size_bytes) {
+    size_t slack_bytes = size_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
+    if (size_bytes > SIZE_MAX - slack_bytes) {
+        return NULL;
+    }
+    char *mapped = mmap(NULL, size_bytes + slack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return NULL;
+    }
+    if (slack_bytes == 0) {
+        return mapped;
+    }
+    size_t head_bytes = (HUGE_PAGE_BYTES - (uintptr_t)mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+    char *aligned = mapped + head_bytes;
+    size_t tail_bytes = slack_bytes - head_bytes;
+    if (head_bytes > 0) {
+        munmap(mapped, head_bytes);
+    }
+    if (tail_bytes > 0) {
+        munmap(aligned + size_bytes, tail_bytes);
+    }
+    madvise(aligned, size_bytes, MADV_HUGEPAGE); // advice: a kernel without huge pages may decline
+    return aligned;
+}
+
+// Rounds up to whole 4 KiB pages; 0 when that overflows. An empty arena takes one page.
+static size_t whole_pages(size_t size_bytes) {
+    if (size_bytes > SIZE_MAX - 4095) {
+        return 0;
+    }
+    return size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
+}
+
+// Adds up what the plan asks for and refuses it when the machine has less.
+static sm_status check_size(const sm_plan *plan) {
+    size_t needed_bytes = 0;
+    for (int i = 0; i < plan->n_arenas; i++) {
+        size_t arena_bytes = whole_pages(plan->arenas[i].size_bytes);
+        if (arena_bytes == 0 || arena_bytes > SIZE_MAX - needed_bytes) {
+            return sm_fail(SM_ERR_OOM, "plan needs more bytes than an address holds; use a smaller batch or sequence length");
+        }
+        needed_bytes += arena_bytes;
+    }
+    size_t available_bytes = host_available_bytes();
+    if (available_bytes > 0 && needed_bytes > available_bytes) {
+        return sm_fail(SM_ERR_OOM, "plan needs %.2f GiB, %.2f GiB available; use a smaller batch or sequence length",
+                       (double)needed_bytes / GIB, (double)available_bytes / GIB);
+    }
+    return SM_OK;
+}
+
+sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
+    *memory = (host_memory){0};
+    SM_TRY(check_size(plan));
+    size_t n_slots = (size_t)plan->n_arenas + 1; // never a request of zero bytes
+    memory->arenas = calloc(n_slots, sizeof *memory->arenas);
+    memory->sizes_bytes = calloc(n_slots, sizeof *memory->sizes_bytes);
+    if (memory->arenas == NULL || memory->sizes_bytes == NULL) {
+        host_memory_free(memory);
+        return sm_fail(SM_ERR_OOM, "no memory for a list of %d arenas", plan->n_arenas);
+    }
+    for (int i = 0; i < plan->n_arenas; i++) {
+        size_t size_bytes = whole_pages(plan->arenas[i].size_bytes);
+        void *arena = map_arena(size_bytes);
+        if (arena == NULL) {
+            host_memory_free(memory);
+            return sm_fail(SM_ERR_OOM, "the system refused %.2f GiB for %s, %.2f GiB available; use a smaller batch or sequence length",
+                           (double)size_bytes / GIB, sm_role_name(plan->arenas[i].role), (double)host_available_bytes() / GIB);
+        }
+        memory->arenas[i] = arena;
+        memory->sizes_bytes[i] = size_bytes;
+        memory->total_bytes += size_bytes;
+        memory->n_arenas++;
+    }
+    return SM_OK;
+}
+
+void host_memory_free(host_memory *memory) {
+    for (int i = 0; i < memory->n_arenas; i++) {
+        munmap(memory->arenas[i], memory->sizes_bytes[i]);
+    }
+    free(memory->arenas);
+    free(memory->sizes_bytes);
+    *memory = (host_memory){0};
+}
+
+// --- tensors --------------------------------------------------------------------------
+
+void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->arena < 0 ? NULL : (char *)memory->arenas[t->arena] + t->offset_bytes; // < 0: no op uses it
+}
+
+// Address of a part of a tensor, after checking that the tensor has such a part.
+static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, char **part) {
+    if (tensor < 0 || tensor >= plan->n_tensors) {
+        return sm_fail(SM_ERR_INTERNAL, "no tensor %d in a plan of %d", tensor, plan->n_tensors);
+    }
+    const sm_tensor *t = &plan->tensors[tensor];
+    int64_t size_elems = sm_tensor_elems(t);
+    if (offset_elems < 0 || n_elems < 0 || offset_elems > size_elems || n_elems > size_elems - offset_elems) {
+        return sm_fail(SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name, (long long)offset_elems,
+                       (long long)offset_elems + (long long)n_elems, (long long)size_elems);
+    }
+    char *first = host_tensor(memory, plan, tensor);
+    if (first == NULL) {
+        return sm_fail(SM_ERR_INTERNAL, "tensor %s: has no memory, because no op uses it", t->name);
+    }
+    *part = first + (size_t)offset_elems * sm_dtype_size(t->dtype);
+    return SM_OK;
+}
+
+sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, const void *data) {
+    char *part = NULL;
+    SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
+    memcpy(part, data, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    return SM_OK;
+}
+
+sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
+    char *part = NULL;
+    SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
+    memcpy(data, part, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    return SM_OK;
+}
+
+sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops) {
+    host_op *bound = calloc((size_t)plan->n_ops + 1, sizeof *bound);
+    if (bound == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for the operands of %d ops", plan->n_ops);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        bound[i].op = op;
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            if (op->in[k] != SM_NO_TENSOR) {
+                bound[i].in_tensor[k] = &plan->tensors[op->in[k]];
+                bound[i].in[k] = host_tensor(memory, plan, op->in[k]);
+            }
+        }
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            if (op->out[k] != SM_NO_TENSOR) {
+                bound[i].out_tensor[k] = &plan->tensors[op->out[k]];
+                bound[i].out[k] = host_tensor(memory, plan, op->out[k]);
+            }
+        }
+    }
+    *ops = bound;
+    return SM_OK;
+}
+
+// --- the machine ----------------------------------------------------------------------
+
+// Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if
+// there is none.
+static bool read_field(const char *path, const char *key, uint64_t *value) {
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return false;
+    }
+    char line[256];
+    size_t key_length = strlen(key);
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        unsigned long long number = 0;
+        found = strncmp(line, key, key_length) == 0 && sscanf(line + key_length, "%llu", &number) == 1;
+        if (found) {
+            *value = number;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+// The files of one cgroup version: where its tree is mounted, and what the fields are called.
+typedef struct {
+    const char *mount;
+    const char *limit;    // absent, or "max", where there is none
+    const char *usage;
+    const char *inactive; // key in memory.stat of the file cache that the kernel gives up first
+} cgroup_files;
+
+static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
+
+enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
+
+// Lowers the two figures to the limit of one group and to what is left of it.
+static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
+    char path[FILE_PATH_SIZE];
+    uint64_t limit = 0;
+    uint64_t usage = 0;
+    uint64_t inactive = 0;
+    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->limit);
+    if (!read_field(path, "", &limit)) {
+        return;
+    }
+    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->usage);
+    read_field(path, "", &usage);
+    snprintf(path, sizeof path, "%s%s/memory.stat", files->mount, group);
+    read_field(path, files->inactive, &inactive);
+    usage -= inactive < usage ? inactive : usage;
+    uint64_t left = usage < limit ? limit - usage : 0;
+    *total_bytes = limit < *total_bytes ? limit : *total_bytes;
+    *available_bytes = left < *available_bytes ? left : *available_bytes;
+}
+
+// A limit holds for a group and for all groups below it: walk from this process's group to
+// the root. In a container the path may name groups that are not visible; the root then is ours.
+static void apply_groups(const cgroup_files *files, char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
+    for (;;) {
+        apply_group(files, group, total_bytes, available_bytes);
+        char *slash = strrchr(group, '/');
+        if (slash == NULL) {
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+static void apply_cgroup_limits(uint64_t *total_bytes, uint64_t *available_bytes) {
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    if (file == NULL) {
+        return;
+    }
+    char line[CGROUP_PATH_SIZE]; // "4:memory:/group" (version 1) or "0::/group" (version 2)
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+        if (group == NULL) {
+            continue;
+        }
+        *group++ = '\0';
+        controllers++;
+        if (controllers[0] == '\0') {
+            apply_groups(&cgroup_v2, group, total_bytes, available_bytes);
+        } else if (strcmp(controllers, "memory") == 0) {
+            apply_groups(&cgroup_v1, group, total_bytes, available_bytes);
+        }
+    }
+    fclose(file);
+}
+
+static void read_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
+    uint64_t total_kib = 0;
+    uint64_t available_kib = 0;
+    read_field("/proc/meminfo", "MemTotal:", &total_kib);
+    if (!read_field("/proc/meminfo", "MemAvailable:", &available_kib)) {
+        available_kib = total_kib;
+    }
+    *total_bytes = total_kib * 1024;
+    *available_bytes = available_kib * 1024;
+    apply_cgroup_limits(total_bytes, available_bytes);
+}
+
+size_t host_total_bytes(void) {
+    uint64_t total_bytes = 0;
+    uint64_t available_bytes = 0;
+    read_memory(&total_bytes, &available_bytes);
+    return (size_t)total_bytes;
+}
+
+size_t host_available_bytes(void) {
+    uint64_t total_bytes = 0;
+    uint64_t available_bytes = 0;
+    read_memory(&total_bytes, &available_bytes);
+    return (size_t)available_bytes;
+}
+
+void host_cpu_name(char *name, size_t size_bytes) {
+    snprintf(name, size_bytes, "unknown processor");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file == NULL) {
+        return;
+    }
+    char line[512];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && value != NULL) {
+            value += 1 + strspn(value + 1, " \t");
+            value[strcspn(value, "\n")] = '\0';
+            snprintf(name, size_bytes, "%s", value);
+            break;
+        }
+    }
+    fclose(file);
+}
+
+int host_n_threads(void) {
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
+        return 1; // more processors than cpu_set_t counts: let the user say
+    }
+    int n_threads = CPU_COUNT(&mask);
+    return n_threads > 0 ? n_threads : 1;
+}
+
+int64_t host_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

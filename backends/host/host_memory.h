@@ -1,0 +1,50 @@
+// host_memory.h: a plan's tensors in this machine's memory. Shared by the backends that
+// compute on the host (reference, cpu).
+#ifndef STEPMARK_HOST_MEMORY_H
+#define STEPMARK_HOST_MEMORY_H
+
+#include "plan.h"
+
+// One block an arena, zeroed, 4 KiB-aligned at least, huge pages asked for.
+typedef struct {
+    int n_arenas;
+    void **arenas;
+    size_t *sizes_bytes;
+    size_t total_bytes;
+} host_memory;
+
+// SM_ERR_OOM when the plan asks for more than is available now: says both figures.
+// `memory` needs no initialisation and is empty after a failure.
+sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory);
+void host_memory_free(host_memory *memory);
+
+// Address of a tensor's first element.
+void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor);
+
+// upload/download of backend.h.
+sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
+sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+// An op with its operands' addresses. Absent operands are NULL, tensor and address.
+typedef struct {
+    const sm_op *op;
+    const sm_tensor *in_tensor[SM_MAX_IN];
+    const sm_tensor *out_tensor[SM_MAX_OUT];
+    void *in[SM_MAX_IN];
+    void *out[SM_MAX_OUT];
+} host_op;
+
+// Binds every op of the plan (plan->n_ops entries); the caller frees the array.
+sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops);
+
+// What this machine has: total and available memory in bytes (a cgroup's limit counts), the
+// processor's name, and how many threads this process may use (its affinity mask).
+size_t host_total_bytes(void);
+size_t host_available_bytes(void);
+void host_cpu_name(char *name, size_t size_bytes);
+int host_n_threads(void);
+
+// Monotonic clock.
+int64_t host_now_ns(void);
+
+#endif

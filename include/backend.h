@@ -1,0 +1,96 @@
+// backend.h: the contract of a backend: a compiler and an executor for plans.
+//
+// A backend is a constant struct of functions; its devices and executables embed the base
+// structs below as their first member. The registry (src/registry.c) is the only place that
+// names backends. There is no fallback: what a backend cannot run, it refuses with a reason.
+#ifndef STEPMARK_BACKEND_H
+#define STEPMARK_BACKEND_H
+
+#include "plan.h"
+
+typedef struct sm_backend sm_backend;
+
+enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
+
+// What can be said of a device without opening it. Sizes in bytes; 0 = unknown.
+typedef struct {
+    char id[32];                // "cpu", "opencl:0.1"
+    char name[SM_TEXT_SIZE];    // "AMD EPYC 9654"
+    char driver[SM_TEXT_SIZE];  // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
+    char isa[32];               // instruction set that the kernels use: "avx512"; "" if none
+    char blas_core[32];         // core name that the BLAS chose; "" if none
+    char tier[32];              // which family of kernels; "" if only one
+    int n_units;                // cores or compute units
+    int n_threads;              // threads used by default
+    size_t memory_bytes;        // total
+    size_t free_bytes;          // available now
+    size_t max_alloc_bytes;     // largest single allocation; 0 = no limit
+    bool available;             // false: cannot be opened here, and `reason` says why
+    char reason[SM_TEXT_SIZE * 2];
+    int n_warnings;
+    char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
+} sm_device_info;
+
+typedef struct {
+    int n_threads; // 0 = the device's default
+} sm_open_options;
+
+typedef struct {
+    const sm_backend *backend;
+    sm_device_info info; // as opened: n_threads is what is used
+} sm_device;
+
+typedef struct {
+    sm_device *device;
+    const sm_plan *plan; // not owned; outlives the executable, unchanged
+    size_t memory_bytes; // allocated for it on the device, all included
+} sm_executable;
+
+// Measured ceilings. 0 = not measured.
+typedef struct {
+    double flops;                // multiply-add FLOP/s of the dtype, all threads
+    double bandwidth_bytes_per_s; // the best stream over memory larger than the caches
+    char source[SM_TEXT_SIZE];   // how it was measured, in words
+} sm_peaks;
+
+struct sm_backend {
+    const char *name;    // "cpu"
+    const char *summary; // one line
+    bool benchmarked;    // belongs to `--backend all`; false for the reference
+
+    // Number of devices, at least 1 (an unavailable one that says why counts).
+    int (*device_count)(void);
+    sm_status (*describe)(int index, sm_device_info *info);
+
+    sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
+    void (*close)(sm_device *device); // NULL is fine
+
+    // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
+    sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);
+
+    // Measures for about `seconds` in all.
+    sm_status (*measure_peaks)(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+
+    // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
+    // SM_ERR_OOM says what was asked and what there is.
+    sm_status (*prepare)(sm_device *device, const sm_plan *plan, sm_executable **executable);
+    void (*release)(sm_executable *executable); // NULL is fine
+
+    // Starts ops [range.first, range.end) in order. Allocates nothing on the host. With
+    // op_ns (plan->n_ops entries) each op is timed apart, its nanoseconds are ADDED to
+    // op_ns[i], and the call returns when all are done; without, it may return early.
+    sm_status (*execute)(sm_executable *executable, sm_range range, int64_t *op_ns);
+    sm_status (*synchronize)(sm_executable *executable);
+
+    // Copies n_elems elements from offset_elems of a tensor, in the tensor's own dtype.
+    // In order with execute; the host's memory is free to change when the call returns.
+    sm_status (*upload)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
+    sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+};
+
+// src/registry.c
+int sm_backend_count(void);
+const sm_backend *sm_backend_at(int index);
+const sm_backend *sm_backend_find(const char *name); // NULL if there is none
+
+#endif

@@ -1,0 +1,53 @@
+// philox.h: counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel
+// random numbers: as easy as 1, 2, 3", section 3.3). A number depends on its key and counter
+// alone, so that every backend and every thread count draws the same ones.
+#ifndef STEPMARK_PHILOX_H
+#define STEPMARK_PHILOX_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint32_t word[4];
+} sm_philox_block;
+
+static inline sm_philox_block sm_philox4x32(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
+    uint32_t k0 = (uint32_t)key;
+    uint32_t k1 = (uint32_t)(key >> 32);
+    uint32_t c0 = (uint32_t)counter_low;
+    uint32_t c1 = (uint32_t)(counter_low >> 32);
+    uint32_t c2 = (uint32_t)counter_high;
+    uint32_t c3 = (uint32_t)(counter_high >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return (sm_philox_block){{c0, c1, c2, c3}};
+}
+
+// A key for what `name` draws under `seed`: FNV-1a of the name, mixed with the seed.
+static inline uint64_t sm_philox_key(uint64_t seed, const char *name) {
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 0x100000001B3u;
+    }
+    uint64_t z = hash + (seed + 1) * 0x9E3779B97F4A7C15u; // SplitMix64's finaliser spreads the seed
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+// Dropout's rule, the same on every backend. Element e of a tensor at micro-step s is drawn
+// from word e%4 of block (counter e/4, s) and is kept when that word >= threshold(p).
+static inline uint32_t sm_dropout_threshold(double p) { return (uint32_t)(p * 4294967296.0); }
+
+static inline int sm_dropout_keeps(uint64_t key, uint64_t step, uint64_t element, uint32_t threshold) {
+    return sm_philox4x32(key, element / 4, step).word[element % 4] >= threshold;
+}
+
+#endif

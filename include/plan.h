@@ -1,0 +1,106 @@
+// plan.h: a training step as data. An array of ops in execution order and a table of
+// tensors; builders make it (src/gpt2.c), rewrites change it (src/rewrite_*.c), the planner
+// gives it memory (src/planner.c), backends execute it, reports read it.
+#ifndef STEPMARK_PLAN_H
+#define STEPMARK_PLAN_H
+
+#include "op.h"
+#include "status.h"
+
+// The scalars that change from step to step live in the tensor `hyper` (f32), so that an
+// executable's arguments never change. AdamW: Loshchilov and Hutter 2019, algorithm 2.
+typedef enum {
+    SM_HYPER_LR,
+    SM_HYPER_BETA1,
+    SM_HYPER_BETA2,
+    SM_HYPER_EPS,
+    SM_HYPER_WEIGHT_DECAY,
+    SM_HYPER_BIAS_CORRECTION1, // 1 - beta1^t, t = 1, 2, ...
+    SM_HYPER_BIAS_CORRECTION2, // 1 - beta2^t
+    SM_HYPER_GRAD_CLIP,        // largest global gradient norm; 0 = no clipping
+    SM_HYPER_LOSS_SCALE,       // 1 / micro-batches a step
+    SM_HYPER_COUNT
+} sm_hyper;
+
+// A contiguous piece of device memory that tensors are packed into.
+typedef struct {
+    sm_role role; // an arena holds tensors of one role
+    size_t size_bytes;
+} sm_arena;
+
+typedef struct {
+    sm_tensor *tensors;
+    int n_tensors;
+    int cap_tensors;
+    sm_op *ops; // in execution order, ascending by range
+    int n_ops;
+    int cap_ops;
+    sm_arena *arenas; // filled by sm_plan_assign_memory
+    int n_arenas;
+
+    sm_dtype dtype;   // floating type of parameters and activations
+    int64_t n_params; // elements of the model, padding excluded
+    int64_t B, T, V;  // the batch's shape and the range of its ids, for who feeds it
+
+    // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
+    int tokens;    // (B,T) i32
+    int targets;   // (B,T) i32, -1 = ignored
+    int hyper;     // (SM_HYPER_COUNT) f32
+    int rng_step;  // (2) u32: low and high word of the micro-step counter, for dropout
+    int loss;      // (1) mean over the targets that count
+    int losses;    // (B,T) a token each; 0 where ignored
+    int grad_norm; // (1) global L2 norm before clipping
+} sm_plan;
+
+// A half-open range of op indices.
+typedef struct {
+    int first;
+    int end;
+} sm_range;
+
+sm_plan *sm_plan_new(sm_dtype dtype); // NULL when out of memory
+void sm_plan_free(sm_plan *plan);     // NULL is fine
+
+// Adds a root tensor and returns its index, or SM_NO_TENSOR with the error message set
+// (out of memory, a dim < 1, or a size that overflows).
+int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
+                       const char *name_format, ...) __attribute__((format(printf, 6, 7)));
+
+// Adds a view: `n_dims`/`dims` at `offset_elems` of tensor `of` (itself root or view).
+int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
+                     const char *name_format, ...) __attribute__((format(printf, 6, 7)));
+
+// Appends a copy of `op` after checking that its operands fit its kind.
+sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op);
+
+// An op with no operands yet: all SM_NO_TENSOR.
+sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer);
+
+// Index of the tensor with that name, or SM_NO_TENSOR.
+int sm_plan_find_tensor(const sm_plan *plan, const char *name);
+
+// The root of a tensor: itself, or what it is a view of.
+int sm_plan_root(const sm_plan *plan, int tensor);
+
+// The ops whose `range` is that phase; empty where the plan has none.
+sm_range sm_plan_range(const sm_plan *plan, sm_phase range);
+
+// Work and traffic of one op: multiply and add count one FLOP each; bytes are those that an
+// ideal machine moves: each input read once, each output written once (and read first if
+// it adds or updates).
+double sm_op_flops(const sm_plan *plan, const sm_op *op);
+double sm_op_bytes(const sm_plan *plan, const sm_op *op);
+
+// Checks shapes, dtypes and attributes of one op against its kind.
+sm_status sm_op_check(const sm_plan *plan, const sm_op *op);
+
+// Packs every root tensor into arenas of at most `max_arena_bytes` (0 = no limit).
+// Activations whose lifetimes do not meet share addresses; so do scratch tensors.
+// SM_ERR_OOM: one tensor alone is larger than an arena may be.
+sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
+
+// Bytes that the plan asks of a device: by role, and in all (the sum of the arenas).
+// by_role may be NULL. Valid after sm_plan_assign_memory.
+size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
+
+#endif

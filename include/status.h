@@ -1,0 +1,58 @@
+// status.h: how every function of stepmark reports failure.
+//
+// A function that can fail returns sm_status. Where the failure happens it calls
+// sm_fail(), which keeps one line with the facts (path, sizes, device) for this
+// thread and returns the code. Only src/cli prints that line and exits.
+#ifndef STEPMARK_STATUS_H
+#define STEPMARK_STATUS_H
+
+// X(code, text)
+#define SM_STATUS_LIST(X)                                  \
+    X(SM_OK, "ok")                                         \
+    X(SM_ERR_USAGE, "usage error")                         \
+    X(SM_ERR_INVALID, "invalid value")                     \
+    X(SM_ERR_IO, "input/output error")                     \
+    X(SM_ERR_FORMAT, "malformed file")                     \
+    X(SM_ERR_OOM, "out of memory")                         \
+    X(SM_ERR_UNSUPPORTED, "unsupported")                   \
+    X(SM_ERR_DEVICE, "device error")                       \
+    X(SM_ERR_MISMATCH, "result differs from the reference") \
+    X(SM_ERR_TIMEOUT, "timeout")                           \
+    X(SM_ERR_INTERRUPTED, "interrupted")                   \
+    X(SM_ERR_INTERNAL, "internal error")
+
+typedef enum {
+#define X(code, text) code,
+    SM_STATUS_LIST(X)
+#undef X
+} sm_status;
+
+// The fixed text of a code, for example "out of memory".
+const char *sm_status_text(sm_status status);
+
+// Keeps the formatted line as this thread's error message and returns `status`.
+// The line names the file or flag, the fact, and what to do; it has no newline.
+sm_status sm_fail(sm_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The message of this thread's last sm_fail(); "" if there was none.
+const char *sm_error_message(void);
+
+// Forwards a failure to the caller.
+#define SM_TRY(expression)                          \
+    do {                                            \
+        sm_status sm_try_status_ = (expression);    \
+        if (sm_try_status_ != SM_OK) {              \
+            return sm_try_status_;                  \
+        }                                           \
+    } while (0)
+
+// Forwards a failure to the function's one cleanup path: sets `status`, jumps to `cleanup`.
+#define SM_TRY_GOTO(expression)         \
+    do {                                \
+        status = (expression);          \
+        if (status != SM_OK) {          \
+            goto cleanup;               \
+        }                               \
+    } while (0)
+
+#endif

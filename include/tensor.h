@@ -1,0 +1,84 @@
+// tensor.h: the operands of a plan.
+//
+// A tensor is a name, a role, a dtype and a shape, stored row-major. It is data about
+// memory, not memory: the planner (src/planner.c) gives it an arena and an offset, and
+// a backend gives the arena an address.
+//
+// Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,
+// Vp padded vocabulary, NH heads, HS = C/NH head size, L layers, N = B*T rows.
+#ifndef STEPMARK_TENSOR_H
+#define STEPMARK_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { SM_F32, SM_F64, SM_BF16, SM_I32, SM_U32 } sm_dtype;
+
+size_t sm_dtype_size(sm_dtype dtype);      // bytes an element
+const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32"
+
+// What a tensor is for; memory is reported by role. X(code, name)
+#define SM_ROLE_LIST(X)                                                                     \
+    X(SM_ROLE_PARAMETER, "parameters")                                                      \
+    X(SM_ROLE_GRADIENT, "gradients")                                                        \
+    X(SM_ROLE_OPTIMIZER, "optimizer")     /* AdamW's m and v */                             \
+    X(SM_ROLE_ACTIVATION, "activations")  /* written once a micro-step, packed by lifetime */ \
+    X(SM_ROLE_SCRATCH, "scratch")         /* short-lived, reused within a phase */          \
+    X(SM_ROLE_BATCH, "batch")             /* uploaded by the host: tokens, targets, hyper */ \
+    X(SM_ROLE_RESULT, "results")          /* small, read by the host: loss, grad norm */
+
+typedef enum {
+#define X(code, name) code,
+    SM_ROLE_LIST(X)
+#undef X
+    SM_ROLE_COUNT
+} sm_role;
+
+const char *sm_role_name(sm_role role);
+
+enum { SM_MAX_DIMS = 4, SM_NAME_SIZE = 64, SM_NO_TENSOR = -1 };
+
+typedef struct {
+    char name[SM_NAME_SIZE]; // parameters carry their Hugging Face name, "h.0.attn.c_attn.weight"
+    sm_role role;
+    sm_dtype dtype;
+    int n_dims;
+    int64_t dims[SM_MAX_DIMS]; // outermost first
+
+    // A view is a contiguous part of another tensor (its root): a parameter within its
+    // group, a chunk of rows. It has no memory of its own.
+    int view_of;              // index of the root tensor, or SM_NO_TENSOR
+    int64_t view_offset_elems; // where in the root it begins
+
+    // Filled by the planner, for roots and views alike.
+    int arena;           // index into sm_plan.arenas
+    size_t offset_bytes; // within that arena
+} sm_tensor;
+
+// Number of elements: the product of the dims.
+static inline int64_t sm_tensor_elems(const sm_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) {
+        n *= t->dims[i];
+    }
+    return n;
+}
+
+// The last dim: the length of a row.
+static inline int64_t sm_tensor_cols(const sm_tensor *t) { return t->dims[t->n_dims - 1]; }
+
+// All dims but the last, flattened: a (B,T,C) tensor has B*T rows of C.
+static inline int64_t sm_tensor_rows(const sm_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i + 1 < t->n_dims; i++) {
+        n *= t->dims[i];
+    }
+    return n;
+}
+
+static inline size_t sm_tensor_bytes(const sm_tensor *t) {
+    return (size_t)sm_tensor_elems(t) * sm_dtype_size(t->dtype);
+}
+
+#endif

@@ -1,0 +1,264 @@
+// planner.c: gives every tensor of a plan its place in memory.
+//
+// Parameters, gradients, optimizer state, batch and results live as long as the plan: each
+// role is packed end to end. Activations and scratch live from the op that writes them to
+// the last op that reads them; those whose lives do not meet may share addresses. Placing
+// them is the dynamic storage allocation problem; the rule here is greedy by size: the
+// largest first, each at the lowest offset where no tensor alive at the same time lies
+// (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+enum { ALIGNMENT_BYTES = 256 }; // a cache line, a SIMD register and OpenCL's 1024 bits all divide it
+
+// Inclusive op indices between which a root tensor holds data; first > last: never used.
+typedef struct {
+    int first;
+    int last;
+} lifetime;
+
+typedef struct {
+    int tensor; // root that owns the place; others may be aliased to it
+    size_t size_bytes;
+    lifetime life;
+    int arena; // counted among the activation arenas
+    size_t offset_bytes;
+} place;
+
+static size_t align_up(size_t size_bytes) { return (size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES; }
+
+static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVATION || t->role == SM_ROLE_SCRATCH; }
+
+static void extend(lifetime *life, int op) {
+    if (op < life->first) {
+        life->first = op;
+    }
+    if (op > life->last) {
+        life->last = op;
+    }
+}
+
+static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        lives[i] = (lifetime){plan->n_ops, -1};
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            if (op->in[k] != SM_NO_TENSOR) {
+                extend(&lives[sm_plan_root(plan, op->in[k])], i);
+            }
+        }
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            if (op->out[k] != SM_NO_TENSOR) {
+                extend(&lives[sm_plan_root(plan, op->out[k])], i);
+            }
+        }
+    }
+}
+
+// Where an op may overwrite an input that nobody reads after it, its output takes the
+// input's place. owner[t] is then the tensor whose place t shares.
+static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        owner[i] = i;
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        int k = sm_op_get_info(op->kind)->inplace_in;
+        if (k < 0 || op->in[k] == SM_NO_TENSOR) {
+            continue;
+        }
+        const sm_tensor *in = &plan->tensors[op->in[k]];
+        const sm_tensor *out = &plan->tensors[op->out[0]];
+        bool whole = in->view_of == SM_NO_TENSOR && out->view_of == SM_NO_TENSOR && sm_tensor_bytes(in) == sm_tensor_bytes(out);
+        int from = owner[op->in[k]];
+        bool read_again = false; // as another operand of this op
+        for (int other = 0; other < SM_MAX_IN; other++) {
+            read_again |= other != k && op->in[other] == op->in[k];
+        }
+        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != op->out[0] && lives[from].last == i && lives[op->out[0]].first == i) {
+            owner[op->out[0]] = from;
+            extend(&lives[from], lives[op->out[0]].last);
+        }
+    }
+}
+
+
+static int larger_first(const void *a, const void *b) {
+    const place *x = a;
+    const place *y = b;
+    if (x->size_bytes != y->size_bytes) {
+        return x->size_bytes < y->size_bytes ? 1 : -1;
+    }
+    return x->tensor < y->tensor ? -1 : 1; // the order must not depend on the library's qsort
+}
+
+static int lower_first(const void *a, const void *b) {
+    const place *x = *(const place *const *)a;
+    const place *y = *(const place *const *)b;
+    return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
+}
+
+// Lowest offset in `arena` where p fits among the first n places.
+static size_t lowest_gap(const place *places, int n, const place *p, int arena, const place **alive) {
+    int n_alive = 0;
+    for (int i = 0; i < n; i++) {
+        const place *q = &places[i];
+        if (q->arena == arena && q->life.first <= p->life.last && p->life.first <= q->life.last) {
+            alive[n_alive++] = q;
+        }
+    }
+    qsort(alive, (size_t)n_alive, sizeof *alive, lower_first);
+    size_t offset_bytes = 0;
+    for (int i = 0; i < n_alive; i++) {
+        if (offset_bytes + p->size_bytes <= alive[i]->offset_bytes) {
+            break;
+        }
+        size_t end = alive[i]->offset_bytes + alive[i]->size_bytes;
+        offset_bytes = end > offset_bytes ? end : offset_bytes;
+    }
+    return offset_bytes;
+}
+
+static sm_status add_arena(sm_plan *plan, sm_role role, int *arena) {
+    sm_arena *grown = realloc(plan->arenas, (size_t)(plan->n_arenas + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "planner: no memory for the list of arenas");
+    }
+    plan->arenas = grown;
+    plan->arenas[plan->n_arenas] = (sm_arena){role, 0};
+    *arena = plan->n_arenas++;
+    return SM_OK;
+}
+
+static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
+    if (align_up(sm_tensor_bytes(t)) > max_arena_bytes) {
+        return sm_fail(SM_ERR_OOM, "tensor %s needs %.2f GiB in one piece and the device allocates at most %.2f GiB; use a smaller batch or model",
+                       t->name, (double)sm_tensor_bytes(t) / (1 << 30), (double)max_arena_bytes / (1 << 30));
+    }
+    return SM_OK;
+}
+
+// Packs the roots of one lasting role end to end, starting a new arena where one is full.
+static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
+    int arena = -1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        sm_tensor *t = &plan->tensors[i];
+        if (t->role != role || t->view_of != SM_NO_TENSOR) {
+            continue;
+        }
+        SM_TRY(check_largest(t, max_arena_bytes));
+        size_t size_bytes = align_up(sm_tensor_bytes(t));
+        if (arena < 0 || plan->arenas[arena].size_bytes > max_arena_bytes - size_bytes) {
+            SM_TRY(add_arena(plan, role, &arena));
+        }
+        t->arena = arena;
+        t->offset_bytes = plan->arenas[arena].size_bytes;
+        plan->arenas[arena].size_bytes += size_bytes;
+    }
+    return SM_OK;
+}
+
+static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena_bytes, int first_arena, const place **alive) {
+    const sm_role role = plan->tensors[places[n].tensor].role;
+    place *p = &places[n];
+    SM_TRY(check_largest(&plan->tensors[p->tensor], max_arena_bytes));
+    for (p->arena = first_arena; p->arena < plan->n_arenas; p->arena++) {
+        p->offset_bytes = lowest_gap(places, n, p, p->arena, alive);
+        if (p->offset_bytes <= max_arena_bytes - p->size_bytes) {
+            break;
+        }
+    }
+    if (p->arena == plan->n_arenas) {
+        SM_TRY(add_arena(plan, role, &p->arena));
+        p->offset_bytes = 0;
+    }
+    size_t end = p->offset_bytes + p->size_bytes;
+    if (end > plan->arenas[p->arena].size_bytes) {
+        plan->arenas[p->arena].size_bytes = end;
+    }
+    return SM_OK;
+}
+
+// Packs the roots of one transient role by lifetime.
+static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
+    sm_status status = SM_OK;
+    size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes
+    lifetime *lives = malloc(n_tensors * sizeof *lives);
+    int *owner = malloc(n_tensors * sizeof *owner);
+    place *places = malloc(n_tensors * sizeof *places);
+    const place **alive = malloc(n_tensors * sizeof *alive);
+    if (lives == NULL || owner == NULL || places == NULL || alive == NULL) {
+        status = sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
+        goto cleanup;
+    }
+    find_lifetimes(plan, lives);
+    share_in_place(plan, lives, owner);
+    int n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role == role && t->view_of == SM_NO_TENSOR && owner[i] == i && lives[i].first <= lives[i].last) {
+            places[n++] = (place){.tensor = i, .size_bytes = align_up(sm_tensor_bytes(t)), .life = lives[i]};
+        }
+    }
+    qsort(places, (size_t)n, sizeof *places, larger_first);
+    int first_arena = plan->n_arenas;
+    for (int i = 0; i < n; i++) {
+        SM_TRY_GOTO(place_one(plan, places, i, max_arena_bytes, first_arena, alive));
+        plan->tensors[places[i].tensor].arena = places[i].arena;
+        plan->tensors[places[i].tensor].offset_bytes = places[i].offset_bytes;
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (owner[i] != i && plan->tensors[i].role == role) {
+            plan->tensors[i].arena = plan->tensors[owner[i]].arena;
+            plan->tensors[i].offset_bytes = plan->tensors[owner[i]].offset_bytes;
+        }
+    }
+cleanup:
+    free(lives);
+    free(owner);
+    free(places);
+    free(alive);
+    return status;
+}
+
+sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes) {
+    if (max_arena_bytes == 0) {
+        max_arena_bytes = SIZE_MAX;
+    }
+    free(plan->arenas);
+    plan->arenas = NULL;
+    plan->n_arenas = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        plan->tensors[i].arena = -1;
+    }
+    for (int role = 0; role < SM_ROLE_COUNT; role++) {
+        bool transient = role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH;
+        SM_TRY((transient ? pack_transient : pack_lasting)(plan, (sm_role)role, max_arena_bytes));
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        sm_tensor *t = &plan->tensors[i];
+        if (t->view_of != SM_NO_TENSOR) {
+            t->arena = plan->tensors[t->view_of].arena;
+            t->offset_bytes = plan->tensors[t->view_of].offset_bytes + (size_t)t->view_offset_elems * sm_dtype_size(t->dtype);
+        }
+    }
+    return SM_OK;
+}
+
+size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]) {
+    size_t total_bytes = 0;
+    if (by_role != NULL) {
+        memset(by_role, 0, SM_ROLE_COUNT * sizeof *by_role);
+    }
+    for (int i = 0; i < plan->n_arenas; i++) {
+        total_bytes += plan->arenas[i].size_bytes;
+        if (by_role != NULL) {
+            by_role[plan->arenas[i].role] += plan->arenas[i].size_bytes;
+        }
+    }
+    return total_bytes;
+}

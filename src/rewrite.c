@@ -1,0 +1,71 @@
+// rewrite.c: the modes, and the rewrites in their order of application.
+#include <string.h>
+
+#include "rewrite.h"
+#include "rewrite_passes.h"
+
+static const sm_rewrite rewrites[] = {
+    {"flash_attention", "attention that stores one number a query instead of T x T weights", sm_rewrite_flash_attention},
+    {"matmul_epilogue", "bias, GELU and GELU's derivative applied to a matmul's block while it is in cache", sm_rewrite_matmul_epilogue},
+    {"residual_layernorm", "residual and layernorm, forward and backward, in one pass over a row", sm_rewrite_residual_layernorm},
+    {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory", sm_rewrite_loss_head},
+};
+
+static const char *const mode_names[] = {[SM_MODE_NAIVE] = "naive", [SM_MODE_FUSED] = "fused", [SM_MODE_TUNED] = "tuned"};
+
+const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
+
+bool sm_mode_parse(const char *name, sm_mode *mode) {
+    for (int i = SM_MODE_NAIVE; i <= SM_MODE_TUNED; i++) {
+        if (strcmp(mode_names[i], name) == 0) {
+            *mode = (sm_mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+int sm_rewrite_count(void) { return (int)(sizeof rewrites / sizeof rewrites[0]); }
+
+const sm_rewrite *sm_rewrite_at(int index) { return &rewrites[index]; }
+
+int sm_rewrite_find(const char *name) {
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        if (strcmp(rewrites[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
+    if (mode == SM_MODE_NAIVE) {
+        return SM_OK;
+    }
+    if (mode == SM_MODE_TUNED) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: choosing kernels by measurement is not available in this version; use fused");
+    }
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        if (!(without & (1u << i))) {
+            SM_TRY(rewrites[i].apply(plan));
+        }
+    }
+    return SM_OK;
+}
+
+bool sm_rewrite_reads(const sm_op *op, int tensor) {
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        if (op->in[i] == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int sm_rewrite_n_readers(const sm_plan *plan, int tensor) {
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        n += sm_rewrite_reads(&plan->ops[i], tensor);
+    }
+    return n;
+}

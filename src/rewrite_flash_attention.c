@@ -1,0 +1,40 @@
+// rewrite_flash_attention.c: attention without its T x T weights.
+//
+//   attention_forward(qkv) -> y, att              flash_attention_forward(qkv) -> y, lse
+//   attention_backward(dy, qkv, att) -> dqkv  =>  flash_attention_backward(dy, qkv, y, lse) -> dqkv
+//
+// Equal because att = exp(q k^T / sqrt(HS) - lse) can be computed again from what is kept
+// (Dao et al. 2022). Memory falls from B NH T^2 to B NH T a layer.
+#include "rewrite_passes.h"
+
+static sm_status forward(sm_plan *plan, sm_op *op) {
+    const sm_tensor att = plan->tensors[op->out[1]]; // (B,NH,T,T)
+    op->kind = SM_OP_FLASH_ATTENTION_FORWARD;
+    op->out[1] = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, att.dtype, 3, att.dims, "%.*s.lse", SM_NAME_SIZE - 5, att.name);
+    return op->out[1] == SM_NO_TENSOR ? SM_ERR_OOM : sm_op_check(plan, op);
+}
+
+static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *op) {
+    const int rng_step = op->in[3];
+    op->kind = SM_OP_FLASH_ATTENTION_BACKWARD;
+    op->in[2] = forward_op->out[0];
+    op->in[3] = forward_op->out[1];
+    op->in[4] = rng_step;
+    return sm_op_check(plan, op);
+}
+
+sm_status sm_rewrite_flash_attention(sm_plan *plan) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind != SM_OP_ATTENTION_FORWARD) {
+            continue;
+        }
+        const int att = plan->ops[i].out[1];
+        SM_TRY(forward(plan, &plan->ops[i]));
+        for (int k = i + 1; k < plan->n_ops; k++) {
+            if (plan->ops[k].kind == SM_OP_ATTENTION_BACKWARD && plan->ops[k].in[2] == att) {
+                SM_TRY(backward(plan, &plan->ops[i], &plan->ops[k]));
+            }
+        }
+    }
+    return SM_OK;
+}

@@ -1,0 +1,159 @@
+// rewrite_loss_head.c: the loss head over chunks of rows.
+//
+//   logits = lnf wte^T                          for each chunk of rows c:
+//   losses, lse = crossentropy_forward(logits)    logits_c = lnf_c wte^T
+//   ...                                       =>  losses_c, lse_c = crossentropy_forward(logits_c)
+//   dlogits = crossentropy_backward(...)          dlogits_c = crossentropy_backward(...)   (in place)
+//   dwte += dlogits^T lnf                         dwte += dlogits_c^T lnf_c
+//   dlnf = dlogits wte                            dlnf_c = dlogits_c wte
+//
+// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The
+// ops stay what they were, on views of their operands; those of the backward keep their phase in
+// reports but run in the forward range, where their chunk of logits is at hand. Memory falls from
+// two (N,Vp) tensors to one chunk.
+#include <stdlib.h>
+#include <string.h>
+
+#include "rewrite_passes.h"
+
+// Rows of logits at a time: enough for an efficient matmul, and for dwte to be read and
+// written seldom.
+enum { CHUNK_ROWS = 512 };
+
+// Indices of the ops of the head; the last three are -1 in a plan without backward.
+typedef struct {
+    int logits, loss, dlogits, dwte, dlnf;
+} head;
+
+// True for the ops that the chunks take the place of.
+static bool belongs(const head *h, int i) { return i == h->logits || i == h->loss || i == h->dlogits || i == h->dwte || i == h->dlnf; }
+
+static bool find_head(const sm_plan *plan, head *h) {
+    *h = (head){-1, -1, -1, -1, -1};
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        switch (op->kind) {
+        case SM_OP_MATMUL_FORWARD: h->logits = op->attr.vocab > 0 ? i : h->logits; break;
+        case SM_OP_CROSSENTROPY_FORWARD: h->loss = i; break;
+        case SM_OP_CROSSENTROPY_BACKWARD: h->dlogits = i; break;
+        case SM_OP_MATMUL_BACKWARD_WEIGHT: h->dwte = op->attr.vocab > 0 ? i : h->dwte; break;
+        case SM_OP_MATMUL_BACKWARD_INPUT: h->dlnf = op->attr.vocab > 0 ? i : h->dlnf; break;
+        default: break;
+        }
+    }
+    return h->logits >= 0 && h->loss == h->logits + 1;
+}
+
+// Rows [first, first + n) of a tensor seen as rows by columns, or of a vector.
+static int row_view(sm_plan *plan, int tensor, bool is_vector, int64_t first, int64_t n) {
+    const sm_tensor t = plan->tensors[tensor];
+    int64_t cols = is_vector ? 1 : sm_tensor_cols(&t);
+    const int64_t dims[2] = {n, cols};
+    return sm_plan_add_view(plan, tensor, first * cols, is_vector ? 1 : 2, dims, "%.40s[%lld:%lld]", t.name, (long long)first, (long long)(first + n));
+}
+
+// The views that the five ops of one chunk share.
+typedef struct {
+    int logits, targets, losses, lse, lnf, dlnf;
+} chunk_views;
+
+static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backward, int logits, int64_t first, int64_t n, chunk_views *views) {
+    *views = (chunk_views){
+        .logits = row_view(plan, logits, false, 0, n),
+        .targets = row_view(plan, head_ops[1].in[1], true, first, n),
+        .losses = row_view(plan, head_ops[1].out[0], true, first, n),
+        .lse = row_view(plan, head_ops[1].out[1], true, first, n),
+        .lnf = row_view(plan, head_ops[0].in[0], false, first, n),
+        .dlnf = backward ? row_view(plan, head_ops[4].out[0], false, first, n) : 0,
+    };
+    const int *all = (const int *)views;
+    for (size_t i = 0; i < sizeof *views / sizeof(int); i++) {
+        if (all[i] == SM_NO_TENSOR) {
+            return SM_ERR_OOM;
+        }
+    }
+    return SM_OK;
+}
+
+// The head's ops (logits, loss, dlogits, dwte, dlnf) on one chunk's views.
+static void bind_chunk(sm_op ops[5], const chunk_views *v) {
+    ops[0].in[0] = v->lnf;
+    ops[0].out[0] = v->logits;
+    ops[1].in[0] = v->logits;
+    ops[1].in[1] = v->targets;
+    ops[1].out[0] = v->losses;
+    ops[1].out[1] = v->lse;
+    ops[2].in[0] = v->logits;
+    ops[2].in[1] = v->targets;
+    ops[2].in[2] = v->lse;
+    ops[2].out[0] = v->logits;
+    ops[3].in[0] = v->lnf;
+    ops[3].in[1] = v->logits;
+    ops[4].in[0] = v->logits;
+    ops[4].out[0] = v->dlnf;
+    for (int i = 0; i < 5; i++) {
+        ops[i].range = SM_PHASE_FORWARD;
+    }
+}
+
+// Appends the ops of every chunk to `out`.
+static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out, int *n_out) {
+    const sm_tensor whole = plan->tensors[head_ops[0].out[0]];
+    const int64_t n_chunks = (n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    const int64_t chunk_rows = (n_rows + n_chunks - 1) / n_chunks;
+    const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
+    int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
+    if (logits == SM_NO_TENSOR) {
+        return SM_ERR_OOM;
+    }
+    for (int64_t first = 0; first < n_rows; first += chunk_rows) {
+        int64_t n = n_rows - first < chunk_rows ? n_rows - first : chunk_rows;
+        chunk_views views;
+        SM_TRY(make_views(plan, head_ops, backward, logits, first, n, &views));
+        sm_op ops[5];
+        memcpy(ops, head_ops, sizeof ops);
+        bind_chunk(ops, &views);
+        for (int i = 0; i < (backward ? 5 : 2); i++) {
+            SM_TRY(sm_op_check(plan, &ops[i]));
+            out[(*n_out)++] = ops[i];
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_rewrite_loss_head(sm_plan *plan) {
+    head h;
+    if (!find_head(plan, &h)) {
+        return SM_OK;
+    }
+    const bool backward = h.dlogits >= 0 && h.dwte >= 0 && h.dlnf >= 0;
+    const int at[5] = {h.logits, h.loss, h.dlogits, h.dwte, h.dlnf};
+    sm_op head_ops[5];
+    for (int i = 0; i < 5; i++) {
+        head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
+    }
+    const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[0]]);
+    const size_t cap = (size_t)plan->n_ops + 5 * ((size_t)n_rows / CHUNK_ROWS + 2);
+    sm_op *ops = malloc(cap * sizeof *ops);
+    if (ops == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
+    }
+    sm_status status = SM_OK;
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (i == h.logits) {
+            SM_TRY_GOTO(emit_chunks(plan, head_ops, backward, n_rows, ops, &n));
+        }
+        if (!belongs(&h, i)) {
+            ops[n++] = plan->ops[i];
+        }
+    }
+    free(plan->ops);
+    plan->ops = ops;
+    plan->n_ops = n;
+    plan->cap_ops = (int)cap;
+    return SM_OK;
+cleanup:
+    free(ops);
+    return status;
+}

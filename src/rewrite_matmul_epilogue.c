@@ -1,0 +1,59 @@
+// rewrite_matmul_epilogue.c: what follows a matmul element by element moves into it.
+//
+//   xw = x W;  y = xw + b                  =>  y = x W + b
+//   xw = x W;  y = xw + b;  act = gelu(y)  =>  y, act = x W + b, gelu(y)
+//   dact = dy W^T;  dy' = dact gelu'(pre)  =>  dy' = (dy W^T) gelu'(pre)
+//
+// Equal because each element of the product is used at its own place only. It saves one or
+// two passes over an (N,F) tensor, and the memory of the products between.
+#include "rewrite_passes.h"
+
+// Is ops[i] an op of `kind` whose first input is `tensor`, read by nobody else?
+static bool consumes(const sm_plan *plan, int i, sm_op_kind kind, int tensor) {
+    return i < plan->n_ops && plan->ops[i].kind == kind && plan->ops[i].in[0] == tensor && sm_rewrite_n_readers(plan, tensor) == 1;
+}
+
+// Fuses the ops that follow ops[i] into *matmul, a copy of it; returns how many it took.
+static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
+    if (!consumes(plan, i + 1, SM_OP_BIAS_FORWARD, matmul->out[0])) {
+        return 0;
+    }
+    const sm_op *bias = &plan->ops[i + 1];
+    matmul->attr.epilogue |= SM_EPILOGUE_BIAS;
+    matmul->in[2] = bias->in[1];
+    matmul->out[0] = bias->out[0];
+    // gelu's input is kept, as the second output is beside it: the backward reads it.
+    if (i + 2 < plan->n_ops && plan->ops[i + 2].kind == SM_OP_GELU_FORWARD && plan->ops[i + 2].in[0] == matmul->out[0]) {
+        matmul->attr.epilogue |= SM_EPILOGUE_GELU;
+        matmul->out[1] = plan->ops[i + 2].out[0];
+        return 2;
+    }
+    return 1;
+}
+
+static int fuse_backward(const sm_plan *plan, int i, sm_op *matmul) {
+    if (!consumes(plan, i + 1, SM_OP_GELU_BACKWARD, matmul->out[0])) {
+        return 0;
+    }
+    const sm_op *gelu = &plan->ops[i + 1];
+    matmul->attr.epilogue |= SM_EPILOGUE_GELU_BACKWARD;
+    matmul->in[2] = gelu->in[1];
+    matmul->out[0] = gelu->out[0];
+    return 1;
+}
+
+sm_status sm_rewrite_matmul_epilogue(sm_plan *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sm_op op = plan->ops[i];
+        if (op.kind == SM_OP_MATMUL_FORWARD && op.attr.epilogue == 0) {
+            i += fuse_forward(plan, i, &op);
+        } else if (op.kind == SM_OP_MATMUL_BACKWARD_INPUT && op.attr.epilogue == 0) {
+            i += fuse_backward(plan, i, &op);
+        }
+        SM_TRY(sm_op_check(plan, &op));
+        plan->ops[n++] = op;
+    }
+    plan->n_ops = n;
+    return SM_OK;
+}

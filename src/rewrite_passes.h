@@ -1,0 +1,20 @@
+// rewrite_passes.h: the passes themselves, and what they share. A pass sees ops in execution
+// order, recognises neighbours that form a pattern, and puts one op in their place. It must
+// leave a plan that computes the same.
+#ifndef STEPMARK_REWRITE_PASSES_H
+#define STEPMARK_REWRITE_PASSES_H
+
+#include "plan.h"
+
+sm_status sm_rewrite_flash_attention(sm_plan *plan);
+sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
+sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
+sm_status sm_rewrite_loss_head(sm_plan *plan);
+
+// Does the op read that tensor?
+bool sm_rewrite_reads(const sm_op *op, int tensor);
+
+// How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
+int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
+
+#endif

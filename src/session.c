@@ -1,0 +1,172 @@
+// session.c: feeding and running a prepared plan.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+const sm_adamw sm_adamw_default = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0};
+
+sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session) {
+    sm_status status = SM_OK;
+    const sm_backend *backend = device->backend;
+    sm_session *s = calloc(1, sizeof *s);
+    *session = NULL;
+    if (s == NULL) {
+        sm_plan_free(plan);
+        return sm_fail(SM_ERR_OOM, "session: no memory");
+    }
+    s->device = device;
+    s->plan = plan;
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY_GOTO(backend->supports(device, plan, &plan->ops[i]));
+    }
+    SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
+    *session = s;
+cleanup:
+    if (status != SM_OK) {
+        sm_session_close(s);
+    }
+    return status;
+}
+
+void sm_session_close(sm_session *session) {
+    if (session != NULL) {
+        if (session->executable != NULL) {
+            session->device->backend->release(session->executable);
+        }
+        sm_plan_free(session->plan);
+        free(session->staging);
+        free(session);
+    }
+}
+
+// Room for n_elems doubles, kept for the next call.
+static sm_status reserve_staging(sm_session *session, int64_t n_elems) {
+    size_t size_bytes = (size_t)n_elems * sizeof(double);
+    if (size_bytes > session->staging_bytes) {
+        void *grown = realloc(session->staging, size_bytes);
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)n_elems);
+        }
+        session->staging = grown;
+        session->staging_bytes = size_bytes;
+    }
+    return SM_OK;
+}
+
+static sm_status check_transfer(const sm_session *session, int tensor, int64_t n_elems) {
+    const sm_tensor *t = &session->plan->tensors[tensor];
+    if (n_elems < 0 || n_elems > sm_tensor_elems(t)) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements asked for, it has %lld", t->name, (long long)n_elems, (long long)sm_tensor_elems(t));
+    }
+    if (t->dtype != SM_F32 && t->dtype != SM_F64) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values) {
+    const sm_backend *backend = session->device->backend;
+    SM_TRY(check_transfer(session, tensor, n_elems));
+    if (session->plan->tensors[tensor].dtype == SM_F32) {
+        return backend->upload(session->executable, tensor, 0, n_elems, values);
+    }
+    SM_TRY(reserve_staging(session, n_elems));
+    double *wide = session->staging;
+    for (int64_t i = 0; i < n_elems; i++) {
+        wide[i] = values[i];
+    }
+    return backend->upload(session->executable, tensor, 0, n_elems, wide);
+}
+
+sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {
+    const sm_backend *backend = session->device->backend;
+    SM_TRY(check_transfer(session, tensor, n_elems));
+    if (session->plan->tensors[tensor].dtype == SM_F32) {
+        return backend->download(session->executable, tensor, 0, n_elems, values);
+    }
+    SM_TRY(reserve_staging(session, n_elems));
+    double *wide = session->staging;
+    SM_TRY(backend->download(session->executable, tensor, 0, n_elems, wide));
+    for (int64_t i = 0; i < n_elems; i++) {
+        values[i] = (float)wide[i];
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
+    const sm_backend *backend = session->device->backend;
+    const int64_t n = session->plan->B * session->plan->T;
+    SM_TRY(backend->upload(session->executable, session->plan->tokens, 0, n, tokens));
+    return backend->upload(session->executable, session->plan->targets, 0, n, targets);
+}
+
+sm_status sm_session_set_hyper(sm_session *session, const sm_adamw *adamw, int64_t step, int64_t n_accum) {
+    const double hyper[SM_HYPER_COUNT] = {
+        [SM_HYPER_LR] = adamw->lr,
+        [SM_HYPER_BETA1] = adamw->beta1,
+        [SM_HYPER_BETA2] = adamw->beta2,
+        [SM_HYPER_EPS] = adamw->eps,
+        [SM_HYPER_WEIGHT_DECAY] = adamw->weight_decay,
+        // Computed here in double: in f32, 1 - 0.999^1 would lose four digits.
+        [SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(adamw->beta1, (double)step),
+        [SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(adamw->beta2, (double)step),
+        [SM_HYPER_GRAD_CLIP] = adamw->grad_clip,
+        [SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum,
+    };
+    const sm_backend *backend = session->device->backend;
+    if (session->plan->dtype == SM_F64) {
+        return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, hyper);
+    }
+    float narrow[SM_HYPER_COUNT];
+    for (int i = 0; i < SM_HYPER_COUNT; i++) {
+        narrow[i] = (float)hyper[i];
+    }
+    return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, narrow);
+}
+
+// Dropout masks differ from one micro-step to the next.
+static sm_status advance_rng(sm_session *session) {
+    const uint64_t step = session->n_micro_steps++;
+    if (session->plan->rng_step == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    const uint32_t words[2] = {(uint32_t)step, (uint32_t)(step >> 32)};
+    return session->device->backend->upload(session->executable, session->plan->rng_step, 0, 2, words);
+}
+
+sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
+    if (phases & SM_RUN_FORWARD) {
+        SM_TRY(advance_rng(session));
+    }
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        if (!(phases & (1u << phase))) {
+            continue;
+        }
+        sm_range range = sm_plan_range(session->plan, (sm_phase)phase);
+        while (phase + 1 < SM_PHASE_COUNT && (phases & (1u << (phase + 1)))) {
+            sm_range next = sm_plan_range(session->plan, (sm_phase)++phase);
+            range.end = next.end > range.end ? next.end : range.end;
+        }
+        if (range.first < range.end) {
+            SM_TRY(session->device->backend->execute(session->executable, range, op_ns));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_synchronize(sm_session *session) { return session->device->backend->synchronize(session->executable); }
+
+static sm_status read_scalar(sm_session *session, int tensor, double *value) {
+    float narrow = 0;
+    SM_TRY(sm_session_synchronize(session));
+    SM_TRY(sm_session_read(session, tensor, 1, &narrow));
+    *value = narrow;
+    return SM_OK;
+}
+
+sm_status sm_session_loss(sm_session *session, double *loss) { return read_scalar(session, session->plan->loss, loss); }
+
+sm_status sm_session_grad_norm(sm_session *session, double *norm) { return read_scalar(session, session->plan->grad_norm, norm); }

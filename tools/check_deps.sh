@@ -1,0 +1,57 @@
+#!/bin/sh
+# check_deps.sh: each layer includes only what is to its right:
+#     src/cli -> bench -> src -> include <- backends
+# and only backends/cpu includes cblas.h.
+set -eu
+cd "$(dirname "$0")/.."
+failed=0
+
+# deny FOLDER-FILES WHAT...: no file may include a header that lies in these folders.
+deny() {
+    files=$1
+    shift
+    for folder in "$@"; do
+        for header in "$folder"/*.h; do
+            [ -e "$header" ] || continue
+            name=$(basename "$header")
+            # shellcheck disable=SC2086 # a list of files
+            if grep -n "#include \"$name\"" $files /dev/null; then
+                echo "check-deps: $name belongs to $folder, which these may not include" >&2
+                failed=1
+            fi
+        done
+    done
+}
+
+list() { find "$@" -name '*.[ch]' | sort | tr '\n' ' '; }
+
+deny "$(list include)" src src/io src/cli bench backends/host backends/reference backends/cpu backends/opencl
+deny "$(list src -maxdepth 1) $(list src/io)" src/cli bench backends/host backends/reference backends/cpu backends/opencl
+deny "$(list bench)" src/cli backends/host backends/reference backends/cpu backends/opencl
+deny "$(list src/cli)" backends/host backends/reference backends/cpu backends/opencl
+deny "$(list backends)" src src/io src/cli bench
+deny "$(list bench)" src/io
+
+# only FOLDER HEADER: nobody else includes it.
+only() {
+    if grep -rn "#include <$2>" --include='*.[ch]' . | grep -v "^./$1/" | grep -v '^./build/'; then
+        echo "check-deps: only $1 may include <$2>" >&2
+        failed=1
+    fi
+}
+only backends/cpu cblas.h
+only backends/cpu dnnl.h
+only backends/opencl CL/cl.h
+
+if grep -rnE '"gpt2\.h"' bench backends --include='*.[ch]'; then
+    echo "check-deps: the harness and the backends know nothing of GPT-2" >&2
+    failed=1
+fi
+
+repeated=$(git ls-files '*.c' '*.h' | xargs -n1 basename | sort | uniq -d)
+if [ -n "$repeated" ]; then
+    echo "check-deps: file names must be unique: $repeated" >&2
+    failed=1
+fi
+[ "$failed" = 0 ] && echo "check-deps: every layer includes only what it may"
+exit "$failed"

@@ -1,0 +1,27 @@
+#!/bin/sh
+# deps.sh run [dev]: installs the Debian packages that stepmark needs; says nothing when all are there.
+set -eu
+run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev"
+dev="libcmocka-dev clang clang-format clang-tidy libomp-dev sqlite3"
+packages="$run"
+for set in "$@"; do
+    [ "$set" = dev ] && packages="$packages $dev"
+done
+missing=""
+for package in $packages; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif command -v sudo >/dev/null 2>&1; then
+    as_root="sudo"
+else
+    echo "stepmark needs packages that are not installed. As root, run:" >&2
+    echo "    apt-get install -y$missing" >&2
+    exit 1
+fi
+echo "installing:$missing" >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
+# shellcheck disable=SC2086 # a list of packages
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null
