@@ -1,0 +1,116 @@
+// test_init.c: counter-based random numbers and the initial weights drawn from them.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gpt2.h"
+#include "philox.h"
+
+// Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.
+static void test_philox(void **state) {
+    (void)state;
+    const struct {
+        uint64_t key, low, high;
+        uint32_t word[4];
+    } known[] = {
+        {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {0x299f31d0a4093822, 0x85a308d3243f6a88, 0x0370734413198a2e, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        sm_philox_block block = sm_philox4x32(known[i].key, known[i].low, known[i].high);
+        for (int w = 0; w < 4; w++) {
+            assert_int_equal(block.word[w], known[i].word[w]);
+        }
+    }
+    assert_true(sm_philox_key(1, "a") != sm_philox_key(2, "a"));
+    assert_true(sm_philox_key(1, "a") != sm_philox_key(1, "b"));
+}
+
+static void test_dropout_keeps_its_share(void **state) {
+    (void)state;
+    const uint32_t threshold = sm_dropout_threshold(0.25);
+    int kept = 0;
+    for (uint64_t e = 0; e < 100000; e++) {
+        kept += sm_dropout_keeps(42, 7, e, threshold);
+    }
+    assert_true(abs(kept - 75000) < 700); // five standard deviations
+}
+
+static float *init(const sm_plan *plan, const sm_gpt2_config *config, const char *name, uint64_t seed, int64_t *n_elems) {
+    int tensor = sm_plan_find_tensor(plan, name);
+    assert_true(tensor != SM_NO_TENSOR && sm_gpt2_is_param(plan, tensor));
+    *n_elems = sm_gpt2_param_elems(plan, tensor);
+    float *values = malloc((size_t)*n_elems * sizeof *values);
+    assert_non_null(values);
+    sm_gpt2_init_param(config, plan, tensor, seed, values);
+    return values;
+}
+
+static void assert_normal(const float *values, int64_t n_elems, double std) {
+    double sum = 0;
+    double squares = 0;
+    double fourth = 0;
+    for (int64_t i = 0; i < n_elems; i++) {
+        double x = values[i] / std;
+        sum += x;
+        squares += x * x;
+        fourth += x * x * x * x;
+    }
+    double n = (double)n_elems;
+    assert_true(fabs(sum / n) <= 5 / sqrt(n));
+    assert_true(fabs(squares / n - 1) <= 5 * sqrt(2 / n));
+    assert_true(fabs(fourth / n - 3) <= 5 * sqrt(96 / n));
+}
+
+static void test_initial_weights(void **state) {
+    (void)state;
+    sm_gpt2_config config = sm_gpt2_size_find("tiny")->config;
+    config.d_model = 256; // so that the fill is shared among threads
+    config.vocab = 1201;
+    const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+    sm_plan *plan = NULL;
+    assert_int_equal(sm_gpt2_build(&config, &options, &plan), SM_OK);
+    int64_t n = 0;
+    int64_t n_again = 0;
+
+    float *wte = init(plan, &config, "wte.weight", 3, &n);
+    assert_int_equal(n, 1201 * 256); // without the padding rows
+    assert_normal(wte, n, 0.02);
+    int n_threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    float *again = init(plan, &config, "wte.weight", 3, &n_again);
+    omp_set_num_threads(n_threads);
+    assert_memory_equal(wte, again, (size_t)n * sizeof *wte);
+    free(again);
+    again = init(plan, &config, "wte.weight", 4, &n_again);
+    assert_true(memcmp(wte, again, (size_t)n * sizeof *wte) != 0);
+    free(again);
+    free(wte);
+
+    float *proj = init(plan, &config, "h.1.mlp.c_proj.weight", 3, &n);
+    assert_normal(proj, n, 0.02 / sqrt(2.0 * 2));
+    free(proj);
+    float *ln = init(plan, &config, "h.0.ln_1.weight", 3, &n);
+    assert_true(ln[0] == 1.0f && ln[n - 1] == 1.0f);
+    free(ln);
+    float *bias = init(plan, &config, "ln_f.bias", 3, &n);
+    assert_true(bias[0] == 0.0f && bias[n - 1] == 0.0f);
+    free(bias);
+    sm_plan_free(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_dropout_keeps_its_share),
+        cmocka_unit_test(test_initial_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

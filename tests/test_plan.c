@@ -1,0 +1,273 @@
+// test_plan.c: plans as data: sizes, memory, rewrites, and what is refused.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gpt2.h"
+#include "rewrite.h"
+
+static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
+    const sm_gpt2_options options = {
+        .B = B, .T = T, .dtype = SM_F32, .dropout_p = dropout_p, .backward = true, .optimizer = true, .max_tensor_bytes = max_tensor_bytes};
+    sm_plan *plan = NULL;
+    if (sm_gpt2_build(&sm_gpt2_size_find(size)->config, &options, &plan) != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+    return plan;
+}
+
+static void test_parameter_counts(void **state) {
+    (void)state;
+    const struct {
+        const char *size;
+        int64_t n_params;
+    } expected[] = {{"small", 124439808}, {"medium", 354823168}, {"large", 774030080}, {"xl", 1557611200}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const sm_gpt2_size *size = sm_gpt2_size_find(expected[i].size);
+        assert_int_equal(sm_gpt2_n_params(&size->config), expected[i].n_params);
+        // The plan's tensors hold exactly these, padding aside.
+        sm_plan *plan = build(size->name, 1, 1, 0, 0);
+        int64_t n_elems = 0;
+        for (int t = 0; t < plan->n_tensors; t++) {
+            n_elems += sm_gpt2_is_param(plan, t) ? sm_gpt2_param_elems(plan, t) : 0;
+        }
+        assert_int_equal(n_elems, expected[i].n_params);
+        sm_plan_free(plan);
+    }
+    assert_ptr_equal(sm_gpt2_size_find("124M"), sm_gpt2_size_find("small"));
+    assert_null(sm_gpt2_size_find("huge"));
+}
+
+typedef struct {
+    int first, last;
+} lifetime;
+
+static lifetime life_of(const sm_plan *plan, int root) {
+    lifetime life = {plan->n_ops, -1};
+    for (int i = 0; i < plan->n_ops; i++) {
+        for (int k = 0; k < SM_MAX_IN + SM_MAX_OUT; k++) {
+            int t = k < SM_MAX_IN ? plan->ops[i].in[k] : plan->ops[i].out[k - SM_MAX_IN];
+            if (t != SM_NO_TENSOR && sm_plan_root(plan, t) == root) {
+                life.first = i < life.first ? i : life.first;
+                life.last = i;
+            }
+        }
+    }
+    return life;
+}
+
+static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVATION || t->role == SM_ROLE_SCRATCH; }
+
+// No two tensors that hold data at the same time may share a byte.
+static void assert_no_overlap(const sm_plan *plan) {
+    lifetime *lives = malloc((size_t)plan->n_tensors * sizeof *lives);
+    assert_non_null(lives);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        lives[i] = is_transient(&plan->tensors[i]) ? life_of(plan, i) : (lifetime){0, plan->n_ops};
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *a = &plan->tensors[i];
+        if (a->view_of != SM_NO_TENSOR || lives[i].last < 0) {
+            continue;
+        }
+        assert_true(a->arena >= 0 && a->arena < plan->n_arenas);
+        assert_true(a->offset_bytes + sm_tensor_bytes(a) <= plan->arenas[a->arena].size_bytes);
+        for (int k = 0; k < i; k++) {
+            const sm_tensor *b = &plan->tensors[k];
+            bool apart = b->view_of != SM_NO_TENSOR || lives[k].last < 0 || a->arena != b->arena ||
+                         a->offset_bytes + sm_tensor_bytes(a) <= b->offset_bytes || b->offset_bytes + sm_tensor_bytes(b) <= a->offset_bytes;
+            // An op may write over its input: one life then ends at the op where the other begins.
+            bool one_after_another = lives[i].last <= lives[k].first || lives[k].last <= lives[i].first;
+            if (!apart && !one_after_another) {
+                fail_msg("%s and %s share memory while both hold data", a->name, b->name);
+            }
+        }
+    }
+    free(lives);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
+        for (int with_dropout = 0; with_dropout < 2; with_dropout++) {
+            sm_plan *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
+            assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
+            assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+            assert_no_overlap(plan);
+            size_t by_role[SM_ROLE_COUNT];
+            size_t total = sm_plan_memory(plan, by_role);
+            size_t sum = 0;
+            for (int role = 0; role < SM_ROLE_COUNT; role++) {
+                sum += by_role[role];
+            }
+            assert_int_equal(sum, total);
+            assert_true(by_role[SM_ROLE_OPTIMIZER] == 2 * by_role[SM_ROLE_PARAMETER]);
+            sm_plan_free(plan);
+        }
+    }
+}
+
+static void test_memory_limit(void **state) {
+    (void)state;
+    const size_t limit = 64 << 10;
+    sm_plan *plan = build("tiny", 2, 16, 0, limit);
+    assert_int_equal(sm_plan_assign_memory(plan, limit), SM_OK);
+    assert_no_overlap(plan);
+    for (int i = 0; i < plan->n_arenas; i++) {
+        assert_true(plan->arenas[i].size_bytes <= limit);
+    }
+    assert_int_equal(sm_plan_assign_memory(plan, 4096), SM_ERR_OOM);
+    assert_non_null(strstr(sm_error_message(), "params.matrices"));
+    sm_plan_free(plan);
+}
+
+static double flops_of_phase(const sm_plan *plan, sm_phase phase) {
+    double flops = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        flops += plan->ops[i].phase == phase ? sm_op_flops(plan, &plan->ops[i]) : 0;
+    }
+    return flops;
+}
+
+// A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
+static void test_rewrites_keep_the_work(void **state) {
+    (void)state;
+    sm_plan *naive = build("small", 2, 512, 0, 0);
+    assert_int_equal(sm_plan_assign_memory(naive, 0), SM_OK);
+    for (int i = -1; i < sm_rewrite_count(); i++) {
+        sm_plan *plan = build("small", 2, 512, 0, 0);
+        unsigned without = i < 0 ? 0 : ~(1u << i); // all of them, then each alone
+        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without), SM_OK);
+        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+            double a = flops_of_phase(naive, (sm_phase)phase);
+            double b = flops_of_phase(plan, (sm_phase)phase);
+            if (!(a - b <= 1e-9 * a && b - a <= 1e-9 * a)) {
+                fail_msg("rewrite %d changes the FLOPs of %s from %g to %g", i, sm_phase_name((sm_phase)phase), a, b);
+            }
+        }
+        assert_true(sm_plan_memory(plan, NULL) <= sm_plan_memory(naive, NULL));
+        sm_plan_free(plan);
+    }
+    sm_plan_free(naive);
+}
+
+static int count_kind(const sm_plan *plan, sm_op_kind kind) {
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        n += plan->ops[i].kind == kind;
+    }
+    return n;
+}
+
+static void test_fused_has_no_leftovers(void **state) {
+    (void)state;
+    sm_plan *plan = build("small", 4, 256, 0, 0);
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD, SM_OP_GELU_FORWARD,
+                               SM_OP_GELU_BACKWARD, SM_OP_RESIDUAL};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        assert_int_equal(count_kind(plan, gone[i]), 0);
+    }
+    assert_int_equal(count_kind(plan, SM_OP_CROSSENTROPY_FORWARD), 2); // 1,024 rows in two chunks
+    // Only each chunk of logits exists.
+    for (int i = 0; i < plan->n_ops; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            int t = plan->ops[i].out[k];
+            assert_true(t == SM_NO_TENSOR || strcmp(plan->tensors[t].name, "logits") != 0);
+        }
+    }
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_TUNED, 0), SM_ERR_UNSUPPORTED);
+    sm_plan_free(plan);
+}
+
+// Attention that stores no T x T: activations grow with T, not with its square.
+static void test_fused_memory_is_linear_in_T(void **state) {
+    (void)state;
+    size_t bytes[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        sm_gpt2_config config = sm_gpt2_size_find("small")->config;
+        config.context = 8192;
+        const sm_gpt2_options options = {.B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = true};
+        sm_plan *plan = NULL;
+        assert_int_equal(sm_gpt2_build(&config, &options, &plan), SM_OK);
+        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        size_t by_role[SM_ROLE_COUNT];
+        sm_plan_memory(plan, by_role);
+        bytes[i] = by_role[SM_ROLE_ACTIVATION];
+        sm_plan_free(plan);
+    }
+    assert_true(bytes[1] <= 2 * bytes[0] + 4096);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const sm_gpt2_config tiny = sm_gpt2_size_find("tiny")->config;
+    const sm_gpt2_options good = {.B = 1, .T = 8, .dtype = SM_F32};
+    const struct {
+        sm_gpt2_config config;
+        sm_gpt2_options options;
+        const char *message;
+    } cases[] = {
+        {tiny, {.B = 0, .T = 8}, "batch size 0"},
+        {tiny, {.B = 1, .T = 65}, "context of 64"},
+        {tiny, {.B = 1, .T = 0}, "sequence length 0"},
+        {tiny, {.B = 1, .T = 8, .dropout_p = 1}, "dropout 1"},
+        {{.n_layer = 1, .n_head = 3, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "3 heads"},
+        {{.n_layer = 0, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "n_layer is 0"},
+        {{.n_layer = 1, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = INT32_MAX, .context = 8}, good, "vocab is 2147483647"},
+        {{.n_layer = 1, .n_head = 1, .d_model = 1 << 20, .d_ff = 1 << 22, .vocab = 2000000000, .context = 1 << 24},
+         {.B = INT32_MAX, .T = 1 << 24},
+         "impossible"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_plan *plan = NULL;
+        sm_status status = sm_gpt2_build(&cases[i].config, &cases[i].options, &plan);
+        if (status != SM_ERR_INVALID || plan != NULL || strstr(sm_error_message(), cases[i].message) == NULL) {
+            fail_msg("case %zu: status %s, message: %s", i, sm_status_text(status), sm_error_message());
+        }
+    }
+}
+
+static void test_op_check(void **state) {
+    (void)state;
+    sm_plan *plan = sm_plan_new(SM_F32);
+    int a = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 8}, "a");
+    int w = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 2, (const int64_t[]){8, 3}, "w");
+    int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 3}, "y");
+    int ids = sm_plan_add_tensor(plan, SM_ROLE_BATCH, SM_I32, 2, (const int64_t[]){4, 8}, "ids");
+    sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, -1);
+    op.in[0] = a;
+    op.in[1] = w;
+    op.out[0] = y;
+    assert_int_equal(sm_op_check(plan, &op), SM_OK);
+    op.attr.w_transposed = true; // then w would have to be (3,8)
+    assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
+    op.attr.w_transposed = false;
+    op.in[0] = ids;
+    assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
+    op.in[0] = SM_NO_TENSOR;
+    assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
+    assert_non_null(strstr(sm_error_message(), "operand x is missing"));
+    assert_int_equal(sm_plan_add_view(plan, a, 30, 1, (const int64_t[]){3}, "beyond"), SM_NO_TENSOR);
+    sm_plan_free(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_rewrites_keep_the_work),
+        cmocka_unit_test(test_fused_has_no_leftovers),
+        cmocka_unit_test(test_fused_memory_is_linear_in_T),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_op_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
