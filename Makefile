@@ -2,6 +2,7 @@
 #
 # One build folder a configuration: build/release, build/asan, build/clang. `make` shows help.
 
+MAKEFLAGS += --no-print-directory -j$(shell nproc)
 CONFIG ?= release
 B := build/$(CONFIG)
 
@@ -18,6 +19,7 @@ OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(CFLAGS)
+SAY = @printf '  %-4s %s\n'
 LIBS := -lopenblas -lhwloc -ljansson -lm
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
@@ -56,7 +58,7 @@ help: ## show this list
 
 .PHONY: bench
 bench: deps ## install what is missing, build, and measure the GPT-2 124M training step on every device
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) build
 	@$(B)/stepmark run --model-size small --fit 90 $(ARGS)
 
 .PHONY: test
@@ -76,7 +78,7 @@ deps-dev: ## install also what the tests and checks need
 
 .PHONY: test-peers
 test-peers: deps-dev ## check weights, losses and gradients against PyTorch and transformers (sets them up outside the tree)
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
 
 .PHONY: check-deps
@@ -106,33 +108,39 @@ run-tests: tests
 	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
 
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
-	$(CC) $(BASE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(SAY) LINK $@
+	@$(CC) $(BASE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/libstepmark.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	@rm -f $@ && ar rcs $@ $^
 
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
-	$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+	$(SAY) CC $@
+	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) -c -o $@ $<
+	$(SAY) CC $@
+	@$(COMPILE) -c -o $@ $<
 
 # The reference is compiled for two types: float, and double for gradient checks.
 $(B)/%.f32.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) $(KERNEL_FLAGS) -c -o $@ $<
+	$(SAY) CC $@
+	@$(COMPILE) $(KERNEL_FLAGS) -c -o $@ $<
 
 $(B)/%.f64.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
+	$(SAY) CC $@
+	@$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
 
 # The cpu backend's kernels are compiled for several instruction sets; one is chosen at run time.
 define ISA_RULE
 $(B)/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) -DCPU_ISA=$(1) -c -o $$@ $$<
+	$$(SAY) CC $$@
+	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) -DCPU_ISA=$(1) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
 
@@ -154,6 +162,6 @@ $(B)/corpus.txt: $(CORPUS_FILES)
 	@mkdir -p $(@D)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@
 $(B)/corpus.o: src/corpus.S $(B)/corpus.txt
-	$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
+	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TESTS:=.d)

@@ -1,0 +1,188 @@
+// atomic_file.c: temporary name, fsync, rename, fsync of the folder.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+
+enum { MAX_TEMPORARIES = 100 }; // left behind by killed processes that had this one's id
+
+struct sm_atomic_file {
+    int fd;
+    char *path;
+    char *temporary;
+};
+
+static sm_status fail_errno(const char *action, const char *path, int error) {
+    return sm_fail(SM_ERR_IO, "%s: cannot %s: %s", path, action, strerror(error));
+}
+
+// The permissions that the new file takes over from the one it replaces; 0 if there is none.
+static sm_status check_target(const char *path, mode_t *permissions) {
+    struct stat info;
+    *permissions = 0;
+    if (path[0] == '\0' || path[strlen(path) - 1] == '/') {
+        return sm_fail(SM_ERR_IO, "%s: cannot write: not the name of a file", path);
+    }
+    if (stat(path, &info) != 0) {
+        return SM_OK; // what is wrong beyond "not there" shows when the temporary is made
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "%s: cannot write: exists and is not a regular file", path);
+    }
+    *permissions = info.st_mode & 0777;
+    return SM_OK;
+}
+
+// Creates the temporary: never an existing file, with the permissions that the umask leaves.
+static int create_temporary(const char *path, char *temporary, size_t size_bytes) {
+    for (int attempt = 0; attempt < MAX_TEMPORARIES; attempt++) {
+        snprintf(temporary, size_bytes, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+        int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
+    sm_status status = SM_OK;
+    mode_t permissions;
+    *file = NULL;
+    SM_TRY(check_target(path, &permissions));
+
+    size_t temporary_size = strlen(path) + 40;
+    sm_atomic_file *f = calloc(1, sizeof *f);
+    char *path_copy = strdup(path);
+    char *temporary = malloc(temporary_size);
+    if (f == NULL || path_copy == NULL || temporary == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+        goto cleanup;
+    }
+    int fd = create_temporary(path, temporary, temporary_size);
+    if (fd < 0) {
+        status = fail_errno("write", path, errno);
+        goto cleanup;
+    }
+    *f = (sm_atomic_file){.fd = fd, .path = path_copy, .temporary = temporary};
+    if (permissions != 0 && fchmod(fd, permissions) != 0) {
+        status = fail_errno("set permissions", path, errno);
+        sm_atomic_abandon(f);
+        return status;
+    }
+    *file = f;
+    return SM_OK;
+
+cleanup:
+    free(temporary);
+    free(path_copy);
+    free(f);
+    return status;
+}
+
+sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes) {
+    const char *bytes = data;
+    while (size_bytes > 0) {
+        ssize_t n = write(file->fd, bytes, size_bytes);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return fail_errno("write", file->path, errno);
+        }
+        bytes += n;
+        size_bytes -= (size_t)n;
+    }
+    return SM_OK;
+}
+
+// A rename is durable once the folder that holds the name is.
+static sm_status sync_folder_of(const char *path) {
+    char *folder = strdup(path);
+    if (folder == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+    }
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    int fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (fd < 0) {
+        return fail_errno("open the folder of", path, errno);
+    }
+    bool failed = fsync(fd) != 0 && errno != EINVAL; // EINVAL: a file system without it
+    int error = errno;
+    close(fd);
+    return failed ? fail_errno("sync the folder of", path, error) : SM_OK;
+}
+
+// Frees the struct; the temporary has been renamed or removed, the descriptor closed.
+static void release(sm_atomic_file *file) {
+    free(file->temporary);
+    free(file->path);
+    free(file);
+}
+
+sm_status sm_atomic_commit(sm_atomic_file *file) {
+    bool synced = fsync(file->fd) == 0;
+    int error = errno;
+    if (close(file->fd) != 0 && synced) {
+        synced = false;
+        error = errno;
+    }
+    sm_status status = SM_OK;
+    if (!synced) {
+        status = fail_errno("write", file->path, error);
+    } else if (rename(file->temporary, file->path) != 0) {
+        status = fail_errno("rename the temporary file to it", file->path, errno);
+    }
+    if (status == SM_OK) {
+        status = sync_folder_of(file->path);
+    } else {
+        unlink(file->temporary);
+    }
+    release(file);
+    return status;
+}
+
+void sm_atomic_abandon(sm_atomic_file *file) {
+    if (file == NULL) {
+        return;
+    }
+    close(file->fd);
+    unlink(file->temporary);
+    release(file);
+}
+
+sm_status sm_atomic_write_all(const char *path, const void *data, size_t size_bytes) {
+    sm_atomic_file *file;
+    SM_TRY(sm_atomic_open(path, &file));
+    sm_status status = sm_atomic_write(file, data, size_bytes);
+    if (status != SM_OK) {
+        sm_atomic_abandon(file);
+        return status;
+    }
+    return sm_atomic_commit(file);
+}
+
+sm_status sm_make_folder(const char *path) {
+    if (mkdir(path, 0777) == 0) {
+        return SM_OK;
+    }
+    int error = errno;
+    struct stat info;
+    if (error == EEXIST && stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) {
+            return SM_OK;
+        }
+        return sm_fail(SM_ERR_IO, "%s: cannot make the folder: a file has that name", path);
+    }
+    return fail_errno("make the folder", path, error);
+}

@@ -1,0 +1,472 @@
+// safetensors.c: the header is parsed by jansson, then distrusted; data is read by pread in
+// pieces and widened or narrowed to f32, so that a file larger than memory, or one that
+// shrinks while it is read, is an error and not a crash.
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "input_file.h"
+#include "safetensors.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data is little-endian, and so must the machine be");
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "F32 and F64 are IEEE binary32 and binary64");
+
+#define METADATA_KEY "__metadata__"
+
+static const int64_t LENGTH_BYTES = 8;
+static const int64_t MAX_HEADER_BYTES = 100 * 1000 * 1000; // the limit of the original implementation
+
+static const struct {
+    const char *name;
+    int64_t size_bytes;
+} dtypes[SM_ST_DTYPE_COUNT] = {
+#define X(code, name, bytes) [code] = {name, bytes},
+    SM_SAFETENSORS_DTYPE_LIST(X)
+#undef X
+};
+
+const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype) { return dtypes[dtype].name; }
+
+bool sm_safetensors_is_float(sm_safetensors_dtype dtype) {
+    return dtype == SM_ST_F16 || dtype == SM_ST_BF16 || dtype == SM_ST_F32 || dtype == SM_ST_F64;
+}
+
+// ---- reading ----
+
+struct sm_safetensors {
+    int fd;
+    char *path;
+    json_t *header; // owns the entries' names
+    sm_safetensors_entry *entries;
+    int n_entries;
+    int64_t data_bytes;   // size of the data
+    int64_t data_offset; // where in the file it begins
+};
+
+static sm_status parse_dtype(const char *path, const json_t *info, sm_safetensors_entry *entry) {
+    const char *name = json_string_value(json_object_get(info, "dtype"));
+    if (name == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no dtype, a string", path, entry->name);
+    }
+    for (int i = 0; i < SM_ST_DTYPE_COUNT; i++) {
+        if (strcmp(name, dtypes[i].name) == 0) {
+            entry->dtype = (sm_safetensors_dtype)i;
+            return SM_OK;
+        }
+    }
+    return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has an unknown dtype '%.16s'", path, entry->name,
+                   sm_is_printable(name) ? name : "?");
+}
+
+static sm_status parse_shape(const char *path, const json_t *info, sm_safetensors_entry *entry) {
+    const json_t *shape = json_object_get(info, "shape");
+    if (!json_is_array(shape)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no shape, a list of whole numbers", path, entry->name);
+    }
+    if (json_array_size(shape) > SM_SAFETENSORS_MAX_DIMS) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has %zu dims, more than the %d that are handled", path,
+                       entry->name, json_array_size(shape), SM_SAFETENSORS_MAX_DIMS);
+    }
+    entry->n_dims = (int)json_array_size(shape);
+    entry->n_elems = 1;
+    for (int i = 0; i < entry->n_dims; i++) {
+        const json_t *dim = json_array_get(shape, (size_t)i);
+        if (!json_is_integer(dim) || json_integer_value(dim) < 0) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': dim %d of its shape is not a whole number >= 0", path,
+                           entry->name, i);
+        }
+        entry->dims[i] = json_integer_value(dim);
+        if (__builtin_mul_overflow(entry->n_elems, entry->dims[i], &entry->n_elems)) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': the size of its shape overflows", path, entry->name);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status parse_offsets(const sm_safetensors *file, const json_t *info, sm_safetensors_entry *entry) {
+    const char *path = file->path;
+    const json_t *offsets = json_object_get(info, "data_offsets");
+    const json_t *begin = json_array_get(offsets, 0);
+    const json_t *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no data_offsets, two whole numbers", path, entry->name);
+    }
+    entry->begin_bytes = json_integer_value(begin);
+    entry->end_bytes = json_integer_value(end);
+    if (entry->begin_bytes < 0 || entry->end_bytes < entry->begin_bytes || entry->end_bytes > file->data_bytes) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': data_offsets [%lld, %lld] are not within %lld bytes of data",
+                       path, entry->name, (long long)entry->begin_bytes, (long long)entry->end_bytes,
+                       (long long)file->data_bytes);
+    }
+    int64_t size_bytes;
+    if (__builtin_mul_overflow(entry->n_elems, dtypes[entry->dtype].size_bytes, &size_bytes)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': the size of its shape overflows", path, entry->name);
+    }
+    if (size_bytes != entry->end_bytes - entry->begin_bytes) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': its shape needs %lld bytes, its data_offsets hold %lld", path,
+                       entry->name, (long long)size_bytes, (long long)(entry->end_bytes - entry->begin_bytes));
+    }
+    return SM_OK;
+}
+
+static sm_status parse_entry(const sm_safetensors *file, const char *name, const json_t *info,
+                             sm_safetensors_entry *entry) {
+    if (name[0] == '\0' || strlen(name) > SM_SAFETENSORS_MAX_NAME || !sm_is_printable(name)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: a tensor's name is empty, unprintable or longer than %d bytes", file->path,
+                       SM_SAFETENSORS_MAX_NAME);
+    }
+    if (!json_is_object(info)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not described by an object", file->path, name);
+    }
+    entry->name = name;
+    SM_TRY(parse_dtype(file->path, info, entry));
+    SM_TRY(parse_shape(file->path, info, entry));
+    return parse_offsets(file, info, entry);
+}
+
+static sm_status check_metadata(const char *path, json_t *metadata) {
+    bool well_formed = json_is_object(metadata);
+    const char *key;
+    json_t *value;
+    json_object_foreach(metadata, key, value) {
+        well_formed = well_formed && json_is_string(value);
+    }
+    if (!well_formed) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %s is not an object of strings", path, METADATA_KEY);
+    }
+    return SM_OK;
+}
+
+static sm_status parse_entries(sm_safetensors *file) {
+    file->entries = calloc(json_object_size(file->header) + 1, sizeof *file->entries);
+    if (file->entries == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu tensors", file->path, json_object_size(file->header));
+    }
+    const char *name;
+    json_t *info;
+    json_object_foreach(file->header, name, info) {
+        if (strcmp(name, METADATA_KEY) == 0) {
+            SM_TRY(check_metadata(file->path, info));
+        } else {
+            SM_TRY(parse_entry(file, name, info, &file->entries[file->n_entries]));
+            file->n_entries++;
+        }
+    }
+    return SM_OK;
+}
+
+// By begin; of those that begin together the empty ones first.
+static int compare_extents(const void *left, const void *right) {
+    const sm_safetensors_entry *a = *(const sm_safetensors_entry *const *)left;
+    const sm_safetensors_entry *b = *(const sm_safetensors_entry *const *)right;
+    if (a->begin_bytes != b->begin_bytes) {
+        return a->begin_bytes < b->begin_bytes ? -1 : 1;
+    }
+    return a->end_bytes < b->end_bytes ? -1 : a->end_bytes > b->end_bytes;
+}
+
+// In order of their beginnings, each tensor must begin where the one before it ends.
+static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_entry *const *sorted) {
+    int64_t covered_bytes = 0;
+    for (int i = 0; i < file->n_entries; i++) {
+        const sm_safetensors_entry *entry = sorted[i];
+        if (entry->begin_bytes < covered_bytes) {
+            return sm_fail(SM_ERR_FORMAT, "%s: the data of tensors '%s' and '%s' overlap", file->path,
+                           sorted[i - 1]->name, entry->name);
+        }
+        if (entry->begin_bytes > covered_bytes) {
+            return sm_fail(SM_ERR_FORMAT, "%s: a hole of %lld bytes in the data before tensor '%s'", file->path,
+                           (long long)(entry->begin_bytes - covered_bytes), entry->name);
+        }
+        covered_bytes = entry->end_bytes;
+    }
+    if (covered_bytes != file->data_bytes) {
+        return sm_fail(SM_ERR_FORMAT, "%s: the tensors cover %lld of %lld bytes of data", file->path,
+                       (long long)covered_bytes, (long long)file->data_bytes);
+    }
+    return SM_OK;
+}
+
+static sm_status check_cover(const sm_safetensors *file) {
+    const sm_safetensors_entry **sorted = malloc(((size_t)file->n_entries + 1) * sizeof(*sorted));
+    if (sorted == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to check %d tensors", file->path, file->n_entries);
+    }
+    for (int i = 0; i < file->n_entries; i++) {
+        sorted[i] = &file->entries[i];
+    }
+    qsort(sorted, (size_t)file->n_entries, sizeof(*sorted), compare_extents);
+    sm_status status = check_sorted(file, sorted);
+    free(sorted);
+    return status;
+}
+
+static sm_status parse_header(sm_safetensors *file, const char *text, int64_t size_bytes) {
+    json_error_t error;
+    if (text[0] != '{') {
+        return sm_fail(SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", file->path);
+    }
+    file->header = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (file->header == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
+                       sm_is_printable(error.text) ? error.text : "control character", error.position);
+    }
+    SM_TRY(parse_entries(file));
+    return check_cover(file);
+}
+
+static sm_status read_header(sm_safetensors *file, int64_t file_bytes) {
+    uint64_t length;
+    if (file_bytes < LENGTH_BYTES) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %lld bytes are too short for a safetensors file", file->path,
+                       (long long)file_bytes);
+    }
+    SM_TRY(sm_input_read(file->fd, file->path, 0, &length, sizeof length));
+    if (length == 0 || length > (uint64_t)(file_bytes - LENGTH_BYTES)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: a header of %llu bytes does not fit the file's %lld bytes", file->path,
+                       (unsigned long long)length, (long long)file_bytes);
+    }
+    if (length > (uint64_t)MAX_HEADER_BYTES) {
+        return sm_fail(SM_ERR_FORMAT, "%s: a header of %llu bytes is longer than the %lld that are allowed", file->path,
+                       (unsigned long long)length, (long long)MAX_HEADER_BYTES);
+    }
+    char *text = malloc(length);
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a header of %llu bytes", file->path, (unsigned long long)length);
+    }
+    file->data_offset = LENGTH_BYTES + (int64_t)length;
+    file->data_bytes = file_bytes - file->data_offset;
+    sm_status status = sm_input_read(file->fd, file->path, LENGTH_BYTES, text, length);
+    if (status == SM_OK) {
+        status = parse_header(file, text, (int64_t)length);
+    }
+    free(text);
+    return status;
+}
+
+sm_status sm_safetensors_open(const char *path, sm_safetensors **file) {
+    sm_status status = SM_OK;
+    int64_t file_bytes;
+    *file = NULL;
+    sm_safetensors *f = calloc(1, sizeof *f);
+    if (f == NULL || (f->path = strdup(path)) == NULL) {
+        free(f);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
+    }
+    f->fd = -1;
+    SM_TRY_GOTO(sm_input_open(path, &f->fd, &file_bytes));
+    SM_TRY_GOTO(read_header(f, file_bytes));
+    *file = f;
+    return SM_OK;
+
+cleanup:
+    sm_safetensors_close(f);
+    return status;
+}
+
+void sm_safetensors_close(sm_safetensors *file) {
+    if (file == NULL) {
+        return;
+    }
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    json_decref(file->header);
+    free(file->entries);
+    free(file->path);
+    free(file);
+}
+
+int sm_safetensors_count(const sm_safetensors *file) { return file->n_entries; }
+
+const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int index) { return &file->entries[index]; }
+
+const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, METADATA_KEY), key));
+}
+
+static float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// IEEE binary16: sign 1, exponent 5 (bias 15), fraction 10. Every value is a binary32 value.
+static float float_of_f16(uint16_t bits) {
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    uint32_t exponent = (bits >> 10) & 0x1fu;
+    uint32_t fraction = bits & 0x3ffu;
+    if (exponent == 0) { // zero and subnormals: fraction * 2^-24, exact in binary32
+        float magnitude = (float)fraction * 0x1p-24f;
+        return sign != 0 ? -magnitude : magnitude;
+    }
+    uint32_t wide = exponent == 0x1f ? 0xffu : exponent + (127 - 15);
+    return float_of_bits(sign | wide << 23 | fraction << 13);
+}
+
+// n_elems values of `dtype` at `source`, of any alignment.
+static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int64_t n_elems, float *values) {
+    for (int64_t i = 0; i < n_elems; i++) {
+        if (dtype == SM_ST_F64) {
+            double value;
+            memcpy(&value, source + 8 * i, sizeof value);
+            values[i] = (float)value;
+        } else {
+            uint16_t bits;
+            memcpy(&bits, source + 2 * i, sizeof bits);
+            values[i] = dtype == SM_ST_F16 ? float_of_f16(bits) : float_of_bits((uint32_t)bits << 16);
+        }
+    }
+}
+
+sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values) {
+    int64_t offset = file->data_offset + entry->begin_bytes;
+    sm_safetensors_dtype dtype = entry->dtype;
+    if (!sm_safetensors_is_float(dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16 and BF16 can be read", file->path,
+                       entry->name, dtypes[dtype].name);
+    }
+    if (dtype == SM_ST_F32) {
+        return sm_input_read(file->fd, file->path, offset, values, (size_t)entry->n_elems * sizeof *values);
+    }
+    unsigned char piece[16384];
+    int64_t elem_bytes = dtypes[dtype].size_bytes;
+    int64_t piece_elems = (int64_t)sizeof piece / elem_bytes;
+    for (int64_t first = 0; first < entry->n_elems; first += piece_elems) {
+        int64_t left = entry->n_elems - first;
+        int64_t n = left < piece_elems ? left : piece_elems;
+        SM_TRY(sm_input_read(file->fd, file->path, offset + first * elem_bytes, piece, (size_t)(n * elem_bytes)));
+        convert(dtype, piece, n, values + first);
+    }
+    return SM_OK;
+}
+
+// ---- writing ----
+
+struct sm_safetensors_writer {
+    sm_atomic_file *file;
+    char *path;
+    int64_t n_elems; // of all tensors
+    int64_t n_written;
+};
+
+// Adds the description of one tensor at *n_elems of the data, and moves *n_elems on.
+static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, int64_t *n_elems) {
+    json_t *shape = json_array();
+    int64_t begin = *n_elems;
+    int64_t size = 1;
+    bool fits = true;
+    for (int i = 0; i < spec->n_dims; i++) {
+        fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);
+        json_array_append_new(shape, json_integer(spec->dims[i]));
+    }
+    int64_t end_bytes = 0;
+    fits = fits && !__builtin_add_overflow(begin, size, n_elems);
+    fits = fits && !__builtin_mul_overflow(*n_elems, (int64_t)sizeof(float), &end_bytes);
+    if (!fits) {
+        json_decref(shape);
+        return sm_fail(SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
+    }
+    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                             (json_int_t)begin * (json_int_t)sizeof(float), (json_int_t)end_bytes);
+    if (info == NULL || json_object_set_new(header, spec->name, info) != 0) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
+    }
+    return SM_OK;
+}
+
+// The header as JSON; *n_elems becomes the size of the data.
+static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs,
+                              const sm_safetensors_pair *pairs, int n_pairs, json_t *header, int64_t *n_elems) {
+    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    bool fits = json_object_set_new(header, METADATA_KEY, metadata) == 0;
+    for (int i = 0; i < n_pairs; i++) {
+        fits = fits && json_object_set_new(metadata, pairs[i].key, json_string(pairs[i].value)) == 0;
+    }
+    if (!fits) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
+    }
+    *n_elems = 0;
+    for (int i = 0; i < n_specs; i++) {
+        SM_TRY(describe(path, header, &specs[i], n_elems));
+    }
+    return SM_OK;
+}
+
+// Writes length and header; spaces at its end align the data to 8 bytes.
+static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
+    char *text = json_dumps(header, JSON_COMPACT);
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its header", writer->path);
+    }
+    size_t size_bytes = strlen(text);
+    size_t padding = (8 - size_bytes % 8) % 8;
+    uint64_t length = size_bytes + padding;
+    sm_status status;
+    SM_TRY_GOTO(sm_atomic_write(writer->file, &length, sizeof length));
+    SM_TRY_GOTO(sm_atomic_write(writer->file, text, size_bytes));
+    SM_TRY_GOTO(sm_atomic_write(writer->file, "        ", padding));
+
+cleanup:
+    free(text);
+    return status;
+}
+
+sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
+                                const sm_safetensors_pair *metadata, int n_metadata,
+                                sm_safetensors_writer **writer) {
+    sm_status status = SM_OK;
+    *writer = NULL;
+    json_t *header = json_object();
+    sm_safetensors_writer *w = calloc(1, sizeof *w);
+    if (header == NULL || w == NULL || (w->path = strdup(path)) == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(build_header(path, specs, n_specs, metadata, n_metadata, header, &w->n_elems));
+    SM_TRY_GOTO(sm_atomic_open(path, &w->file));
+    SM_TRY_GOTO(write_header(w, header));
+    *writer = w;
+
+cleanup:
+    json_decref(header);
+    if (status != SM_OK) {
+        sm_safetensors_abandon(w);
+    }
+    return status;
+}
+
+sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems) {
+    if (n_elems < 0 || n_elems > writer->n_elems - writer->n_written) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: more data than its header tells of", writer->path);
+    }
+    writer->n_written += n_elems;
+    return sm_atomic_write(writer->file, values, (size_t)n_elems * sizeof *values);
+}
+
+static void free_writer(sm_safetensors_writer *writer) {
+    free(writer->path);
+    free(writer);
+}
+
+sm_status sm_safetensors_finish(sm_safetensors_writer *writer) {
+    if (writer->n_written != writer->n_elems) {
+        sm_status status = sm_fail(SM_ERR_INTERNAL, "%s: %lld of %lld elements were written", writer->path,
+                                   (long long)writer->n_written, (long long)writer->n_elems);
+        sm_safetensors_abandon(writer);
+        return status;
+    }
+    sm_status status = sm_atomic_commit(writer->file);
+    free_writer(writer);
+    return status;
+}
+
+void sm_safetensors_abandon(sm_safetensors_writer *writer) {
+    if (writer == NULL) {
+        return;
+    }
+    sm_atomic_abandon(writer->file);
+    free_writer(writer);
+}

@@ -1,0 +1,108 @@
+// safetensors.h: tensors in a file, in the format of Hugging Face's safetensors:
+//
+//     8 bytes    N, the header's length, little-endian
+//     N bytes    JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
+//                and, if wanted, "__metadata__": {"KEY": "VALUE", ...}; spaces pad it at the end
+//     the rest   the data; offsets count from its beginning, values are little-endian, row-major
+//
+// The reader believes nothing: it opens a file only if the header is well-formed, every name
+// is unique, every tensor has exactly the bytes that its shape and dtype ask for, and the
+// tensors cover the data without overlap or hole.
+#ifndef STEPMARK_SAFETENSORS_H
+#define STEPMARK_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+// The dtypes of the format whose elements are whole bytes. X(code, name, bytes)
+#define SM_SAFETENSORS_DTYPE_LIST(X) \
+    X(SM_ST_BOOL, "BOOL", 1)         \
+    X(SM_ST_U8, "U8", 1)             \
+    X(SM_ST_I8, "I8", 1)             \
+    X(SM_ST_F8_E4M3, "F8_E4M3", 1)   \
+    X(SM_ST_F8_E5M2, "F8_E5M2", 1)   \
+    X(SM_ST_F8_E8M0, "F8_E8M0", 1)   \
+    X(SM_ST_U16, "U16", 2)           \
+    X(SM_ST_I16, "I16", 2)           \
+    X(SM_ST_F16, "F16", 2)           \
+    X(SM_ST_BF16, "BF16", 2)         \
+    X(SM_ST_U32, "U32", 4)           \
+    X(SM_ST_I32, "I32", 4)           \
+    X(SM_ST_F32, "F32", 4)           \
+    X(SM_ST_U64, "U64", 8)           \
+    X(SM_ST_I64, "I64", 8)           \
+    X(SM_ST_F64, "F64", 8)           \
+    X(SM_ST_C64, "C64", 8)
+
+typedef enum {
+#define X(code, name, bytes) code,
+    SM_SAFETENSORS_DTYPE_LIST(X)
+#undef X
+    SM_ST_DTYPE_COUNT
+} sm_safetensors_dtype;
+
+const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype);
+
+// F16, BF16, F32 or F64: what sm_safetensors_read reads.
+bool sm_safetensors_is_float(sm_safetensors_dtype dtype);
+
+enum { SM_SAFETENSORS_MAX_DIMS = 8, SM_SAFETENSORS_MAX_NAME = 255 };
+
+typedef struct {
+    const char *name; // printable: names with control characters are refused
+    sm_safetensors_dtype dtype;
+    int n_dims; // 0: a scalar
+    int64_t dims[SM_SAFETENSORS_MAX_DIMS];
+    int64_t n_elems;
+    int64_t begin_bytes; // offsets within the data
+    int64_t end_bytes;
+} sm_safetensors_entry;
+
+typedef struct sm_safetensors sm_safetensors;
+
+// Opens and checks. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and what is wrong with it.
+sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
+void sm_safetensors_close(sm_safetensors *file); // NULL is fine
+
+int sm_safetensors_count(const sm_safetensors *file);
+const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int index); // in the header's order
+
+// A value of "__metadata__"; NULL if there is none of that key.
+const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key);
+
+// Reads a floating tensor into entry->n_elems floats, rounded where it is F64.
+// SM_ERR_UNSUPPORTED names a tensor of another dtype.
+sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
+
+// What a file to be written holds: F32 tensors, in this order.
+typedef struct {
+    const char *name;
+    int n_dims;
+    int64_t dims[SM_SAFETENSORS_MAX_DIMS];
+} sm_safetensors_spec;
+
+typedef struct {
+    const char *key;
+    const char *value;
+} sm_safetensors_pair;
+
+typedef struct sm_safetensors_writer sm_safetensors_writer;
+
+// Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
+// the given pairs as metadata. Written by way of atomic_file.h.
+sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
+                                const sm_safetensors_pair *metadata, int n_metadata,
+                                sm_safetensors_writer **writer);
+
+// Appends the next n_elems floats of the data: the tensors one after the other.
+sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
+
+// Ends the file, of which every element must have been written. The writer is gone
+// afterwards, whatever is returned.
+sm_status sm_safetensors_finish(sm_safetensors_writer *writer);
+
+void sm_safetensors_abandon(sm_safetensors_writer *writer); // leaves nothing; NULL is fine
+
+#endif

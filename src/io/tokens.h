@@ -1,0 +1,53 @@
+// tokens.h: the token ids that a model is trained on, from a file.
+//
+//     uint16   little-endian 16-bit ids, nothing else (nanoGPT's .bin)
+//     llmc     the same after a header of 256 32-bit words: 20240520, version 1, the count (llm.c's)
+//     bytes    any file; each byte is an id
+//     auto     llmc if the file begins with its magic number, else uint16 if the name ends in
+//              .bin, else bytes
+//
+// A file is mapped, not read; it must not be shortened while it is open.
+#ifndef STEPMARK_TOKENS_H
+#define STEPMARK_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+// X(code, name)
+#define SM_TOKENS_FORMAT_LIST(X)  \
+    X(SM_TOKENS_AUTO, "auto")     \
+    X(SM_TOKENS_UINT16, "uint16") \
+    X(SM_TOKENS_LLMC, "llmc")     \
+    X(SM_TOKENS_BYTES, "bytes")
+
+typedef enum {
+#define X(code, name) code,
+    SM_TOKENS_FORMAT_LIST(X)
+#undef X
+} sm_tokens_format;
+
+const char *sm_tokens_format_name(sm_tokens_format format);
+bool sm_tokens_format_parse(const char *name, sm_tokens_format *format); // false: no such format
+
+typedef struct sm_tokens sm_tokens;
+
+// Opens a regular file and checks that every id is below `vocab`. SM_ERR_IO, SM_ERR_FORMAT
+// (empty, odd length, a header that does not fit) or SM_ERR_INVALID (position, id, vocab).
+sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens);
+
+// The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
+sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens);
+
+void sm_tokens_close(sm_tokens *tokens); // NULL is fine
+int64_t sm_tokens_count(const sm_tokens *tokens);
+sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
+
+// Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
+// begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.
+// SM_ERR_INVALID if the file is shorter than one batch.
+sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets);
+
+#endif

@@ -1,0 +1,408 @@
+// weights.c: both kinds of file, parameters and optimizer state, are a list of slots: tensors of
+// the plan with the name and shape that they have on disk. Loading matches a file's tensors
+// to the slots and saving walks them; neither knows which kind it has.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "hf_config.h"
+#include "safetensors.h"
+#include "weights.h"
+
+#define PREFIX "transformer."
+
+enum { MAX_DISK_NAME = SM_NAME_SIZE + sizeof PREFIX };
+
+typedef struct {
+    int tensor; // of the plan
+    int64_t n_elems;
+    int n_dims;
+    int64_t dims[SM_MAX_DIMS]; // on disk: without wte's padding rows
+    char name[MAX_DISK_NAME];  // on disk
+    const sm_safetensors_entry *entry; // when loading: the file's tensor
+} slot;
+
+typedef struct {
+    slot *slots;
+    int n_slots;
+    int64_t max_elems; // of the largest
+} slot_list;
+
+// ---- slots ----
+
+// Reserves slots for `per_param` tensors a parameter.
+static sm_status slots_new(const sm_plan *plan, int per_param, slot_list *list) {
+    int n_params = 0;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        n_params += sm_gpt2_is_param(plan, t);
+    }
+    *list = (slot_list){.slots = calloc((size_t)n_params * (size_t)per_param + 1, sizeof(slot))};
+    if (list->slots == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", n_params * per_param);
+    }
+    return SM_OK;
+}
+
+// Appends `tensor`, which has the shape of parameter `param`, as `prefix` + the parameter's name.
+static void slots_add(slot_list *list, const sm_plan *plan, const char *prefix, int param, int tensor) {
+    const sm_tensor *t = &plan->tensors[param];
+    slot *s = &list->slots[list->n_slots++];
+    s->tensor = tensor;
+    s->n_elems = sm_gpt2_param_elems(plan, param);
+    s->n_dims = t->n_dims;
+    memcpy(s->dims, t->dims, sizeof s->dims);
+    s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
+    snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
+    list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
+}
+
+static sm_status param_slots(const sm_plan *plan, slot_list *list) {
+    SM_TRY(slots_new(plan, 1, list));
+    for (int t = 0; t < plan->n_tensors; t++) {
+        if (sm_gpt2_is_param(plan, t)) {
+            slots_add(list, plan, PREFIX, t, t);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status optimizer_slots(const sm_plan *plan, slot_list *list) {
+    static const char *const moments[] = {"m.", "v."};
+    SM_TRY(slots_new(plan, 2, list));
+    for (int i = 0; i < 2; i++) {
+        for (int t = 0; t < plan->n_tensors; t++) {
+            if (!sm_gpt2_is_param(plan, t)) {
+                continue;
+            }
+            char name[MAX_DISK_NAME];
+            snprintf(name, sizeof name, "%s%s", moments[i], plan->tensors[t].name);
+            int tensor = sm_plan_find_tensor(plan, name);
+            if (tensor == SM_NO_TENSOR) {
+                return sm_fail(SM_ERR_INVALID, "the plan has no optimizer state '%s'", name);
+            }
+            slots_add(list, plan, moments[i], t, tensor);
+        }
+    }
+    return SM_OK;
+}
+
+// A buffer for the largest of the slots' tensors.
+static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
+    *values = malloc((size_t)list->max_elems * sizeof **values);
+    if (*values == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its largest tensor, %lld elements", path,
+                       (long long)list->max_elems);
+    }
+    return SM_OK;
+}
+
+static sm_status join_path(const char *dir, const char *file, char path[PATH_MAX]) {
+    int length = snprintf(path, PATH_MAX, "%s/%s", dir, file);
+    if (length < 0 || length >= PATH_MAX) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir);
+    }
+    return SM_OK;
+}
+
+// ---- loading ----
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text);
+    size_t m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static const char *without_prefix(const char *name) {
+    size_t n = strlen(PREFIX);
+    return strncmp(name, PREFIX, n) == 0 ? name + n : name;
+}
+
+// The slot that a name on disk belongs to, or NULL.
+static slot *find_slot(const slot_list *list, const char *name) {
+    for (int i = 0; i < list->n_slots; i++) {
+        if (strcmp(without_prefix(list->slots[i].name), without_prefix(name)) == 0) {
+            return &list->slots[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_shape(const sm_safetensors_entry *entry, const slot *s) {
+    return entry->n_dims == s->n_dims && memcmp(entry->dims, s->dims, (size_t)s->n_dims * sizeof s->dims[0]) == 0;
+}
+
+// Writes "[2, 3]"; cut off where `text` is full.
+static void format_shape(int n_dims, const int64_t *dims, char *text, size_t size_bytes) {
+    size_t used = (size_t)snprintf(text, size_bytes, "[");
+    for (int i = 0; i < n_dims && used < size_bytes; i++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]);
+    }
+    if (used < size_bytes) {
+        snprintf(text + used, size_bytes - used, "]");
+    }
+}
+
+static sm_status fail_shape(const char *path, const sm_safetensors_entry *entry, const slot *s) {
+    char has[96];
+    char needs[96];
+    format_shape(entry->n_dims, entry->dims, has, sizeof has);
+    format_shape(s->n_dims, s->dims, needs, sizeof needs);
+    return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has shape %s; the model needs %s", path, entry->name, has, needs);
+}
+
+// The causal masks that older versions of transformers stored with each layer.
+static bool is_mask_buffer(const char *name) {
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+}
+
+static sm_status match_entry(const char *path, const sm_safetensors_entry *entry, slot_list *list) {
+    bool is_head = strcmp(entry->name, "lm_head.weight") == 0;
+    slot *s = find_slot(list, is_head ? "wte.weight" : entry->name);
+    if (s == NULL) {
+        return is_mask_buffer(entry->name)
+                   ? SM_OK
+                   : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
+    }
+    if (!has_shape(entry, s)) {
+        return fail_shape(path, entry, s);
+    }
+    if (is_head) {
+        return SM_OK; // tied: wte.weight is the same
+    }
+    if (!sm_safetensors_is_float(entry->dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not a floating type", path, entry->name,
+                       sm_safetensors_dtype_name(entry->dtype));
+    }
+    if (s->entry != NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
+                       entry->name);
+    }
+    s->entry = entry;
+    return SM_OK;
+}
+
+static sm_status match_file(const char *path, const sm_safetensors *file, slot_list *list) {
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        SM_TRY(match_entry(path, sm_safetensors_at(file, i), list));
+    }
+    for (int i = 0; i < list->n_slots; i++) {
+        if (list->slots[i].entry == NULL) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status load_slots(const char *path, const sm_safetensors *file, slot_list *list, sm_session *session) {
+    float *values = NULL;
+    sm_status status;
+    SM_TRY_GOTO(match_file(path, file, list));
+    SM_TRY_GOTO(allocate_values(path, list, &values));
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
+        SM_TRY_GOTO(sm_session_write(session, s->tensor, s->n_elems, values));
+    }
+
+cleanup:
+    free(values);
+    return status;
+}
+
+sm_status sm_weights_read_config(const char *dir, sm_gpt2_config *config) {
+    char path[PATH_MAX];
+    SM_TRY(join_path(dir, "config.json", path));
+    return sm_hf_config_read(path, config);
+}
+
+// What the shapes of the tensors would not tell: the number of heads, epsilon.
+static sm_status check_same_config(const char *dir, const sm_gpt2_config *config) {
+    sm_gpt2_config on_disk;
+    SM_TRY(sm_weights_read_config(dir, &on_disk));
+    const struct {
+        const char *key;
+        double disk;
+        double asked;
+    } fields[] = {
+        {"n_layer", (double)on_disk.n_layer, (double)config->n_layer},
+        {"n_head", (double)on_disk.n_head, (double)config->n_head},
+        {"n_embd", (double)on_disk.d_model, (double)config->d_model},
+        {"n_inner", (double)on_disk.d_ff, (double)config->d_ff},
+        {"vocab_size", (double)on_disk.vocab, (double)config->vocab},
+        {"n_positions", (double)on_disk.context, (double)config->context},
+        {"layer_norm_epsilon", on_disk.layernorm_eps, config->layernorm_eps},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i].disk != fields[i].asked) {
+            return sm_fail(SM_ERR_INVALID, "%s/config.json: %s is %.10g, but the model is built with %.10g", dir,
+                           fields[i].key, fields[i].disk, fields[i].asked);
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_session *session) {
+    sm_status status;
+    char path[PATH_MAX];
+    slot_list list = {0};
+    sm_safetensors *file = NULL;
+    SM_TRY(check_same_config(dir, config));
+    SM_TRY(join_path(dir, "model.safetensors", path));
+    SM_TRY_GOTO(sm_safetensors_open(path, &file));
+    SM_TRY_GOTO(param_slots(session->plan, &list));
+    SM_TRY_GOTO(load_slots(path, file, &list, session));
+
+cleanup:
+    free(list.slots);
+    sm_safetensors_close(file);
+    return status;
+}
+
+static sm_status read_step(const char *path, const sm_safetensors *file, int64_t *step) {
+    const char *text = sm_safetensors_metadata(file, "step");
+    char *end = NULL;
+    errno = 0;
+    *step = text != NULL ? strtoll(text, &end, 10) : 0;
+    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number >= 0", path);
+    }
+    return SM_OK;
+}
+
+sm_status sm_weights_load_optimizer(const char *dir, sm_session *session, int64_t *step) {
+    sm_status status;
+    char path[PATH_MAX];
+    int64_t steps_taken = 0;
+    slot_list list = {0};
+    sm_safetensors *file = NULL;
+    SM_TRY(join_path(dir, "optimizer.safetensors", path));
+    *step = 0;
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        return SM_OK;
+    }
+    SM_TRY_GOTO(sm_safetensors_open(path, &file));
+    SM_TRY_GOTO(read_step(path, file, &steps_taken));
+    SM_TRY_GOTO(optimizer_slots(session->plan, &list));
+    SM_TRY_GOTO(load_slots(path, file, &list, session));
+    *step = steps_taken;
+
+cleanup:
+    free(list.slots);
+    sm_safetensors_close(file);
+    return status;
+}
+
+// ---- saving ----
+
+// Where the values of a slot come from: a session, or the initialisation.
+typedef struct {
+    sm_session *session; // NULL: initialise
+    const sm_gpt2_config *config;
+    const sm_plan *plan;
+    uint64_t seed;
+} source;
+
+static sm_status fetch(const source *from, const slot *s, float *values) {
+    if (from->session != NULL) {
+        return sm_session_read(from->session, s->tensor, s->n_elems, values);
+    }
+    sm_gpt2_init_param(from->config, from->plan, s->tensor, from->seed, values);
+    return SM_OK;
+}
+
+static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
+                             int n_metadata, sm_safetensors_writer **writer) {
+    sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
+    if (specs == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to describe %d tensors", path, list->n_slots);
+    }
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
+        memcpy(specs[i].dims, s->dims, sizeof s->dims);
+    }
+    sm_status status = sm_safetensors_create(path, specs, list->n_slots, metadata, n_metadata, writer);
+    free(specs);
+    return status;
+}
+
+static sm_status save_slots(const char *path, const slot_list *list, const source *from,
+                            const sm_safetensors_pair *metadata, int n_metadata) {
+    sm_status status;
+    sm_safetensors_writer *writer = NULL;
+    float *values = NULL;
+    SM_TRY_GOTO(allocate_values(path, list, &values));
+    SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, &writer));
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        SM_TRY_GOTO(fetch(from, s, values));
+        SM_TRY_GOTO(sm_safetensors_append(writer, values, s->n_elems));
+    }
+    status = sm_safetensors_finish(writer);
+    writer = NULL;
+
+cleanup:
+    sm_safetensors_abandon(writer);
+    free(values);
+    return status;
+}
+
+// The rate that a plan was built with: its dropout ops all have the same.
+static double plan_dropout(const sm_plan *plan) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind == SM_OP_DROPOUT) {
+            return plan->ops[i].attr.dropout_p;
+        }
+    }
+    return 0;
+}
+
+static sm_status save_model(const char *dir, const source *from) {
+    sm_status status;
+    slot_list list = {0};
+    char path[PATH_MAX];
+    SM_TRY_GOTO(sm_make_folder(dir));
+    SM_TRY_GOTO(param_slots(from->plan, &list));
+    SM_TRY_GOTO(join_path(dir, "model.safetensors", path));
+    SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0));
+    SM_TRY_GOTO(join_path(dir, "config.json", path));
+    SM_TRY_GOTO(sm_hf_config_write(path, from->config, plan_dropout(from->plan)));
+
+cleanup:
+    free(list.slots);
+    return status;
+}
+
+sm_status sm_weights_save(const char *dir, const sm_gpt2_config *config, sm_session *session) {
+    return save_model(dir, &(source){.session = session, .config = config, .plan = session->plan});
+}
+
+sm_status sm_weights_save_optimizer(const char *dir, sm_session *session, int64_t step) {
+    sm_status status;
+    slot_list list = {0};
+    char path[PATH_MAX];
+    char step_text[32];
+    snprintf(step_text, sizeof step_text, "%lld", (long long)step);
+    const sm_safetensors_pair metadata = {"step", step_text};
+    SM_TRY_GOTO(join_path(dir, "optimizer.safetensors", path));
+    SM_TRY_GOTO(optimizer_slots(session->plan, &list));
+    SM_TRY_GOTO(save_slots(path, &list, &(source){.session = session, .plan = session->plan}, &metadata, 1));
+
+cleanup:
+    free(list.slots);
+    return status;
+}
+
+sm_status sm_weights_init(const char *dir, const sm_gpt2_config *config, uint64_t seed) {
+    // The smallest plan that has all parameters.
+    const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+    sm_plan *plan;
+    SM_TRY(sm_gpt2_build(config, &options, &plan));
+    sm_status status = save_model(dir, &(source){.config = config, .plan = plan, .seed = seed});
+    sm_plan_free(plan);
+    return status;
+}

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Checks that stepmark and Hugging Face transformers read each other's models and agree.
+
+    check_transformers.py --stepmark build/release/stepmark
+
+Three things are checked through the command line alone: a model that `stepmark init` writes, a
+model that transformers writes, and what `stepmark train` makes of it, step by step, against
+PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one fails.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+import transformers
+from transformers import GPT2Config, GPT2LMHeadModel
+
+COMMAND_TIMEOUT_S = 120
+FIRST_LOSS_TOLERANCE = 1e-5  # one forward pass apart, relative
+LOSS_TOLERANCE = 1e-3        # a training run apart, relative
+WEIGHT_TOLERANCE = 1e-4      # largest difference over largest value, a tensor
+
+
+class Checks:
+    """Counts and prints what passed and what failed."""
+
+    def __init__(self):
+        self.n_passed = 0
+        self.n_failed = 0
+
+    def check(self, name, passed, detail):
+        self.n_passed += bool(passed)
+        self.n_failed += not passed
+        print(f"{'ok  ' if passed else 'FAIL'} {name}: {detail}", flush=True)
+
+    def within(self, name, error, tolerance):
+        self.check(name, error <= tolerance, f"error {error:.2e}, tolerance {tolerance:.0e}")  # NaN fails
+
+
+class Stepmark:
+    """The program under test, and the flags of one backend and mode."""
+
+    def __init__(self, program, folder, backend="cpu", mode="fused"):
+        self.program = program
+        self.folder = folder
+        self.flags = ["--backend", backend, "--mode", mode]
+
+    def run(self, *arguments):
+        command = [str(self.program), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+
+    def train(self, weights, tokens, B, T, steps, *more):
+        """One line of the log a step, as dictionaries. A folder saved after step s goes on at step s + 1."""
+        data, log = self.folder / "tokens.bin", self.folder / "log.jsonl"
+        data.write_bytes(tokens.numpy().astype("<u2").tobytes())
+        log.unlink(missing_ok=True)
+        self.run("train", "--weights", weights, "--data", data, "-b", B, "--seq-len", T, "--steps", steps,
+                 "--log", log, *self.flags, *more)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        if len(lines) != steps:
+            raise RuntimeError(f"{log}: {len(lines)} lines; expected {steps}")
+        return lines
+
+
+def batch(tokens, i, B, T):
+    """Batch i starts at token i*B*T; where fewer than B*T+1 tokens remain the walk is back at token 0."""
+    n_batches = (len(tokens) - 1) // (B * T)
+    start = (i % n_batches) * B * T
+    piece = tokens[start : start + B * T + 1].long()
+    return piece[:-1].view(B, T), piece[1:].view(B, T)
+
+
+def loss_of(model, inputs, targets):
+    logits = model(inputs).logits
+    return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def load(checks, name, folder):
+    """The model in float64; fails a check where transformers finds a name or shape amiss."""
+    model, info = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True, attn_implementation="eager")
+    wrong = {key: sorted(map(str, names)) for key, names in info.items() if names}
+    checks.check(name, not wrong, "every name and shape as expected" if not wrong else json.dumps(wrong))
+    return model.double().eval()
+
+
+def relative(a, b):
+    return abs(a - b) / abs(b)
+
+
+def worst(errors):
+    """The largest, and NaN if there is one."""
+    errors = list(errors)
+    return math.nan if any(math.isnan(e) for e in errors) else max(errors)
+
+
+def random_tokens(vocab, n, seed):
+    return torch.randint(0, vocab, (n,), generator=torch.Generator().manual_seed(seed)).to(torch.int32)
+
+
+def check_predictions(checks, name, stepmark, folder, model):
+    """The same probabilities from both: token by token at T = 1, and over the whole context.
+
+    With a learning rate of 0 each step's loss is a look at the unchanged model: at B = T = 1 it
+    is the negative log-probability of one token.
+    """
+    vocab, context = model.config.vocab_size, model.config.n_positions
+    for B, T, steps in ((1, 1, 40), (1, 2, 20), (2, context, 4)):
+        tokens = random_tokens(vocab, B * T * steps + 1, seed=T)
+        log = stepmark.train(folder, tokens, B, T, steps, "--lr", 0)
+        with torch.no_grad():
+            truth = [loss_of(model, *batch(tokens, line["step"] - 1, B, T)).item() for line in log]
+        errors = [relative(line["loss"], loss) for line, loss in zip(log, truth)]
+        checks.within(f"{name}: loss of {steps} batches, b{B}s{T}", worst(errors), FIRST_LOSS_TOLERANCE)
+
+
+def check_ours(checks, stepmark, folder):
+    """A fresh model of ours, in transformers."""
+    ours = folder / "ours"
+    stepmark.run("init", "-m", "tiny", "--seed", 7, "--save", ours)
+    model = load(checks, "init, then from_pretrained", ours)
+    check_predictions(checks, "init", stepmark, ours, model)
+
+
+def write_theirs(folder):
+    """A model of theirs: odd dimensions, n_inner and layer_norm_epsilon set, no parameter at its default."""
+    config = GPT2Config(
+        vocab_size=97, n_positions=19, n_embd=33, n_layer=3, n_head=3, n_inner=50, layer_norm_epsilon=1e-6,
+        activation_function="gelu_new", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+    )
+    model = GPT2LMHeadModel(config)
+    generator = torch.Generator().manual_seed(11)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            center = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
+            parameter.copy_(center + 0.15 * torch.randn(parameter.shape, generator=generator))
+    model.save_pretrained(folder)
+
+
+def pytorch_train(model, tokens, B, T, learning_rates, accum, betas, weight_decay, grad_clip):
+    """Losses and gradient norms of the same run in PyTorch; decay on matrices only, embeddings included."""
+    parameters = list(model.parameters())
+    groups = [
+        dict(params=[p for p in parameters if p.dim() >= 2], weight_decay=weight_decay),
+        dict(params=[p for p in parameters if p.dim() < 2], weight_decay=0.0),
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=learning_rates[0], betas=betas, eps=1e-8)
+    losses, norms = [], []
+    for step, lr in enumerate(learning_rates):
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.zero_grad()
+        micro_losses = [loss_of(model, *batch(tokens, step * accum + micro, B, T)) for micro in range(accum)]
+        loss = sum(micro_losses) / accum
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters, grad_clip or math.inf).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms
+
+
+def weight_error(theirs, ours):
+    """Worst normalised difference over the tensors.
+
+    Left out are the biases of the keys: softmax does not see a constant added to all its
+    arguments, so that their gradient is rounding noise, which AdamW scales to full steps.
+    """
+    errors = []
+    for (name, a), b in zip(theirs.named_parameters(), ours.parameters()):
+        if name.endswith("attn.c_attn.bias"):
+            C = len(a) // 3
+            a, b = torch.cat((a[:C], a[2 * C :])), torch.cat((b[:C], b[2 * C :]))
+        errors.append(((a - b).abs().max() / a.abs().max()).item())
+    return worst(errors)
+
+
+def check_training(checks, name, stepmark, theirs, flags, lr, accum, **settings):
+    """A run of ours from a model of theirs, followed by PyTorch; then the saved model back in transformers.
+
+    The run is cut in two: the second part goes on from what the first saved.
+    """
+    B, T, steps, saved = 2, 16, 20, stepmark.folder / "saved"
+    model = GPT2LMHeadModel.from_pretrained(theirs, attn_implementation="eager").double().eval()
+    tokens = random_tokens(model.config.vocab_size, 500, seed=3)  # 15 batches, so that the walk wraps
+    flags = [*flags, "--lr", lr, "--save", saved]
+    log = stepmark.train(theirs, tokens, B, T, 12, *flags) + stepmark.train(saved, tokens, B, T, steps - 12, *flags)
+    checks.check(f"{name}: steps logged", [line["step"] for line in log] == list(range(1, steps + 1)), f"1 to {steps}")
+    losses, norms = pytorch_train(model, tokens, B, T, [line["lr"] for line in log], accum, **settings)
+
+    checks.within(f"{name}: first loss", relative(log[0]["loss"], losses[0]), FIRST_LOSS_TOLERANCE)
+    errors = worst(relative(line["loss"], loss) for line, loss in zip(log, losses))
+    checks.within(f"{name}: losses of {steps} steps", errors, LOSS_TOLERANCE)
+    errors = worst(relative(line["grad_norm"], norm) for line, norm in zip(log, norms))
+    checks.within(f"{name}: gradient norms", errors, LOSS_TOLERANCE)
+    ours = load(checks, f"{name}: what --save wrote, then from_pretrained", saved)
+    with torch.no_grad():
+        checks.within(f"{name}: weights after {steps} steps", weight_error(model, ours), WEIGHT_TOLERANCE)
+    return saved, ours
+
+
+def check_theirs(checks, program, folder):
+    """A model of theirs, read, trained and written by ours."""
+    theirs = folder / "theirs"
+    write_theirs(theirs)
+    model = GPT2LMHeadModel.from_pretrained(theirs, attn_implementation="eager").double().eval()
+    fused = Stepmark(program, folder)
+    check_predictions(checks, "save_pretrained", fused, theirs, model)
+
+    defaults = dict(accum=1, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=0.0)
+    for backend, mode in (("cpu", "fused"), ("cpu", "naive"), ("reference", "naive")):
+        stepmark = Stepmark(program, folder, backend, mode)
+        saved, ours = check_training(checks, f"train, {backend} {mode}", stepmark, theirs, [], lr=1e-3, **defaults)
+    check_predictions(checks, "train --save", fused, saved, ours)
+
+    flags = "--accum 2 --grad-clip 1 --weight-decay 0.1 --beta2 0.95 --warmup-steps 5 --schedule cosine".split()
+    everything = dict(accum=2, betas=(0.9, 0.95), weight_decay=0.1, grad_clip=1.0)
+    check_training(checks, "train with every flag", fused, theirs, flags, lr=3e-3, **everything)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stepmark", required=True, type=pathlib.Path, metavar="PATH", help="the program to check")
+    program = parser.parse_args().stepmark.resolve()
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+
+    checks = Checks()
+    with tempfile.TemporaryDirectory(prefix="stepmark-peers-") as name:
+        folder = pathlib.Path(name)
+        parts = (
+            ("init", lambda: check_ours(checks, Stepmark(program, folder), folder)),
+            ("train", lambda: check_theirs(checks, program, folder)),
+        )
+        for part, run in parts:
+            try:
+                run()
+            except (OSError, RuntimeError, ValueError, KeyError, subprocess.SubprocessError) as error:
+                checks.check(part, False, str(error).strip())
+    print(f"{checks.n_passed} passed, {checks.n_failed} failed")
+    return 1 if checks.n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

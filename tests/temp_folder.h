@@ -1,0 +1,103 @@
+// temp_folder.h: for tests that write files: a folder of their own, gone when they end; files
+// made and read in one call; and the check that a call failed as it should.
+#ifndef STEPMARK_TESTS_TEMP_FOLDER_H
+#define STEPMARK_TESTS_TEMP_FOLDER_H
+
+#include <dirent.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "status.h"
+
+static char temp_folder[64];
+
+// cmocka group setup and teardown.
+static inline int temp_folder_make(void **state) {
+    (void)state;
+    strcpy(temp_folder, "/tmp/stepmark-test-XXXXXX");
+    return mkdtemp(temp_folder) != NULL ? 0 : -1;
+}
+
+static inline int temp_folder_unlink(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static inline int temp_folder_remove(void **state) {
+    (void)state;
+    return nftw(temp_folder, temp_folder_unlink, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+// The path of a name in the folder; the caller's to free.
+static inline char *temp_path(const char *name) {
+    char *path = malloc(PATH_MAX);
+    assert_non_null(path);
+    snprintf(path, PATH_MAX, "%s/%s", temp_folder, name);
+    return path;
+}
+
+// Number of names in a folder.
+static inline int temp_count(const char *path) {
+    int n = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
+    closedir(dir);
+    return n;
+}
+
+static inline void temp_write(const char *path, const void *data, size_t size_bytes) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size_bytes, file), size_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+// The whole file, with a zero after it; the caller's to free.
+static inline char *temp_read(const char *path, size_t *size_bytes) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    long end = ftell(file);
+    rewind(file);
+    char *data = calloc((size_t)end + 1, 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, (size_t)end, file), (size_t)end);
+    fclose(file);
+    *size_bytes = (size_t)end;
+    return data;
+}
+
+static inline void expect_ok(const char *label, sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s: %s: %s", label, sm_status_text(status), sm_error_message());
+    }
+}
+
+// `status` is what was expected and the message has all its facts: each of `parts`, separated by '|'.
+static inline void expect_failure(const char *label, sm_status status, sm_status expected, const char *parts) {
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", parts);
+    if (status != expected) {
+        fail_msg("%s: '%s' instead of '%s'; message: %s", label, sm_status_text(status), sm_status_text(expected),
+                 status == SM_OK ? "" : sm_error_message());
+    }
+    for (char *part = strtok(copy, "|"); part != NULL; part = strtok(NULL, "|")) {
+        if (strstr(sm_error_message(), part) == NULL) {
+            fail_msg("%s: no '%s' in the message: %s", label, part, sm_error_message());
+        }
+    }
+    if (strchr(sm_error_message(), '\n') != NULL) {
+        fail_msg("%s: the message is not one line: %s", label, sm_error_message());
+    }
+}
+
+#endif

@@ -1,0 +1,426 @@
+// Every backend and mode against what PyTorch computed (tests/golden/README.md): loss, all
+// gradients, log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a
+// run; and the container that we save against the one that transformers saved.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rewrite.h"
+#include "safetensors.h"
+#include "session.h"
+#include "tokens.h"
+#include "weights.h"
+
+#define MODEL_DIR SM_TEST_GOLDEN_DIR "/model"
+#define KEY_PREFIX "transformer."
+
+static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass
+static const double LOG_P_TOLERANCE = 1e-4;    // absolute
+static const double GRADIENT_TOLERANCE = 1e-4; // largest difference over largest value, a tensor
+static const double WEIGHT_TOLERANCE = 1e-4;   // the same
+static const double RUN_TOLERANCE = 1e-3;      // relative, a loss of the 50-step run
+
+typedef struct {
+    const char *backend;
+    sm_mode mode;
+} variant;
+
+// A session on the golden's model, with the arrays and scalars of one golden file.
+typedef struct {
+    sm_gpt2_config config;
+    sm_device *device;
+    sm_session *session;
+    json_t *scalars;
+    sm_safetensors *arrays;
+} fixture;
+
+static void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+// --- the golden files -------------------------------------------------------------------------
+
+static double scalar(const json_t *scalars, const char *key) {
+    const json_t *value = json_object_get(scalars, key);
+    if (!json_is_number(value)) {
+        fail_msg("the golden has no number %s", key);
+    }
+    return json_number_value(value);
+}
+
+static double item(const json_t *scalars, const char *key, int64_t i) {
+    const json_t *value = json_array_get(json_object_get(scalars, key), (size_t)i);
+    if (!json_is_number(value)) {
+        fail_msg("the golden has no number %s[%lld]", key, (long long)i);
+    }
+    return json_number_value(value);
+}
+
+static const sm_safetensors_entry *find_entry(const sm_safetensors *file, const char *name) {
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        if (strcmp(sm_safetensors_at(file, i)->name, name) == 0) {
+            return sm_safetensors_at(file, i);
+        }
+    }
+    fail_msg("the golden has no array %s", name);
+    return NULL;
+}
+
+static float *new_floats(int64_t n) {
+    float *values = calloc((size_t)n, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+// The values of one array of n_elems; the caller frees them.
+static float *read_array(const sm_safetensors *file, const char *name, int64_t n_elems) {
+    const sm_safetensors_entry *entry = find_entry(file, name);
+    assert_int_equal(entry->n_elems, n_elems);
+    float *values = new_floats(n_elems);
+    ok(sm_safetensors_read(file, entry, values));
+    return values;
+}
+
+static int32_t *read_ids(const sm_safetensors *file, const char *name, int64_t n_elems) {
+    float *values = read_array(file, name, n_elems);
+    int32_t *ids = calloc((size_t)n_elems, sizeof *ids);
+    assert_non_null(ids);
+    for (int64_t i = 0; i < n_elems; i++) {
+        ids[i] = (int32_t)values[i];
+    }
+    free(values);
+    return ids;
+}
+
+static sm_adamw read_adamw(const json_t *scalars) {
+    return (sm_adamw){
+        .beta1 = scalar(scalars, "beta1"),
+        .beta2 = scalar(scalars, "beta2"),
+        .eps = scalar(scalars, "eps"),
+        .weight_decay = scalar(scalars, "weight_decay"),
+    };
+}
+
+// --- sessions ---------------------------------------------------------------------------------
+
+// `name` is the golden's: steps or run. Only steps has arrays.
+static fixture open_fixture(const variant *v, const char *name) {
+    fixture f = {0};
+    char path[256];
+    json_error_t error;
+    snprintf(path, sizeof path, "%s/%s.json", SM_TEST_GOLDEN_DIR, name);
+    f.scalars = json_load_file(path, 0, &error);
+    if (f.scalars == NULL) {
+        fail_msg("%s: %s", path, error.text);
+    }
+    snprintf(path, sizeof path, "%s/%s.safetensors", SM_TEST_GOLDEN_DIR, name);
+    if (access(path, F_OK) == 0) {
+        ok(sm_safetensors_open(path, &f.arrays));
+    }
+
+    const sm_backend *backend = sm_backend_find(v->backend);
+    const sm_open_options open_options = {.n_threads = 0};
+    assert_non_null(backend);
+    ok(backend->open(0, &open_options, &f.device));
+
+    sm_plan *plan;
+    ok(sm_weights_read_config(MODEL_DIR, &f.config));
+    const sm_gpt2_options options = {
+        .B = (int64_t)scalar(f.scalars, "B"),
+        .T = (int64_t)scalar(f.scalars, "T"),
+        .dtype = SM_F32,
+        .backward = true,
+        .optimizer = true,
+    };
+    ok(sm_gpt2_build(&f.config, &options, &plan));
+    ok(sm_plan_rewrite(plan, v->mode, 0));
+    ok(sm_session_open(f.device, plan, &f.session));
+    ok(sm_weights_load(MODEL_DIR, &f.config, f.session));
+    return f;
+}
+
+static void close_fixture(fixture *f) {
+    sm_session_close(f->session);
+    f->device->backend->close(f->device);
+    sm_safetensors_close(f->arrays);
+    json_decref(f->scalars);
+}
+
+static int64_t batch_elems(const fixture *f) { return f->session->plan->B * f->session->plan->T; }
+
+// --- comparisons ------------------------------------------------------------------------------
+
+static void expect_near(const char *what, int64_t i, double value, double truth, double tolerance) {
+    double error = fabs(value - truth) / fabs(truth);
+    if (!(error <= tolerance)) {
+        fail_msg("%s %lld is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", what, (long long)i, value, truth, error,
+                 tolerance);
+    }
+}
+
+// Largest difference over the largest value in truth, among elements [first, end).
+static void expect_array_near(const char *name, const float *values, const float *truth, int64_t first, int64_t end,
+                              double tolerance) {
+    double largest = 0;
+    for (int64_t i = first; i < end; i++) {
+        largest = fmax(largest, fabs((double)truth[i]));
+    }
+    for (int64_t i = first; i < end; i++) {
+        double error = fabs((double)values[i] - (double)truth[i]) / largest;
+        if (!(error <= tolerance)) {
+            fail_msg("%s[%lld] is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", name, (long long)i,
+                     (double)values[i], (double)truth[i], error, tolerance);
+        }
+    }
+}
+
+// Compares the tensor `plan_prefix` + parameter of the session with `golden_prefix` + parameter of
+// the golden, for every parameter.
+static void expect_params_near(const fixture *f, const char *plan_prefix, const char *golden_prefix, bool with_keys,
+                               double tolerance) {
+    const sm_plan *plan = f->session->plan;
+    int n_compared = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (!sm_gpt2_is_param(plan, i)) {
+            continue;
+        }
+        char name[256];
+        int64_t n = sm_gpt2_param_elems(plan, i);
+        snprintf(name, sizeof name, "%s%s", plan_prefix, plan->tensors[i].name);
+        int tensor = sm_plan_find_tensor(plan, name);
+        assert_true(tensor != SM_NO_TENSOR);
+        float *values = new_floats(n);
+        ok(sm_session_read(f->session, tensor, n, values));
+        snprintf(name, sizeof name, "%s%s%s", golden_prefix, KEY_PREFIX, plan->tensors[i].name);
+        float *truth = read_array(f->arrays, name, n);
+        if (!with_keys && strstr(name, "attn.c_attn.bias") != NULL) {
+            expect_array_near(name, values, truth, 0, n / 3, tolerance);
+            expect_array_near(name, values, truth, 2 * n / 3, n, tolerance);
+        } else {
+            expect_array_near(name, values, truth, 0, n, tolerance);
+        }
+        free(values);
+        free(truth);
+        n_compared++;
+    }
+    assert_int_equal(n_compared, 4 + 12 * f->config.n_layer);
+}
+
+// --- tests ------------------------------------------------------------------------------------
+
+static void loss_and_gradients(void **state) {
+    fixture f = open_fixture(*state, "steps");
+    const sm_adamw adamw = read_adamw(f.scalars);
+    int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * batch_elems(&f);
+    int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    int32_t *targets = read_ids(f.arrays, "targets", n_ids);
+    double loss;
+
+    ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
+    ok(sm_session_set_batch(f.session, tokens, targets));
+    ok(sm_session_run(f.session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_session_loss(f.session, &loss));
+    expect_near("loss", 0, loss, scalar(f.scalars, "loss"), LOSS_TOLERANCE);
+    expect_params_near(&f, "d.", "grad.", true, GRADIENT_TOLERANCE);
+
+    free(tokens);
+    free(targets);
+    close_fixture(&f);
+}
+
+// log sum_v exp(logits[v])
+static double log_sum_exp(const float *logits, int64_t V) {
+    double sum = 0;
+    for (int64_t v = 0; v < V; v++) {
+        sum += exp((double)logits[v]);
+    }
+    return log(sum);
+}
+
+// Asks for each id of the vocabulary in turn as the target everywhere: a token's loss is then the
+// negative log-probability of that id. So all logits are compared, up to the constant of a row
+// that no probability depends on, also where they are never in memory at once.
+static void log_probabilities(void **state) {
+    fixture f = open_fixture(*state, "steps");
+    const sm_adamw adamw = read_adamw(f.scalars);
+    const int64_t N = batch_elems(&f);
+    const int64_t V = f.config.vocab;
+    int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * N;
+    int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    int32_t *targets = calloc((size_t)N, sizeof *targets);
+    float *logits = read_array(f.arrays, "logits", N * V);
+    float *losses = new_floats(N);
+    assert_non_null(targets);
+
+    ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
+    for (int64_t v = 0; v < V; v++) {
+        for (int64_t n = 0; n < N; n++) {
+            targets[n] = (int32_t)v;
+        }
+        ok(sm_session_set_batch(f.session, tokens, targets));
+        ok(sm_session_run(f.session, SM_RUN_FORWARD, NULL));
+        ok(sm_session_synchronize(f.session));
+        ok(sm_session_read(f.session, f.session->plan->losses, N, losses));
+        for (int64_t n = 0; n < N; n++) {
+            double truth = log_sum_exp(logits + n * V, V) - (double)logits[n * V + v];
+            if (!(fabs((double)losses[n] - truth) <= LOG_P_TOLERANCE)) {
+                fail_msg("-log p(%lld) at token %lld is %.9g, PyTorch's %.9g", (long long)v, (long long)n,
+                         (double)losses[n], truth);
+            }
+        }
+    }
+
+    free(tokens);
+    free(targets);
+    free(logits);
+    free(losses);
+    close_fixture(&f);
+}
+
+static void clipped_steps(void **state) {
+    fixture f = open_fixture(*state, "steps");
+    sm_adamw adamw = read_adamw(f.scalars);
+    const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
+    const int64_t n_accum = (int64_t)scalar(f.scalars, "n_accum");
+    const int64_t N = batch_elems(&f);
+    int32_t *tokens = read_ids(f.arrays, "tokens", n_steps * n_accum * N);
+    int32_t *targets = read_ids(f.arrays, "targets", n_steps * n_accum * N);
+
+    adamw.grad_clip = scalar(f.scalars, "grad_clip");
+    for (int64_t step = 0; step < n_steps; step++) {
+        double norm;
+        adamw.lr = item(f.scalars, "lr", step);
+        ok(sm_session_set_hyper(f.session, &adamw, step + 1, n_accum));
+        ok(sm_session_run(f.session, SM_RUN_ZERO_GRAD, NULL));
+        for (int64_t micro = step * n_accum; micro < (step + 1) * n_accum; micro++) {
+            double loss;
+            ok(sm_session_set_batch(f.session, tokens + micro * N, targets + micro * N));
+            ok(sm_session_run(f.session, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+            ok(sm_session_loss(f.session, &loss));
+            expect_near("loss of micro-batch", micro, loss, item(f.scalars, "micro_losses", micro), LOSS_TOLERANCE);
+        }
+        ok(sm_session_run(f.session, SM_RUN_OPTIMIZER, NULL));
+        ok(sm_session_grad_norm(f.session, &norm));
+        expect_near("gradient norm of step", step, norm, item(f.scalars, "grad_norms", step), GRADIENT_TOLERANCE);
+    }
+    // Without the keys' biases: their gradient is rounding noise (README.md says why).
+    expect_params_near(&f, "", "updated.", false, WEIGHT_TOLERANCE);
+
+    free(tokens);
+    free(targets);
+    close_fixture(&f);
+}
+
+static void fifty_losses(void **state) {
+    fixture f = open_fixture(*state, "run");
+    sm_adamw adamw = read_adamw(f.scalars);
+    const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
+    const sm_plan *plan = f.session->plan;
+    sm_tokens *stream;
+    int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
+    int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
+    assert_non_null(inputs);
+    assert_non_null(targets);
+
+    adamw.lr = scalar(f.scalars, "lr");
+    ok(sm_tokens_open(SM_TEST_GOLDEN_DIR "/stream.bin", SM_TOKENS_UINT16, f.config.vocab, &stream));
+    for (int64_t i = 0; i < n_steps; i++) {
+        double loss;
+        ok(sm_tokens_batch(stream, i, plan->B, plan->T, inputs, targets));
+        ok(sm_session_set_batch(f.session, inputs, targets));
+        ok(sm_session_set_hyper(f.session, &adamw, i + 1, 1));
+        ok(sm_session_run(f.session, SM_RUN_STEP, NULL));
+        ok(sm_session_loss(f.session, &loss));
+        expect_near("loss of step", i, loss, item(f.scalars, "losses", i), RUN_TOLERANCE);
+    }
+
+    sm_tokens_close(stream);
+    free(inputs);
+    free(targets);
+    close_fixture(&f);
+}
+
+static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *theirs, const char *name) {
+    const sm_safetensors_entry *a = find_entry(ours, name);
+    const sm_safetensors_entry *b = find_entry(theirs, name);
+    assert_int_equal(a->dtype, b->dtype);
+    assert_int_equal(a->n_dims, b->n_dims);
+    for (int i = 0; i < a->n_dims; i++) {
+        assert_int_equal(a->dims[i], b->dims[i]);
+    }
+    float *values = read_array(ours, name, a->n_elems);
+    float *truth = read_array(theirs, name, b->n_elems);
+    assert_memory_equal(values, truth, (size_t)a->n_elems * sizeof *values);
+    free(values);
+    free(truth);
+}
+
+// Load and save: the same names, dtypes, shapes and bytes as transformers wrote, and a config
+// that says the same.
+static void saved_as_transformers_saves(void **state) {
+    fixture f = open_fixture(*state, "steps");
+    char dir[] = "/tmp/stepmark-golden-XXXXXX";
+    char path[64];
+    sm_gpt2_config config;
+    sm_safetensors *ours;
+    sm_safetensors *theirs;
+    assert_non_null(mkdtemp(dir));
+
+    ok(sm_weights_save(dir, &f.config, f.session));
+    ok(sm_weights_read_config(dir, &config));
+    assert_memory_equal(&config, &f.config, sizeof config);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    ok(sm_safetensors_open(path, &ours));
+    ok(sm_safetensors_open(MODEL_DIR "/model.safetensors", &theirs));
+    assert_int_equal(sm_safetensors_count(ours), sm_safetensors_count(theirs));
+    for (int i = 0; i < sm_safetensors_count(theirs); i++) {
+        expect_same_entry(ours, theirs, sm_safetensors_at(theirs, i)->name);
+    }
+    assert_string_equal(sm_safetensors_metadata(ours, "format"), sm_safetensors_metadata(theirs, "format"));
+
+    sm_safetensors_close(ours);
+    sm_safetensors_close(theirs);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+    close_fixture(&f);
+}
+
+int main(void) {
+    static variant variants[] = {
+        {"reference", SM_MODE_NAIVE},
+        {"reference", SM_MODE_FUSED},
+        {"cpu", SM_MODE_NAIVE},
+        {"cpu", SM_MODE_FUSED},
+    };
+    static const struct CMUnitTest each[] = {
+        cmocka_unit_test(loss_and_gradients),
+        cmocka_unit_test(log_probabilities),
+        cmocka_unit_test(clipped_steps),
+        cmocka_unit_test(fifty_losses),
+        cmocka_unit_test(saved_as_transformers_saves),
+    };
+    enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_EACH = sizeof each / sizeof each[0] };
+    static char names[N_VARIANTS * N_EACH][64];
+    struct CMUnitTest tests[N_VARIANTS * N_EACH];
+    for (int i = 0; i < N_VARIANTS * N_EACH; i++) {
+        variant *v = &variants[i / N_EACH];
+        tests[i] = each[i % N_EACH];
+        snprintf(names[i], sizeof names[i], "%s, %s %s", tests[i].name, v->backend, sm_mode_name(v->mode));
+        tests[i].name = names[i];
+        tests[i].initial_state = v;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

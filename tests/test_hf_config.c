@@ -1,0 +1,189 @@
+// config.json: what is read, what is refused and why, what is written.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "hf_config.h"
+#include "temp_folder.h"
+
+static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
+                                  "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
+
+// Writes BASE_CONFIG with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
+// and reads it.
+static sm_status read_changed_config(const char *changes, sm_gpt2_config *config) {
+    char *path = temp_path("config.json");
+    json_t *root = json_loads(BASE_CONFIG, 0, NULL);
+    json_t *changed = json_loads(changes, 0, NULL);
+    const char *key;
+    json_t *value;
+    assert_non_null(changed);
+    json_object_foreach(changed, key, value) {
+        if (json_is_null(value)) {
+            json_object_del(root, key);
+        } else if (json_is_string(value) && strcmp(json_string_value(value), "NULL") == 0) {
+            json_object_set_new(root, key, json_null());
+        } else {
+            json_object_set(root, key, value);
+        }
+    }
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(changed);
+    json_decref(root);
+    sm_status status = sm_hf_config_read(path, config);
+    free(path);
+    return status;
+}
+
+static void expect_config(const char *label, const sm_gpt2_config *config, const sm_gpt2_config *expected) {
+    if (config->n_layer != expected->n_layer || config->n_head != expected->n_head ||
+        config->d_model != expected->d_model || config->d_ff != expected->d_ff || config->vocab != expected->vocab ||
+        config->context != expected->context || config->layernorm_eps != expected->layernorm_eps) {
+        fail_msg("%s: the config differs", label);
+    }
+}
+
+static void good_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_gpt2_config config; // n_layer n_head d_model d_ff vocab context eps
+    } cases[] = {
+        {"{}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{\"n_inner\": \"NULL\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{\"n_inner\": 7}", {3, 4, 24, 7, 100, 32, 1e-5}},
+        {"{\"n_ctx\": 16}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{\"n_positions\": null, \"n_ctx\": 16}", {3, 4, 24, 96, 100, 16, 1e-5}},
+        {"{\"layer_norm_epsilon\": 1e-6}", {3, 4, 24, 96, 100, 32, 1e-6}},
+        {"{\"layer_norm_epsilon\": 0}", {3, 4, 24, 96, 100, 32, 0}},
+        {"{\"activation_function\": \"gelu_new\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{\"tie_word_embeddings\": true, \"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
+         "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
+         {3, 4, 24, 96, 100, 32, 1e-5}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_gpt2_config config;
+        expect_ok(cases[i].changes, read_changed_config(cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static void bad_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"model_type\": null}", SM_ERR_FORMAT, "has no model_type"},
+        {"{\"model_type\": 2}", SM_ERR_FORMAT, "model_type|string"},
+        {"{\"model_type\": \"llama\"}", SM_ERR_UNSUPPORTED, "model_type is 'llama'|'gpt2'"},
+        {"{\"model_type\": \"a\\nb\"}", SM_ERR_UNSUPPORTED, "model_type|'gpt2'"},
+        {"{\"vocab_size\": null}", SM_ERR_FORMAT, "has no vocab_size"},
+        {"{\"n_positions\": null}", SM_ERR_FORMAT, "has no n_positions"},
+        {"{\"n_embd\": null}", SM_ERR_FORMAT, "has no n_embd"},
+        {"{\"n_layer\": \"NULL\"}", SM_ERR_FORMAT, "n_layer|whole number"},
+        {"{\"n_head\": \"4\"}", SM_ERR_FORMAT, "n_head|whole number"},
+        {"{\"n_embd\": 24.0}", SM_ERR_FORMAT, "n_embd|whole number"},
+        {"{\"n_embd\": true}", SM_ERR_FORMAT, "n_embd|whole number"},
+        {"{\"n_inner\": \"96\"}", SM_ERR_FORMAT, "n_inner|whole number"},
+        {"{\"n_inner\": 0}", SM_ERR_INVALID, "n_inner is 0"},
+        {"{\"n_layer\": 0}", SM_ERR_INVALID, "n_layer is 0"},
+        {"{\"n_layer\": -1}", SM_ERR_INVALID, "n_layer is -1"},
+        {"{\"n_layer\": 2147483647}", SM_ERR_INVALID, "n_layer is 2147483647"},
+        {"{\"vocab_size\": 2147483648}", SM_ERR_INVALID, "vocab_size is 2147483648"},
+        {"{\"vocab_size\": 9223372036854775807}", SM_ERR_INVALID, "vocab_size is 9223372036854775807"},
+        {"{\"n_embd\": 2147483644}", SM_ERR_INVALID, "2147483644"},
+        {"{\"n_head\": 5}", SM_ERR_INVALID, "n_embd 24|n_head 5"},
+        {"{\"layer_norm_epsilon\": \"1e-5\"}", SM_ERR_FORMAT, "layer_norm_epsilon|number"},
+        {"{\"layer_norm_epsilon\": -1e-5}", SM_ERR_INVALID, "layer_norm_epsilon is -1e-05"},
+        {"{\"layer_norm_epsilon\": 1}", SM_ERR_INVALID, "layer_norm_epsilon is 1"},
+        {"{\"activation_function\": \"gelu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'gelu'|'gelu_new'"},
+        {"{\"activation_function\": \"relu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'relu'"},
+        {"{\"activation_function\": [1]}", SM_ERR_FORMAT, "activation_function|string"},
+        {"{\"tie_word_embeddings\": false}", SM_ERR_UNSUPPORTED, "tie_word_embeddings is false"},
+        {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
+        {"{\"scale_attn_weights\": false}", SM_ERR_UNSUPPORTED, "scale_attn_weights is false"},
+        {"{\"scale_attn_by_inverse_layer_idx\": true}", SM_ERR_UNSUPPORTED, "scale_attn_by_inverse_layer_idx is true"},
+        {"{\"add_cross_attention\": true}", SM_ERR_UNSUPPORTED, "add_cross_attention is true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_gpt2_config config;
+        sm_status status = read_changed_config(cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+static void files_that_are_no_config_are_refused(void **state) {
+    (void)state;
+    sm_gpt2_config config;
+    char *path = temp_path("no-config.json");
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"", "no-config.json|not JSON"},
+        {"{\"n_embd\": 1,\n oops", "no-config.json|not JSON|line 2"},
+        {"{\"a\n\": 1}", "no-config.json|not JSON"},
+        {"[]", "no-config.json|not a JSON object"},
+        {"{\"n_embd\": 1, \"n_embd\": 2}", "no-config.json|not JSON|uplicate"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        temp_write(path, cases[i].text, strlen(cases[i].text));
+        expect_failure(cases[i].text, sm_hf_config_read(path, &config), SM_ERR_FORMAT, cases[i].message);
+    }
+    assert_int_equal(truncate(path, (1 << 20) + 1), 0);
+    expect_failure("long", sm_hf_config_read(path, &config), SM_ERR_FORMAT, "1048577 bytes");
+    assert_int_equal(unlink(path), 0);
+    expect_failure("missing", sm_hf_config_read(path, &config), SM_ERR_IO, "no-config.json|No such file");
+    free(path);
+}
+
+static void written_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        sm_gpt2_config config;
+        double dropout_p;
+        const char *has[5]; // lines of the file
+    } cases[] = {
+        {{12, 12, 768, 3072, 50257, 1024, 1e-5},
+         0.1,
+         {"\"bos_token_id\": 50256,", "\"n_inner\": null,", "\"layer_norm_epsilon\": 1e-5,", "\"resid_pdrop\": 0.1,"}},
+        {{1, 1, 2, 3, 61, 5, 1.25e-6},
+         0,
+         {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
+        {{1, 1, 2, 8, 61, 5, 1.0 / 3}, 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
+    };
+    char *path = temp_path("written.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_gpt2_config config;
+        size_t size_bytes;
+        expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
+        expect_ok("read", sm_hf_config_read(path, &config));
+        expect_config("written", &config, &cases[i].config);
+        char *text = temp_read(path, &size_bytes);
+        for (int k = 0; cases[i].has[k] != NULL; k++) {
+            if (strstr(text, cases[i].has[k]) == NULL) {
+                fail_msg("no %s in %s", cases[i].has[k], text);
+            }
+        }
+        free(text);
+    }
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_configs_are_read),
+        cmocka_unit_test(bad_configs_are_refused_by_key),
+        cmocka_unit_test(files_that_are_no_config_are_refused),
+        cmocka_unit_test(written_configs_are_read),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,412 @@
+// Models on disk: fresh ones, round trips through a session, files as others write them, files
+// that do not fit, optimizer state.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+
+#include "safetensors.h"
+#include "temp_folder.h"
+#include "weights.h"
+
+static const sm_gpt2_config tiny = {
+    .n_layer = 2, .n_head = 2, .d_model = 8, .d_ff = 20, .vocab = 11, .context = 4, .layernorm_eps = 1e-5};
+
+enum { TINY_SEED = 42, N_TINY_PARAMS = 2 + 12 * 2 + 2, MAX_ELEMS = 256 };
+
+static sm_device *device;
+
+static int set_up(void **state) {
+    const sm_open_options options = {.n_threads = 1};
+    return temp_folder_make(state) == 0 && sm_backend_find("reference")->open(0, &options, &device) == SM_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    device->backend->close(device);
+    return temp_folder_remove(state);
+}
+
+static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p) {
+    const sm_gpt2_options options = {
+        .B = 1, .T = 2, .dtype = dtype, .dropout_p = dropout_p, .backward = optimizer, .optimizer = optimizer};
+    sm_plan *plan;
+    sm_session *session;
+    expect_ok("build", sm_gpt2_build(&tiny, &options, &plan));
+    expect_ok("session", sm_session_open(device, plan, &session));
+    return session;
+}
+
+// The tensor of a name, read whole into `values`; its number of elements.
+static int64_t read_tensor(const char *path, const char *name, float values[MAX_ELEMS]) {
+    sm_safetensors *file;
+    int64_t n_elems = -1;
+    expect_ok(path, sm_safetensors_open(path, &file));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (strcmp(entry->name, name) == 0) {
+            assert_true(entry->n_elems <= MAX_ELEMS);
+            expect_ok(name, sm_safetensors_read(file, entry, values));
+            n_elems = entry->n_elems;
+        }
+    }
+    sm_safetensors_close(file);
+    return n_elems;
+}
+
+static void expect_same_file(const char *left, const char *right) {
+    size_t left_bytes;
+    size_t right_bytes;
+    char *a = temp_read(left, &left_bytes);
+    char *b = temp_read(right, &right_bytes);
+    assert_int_equal(left_bytes, right_bytes);
+    assert_memory_equal(a, b, left_bytes);
+    free(b);
+    free(a);
+}
+
+// ---- fresh models ----
+
+static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors_entry *entry, const json_t *golden) {
+    float values[MAX_ELEMS];
+    const json_t *shape = json_object_get(golden, "shape");
+    const char *element;
+    json_t *value;
+    assert_string_equal(entry->name, json_string_value(json_object_get(golden, "name")));
+    assert_int_equal(entry->dtype, SM_ST_F32);
+    assert_int_equal(entry->begin_bytes, json_integer_value(json_object_get(golden, "begin_bytes")));
+    assert_int_equal(entry->n_dims, json_array_size(shape));
+    for (int d = 0; d < entry->n_dims; d++) {
+        assert_int_equal(entry->dims[d], json_integer_value(json_array_get(shape, (size_t)d)));
+    }
+    assert_true(entry->n_elems <= MAX_ELEMS);
+    expect_ok(entry->name, sm_safetensors_read(file, entry, values));
+    json_object_foreach(json_object_get(golden, "values"), element, value) {
+        int e = atoi(element);
+        if (!(fabs(values[e] - json_number_value(value)) <= 1e-6)) {
+            fail_msg("%s[%d] is %.9g, not %.9g", entry->name, e, values[e], json_number_value(value));
+        }
+    }
+}
+
+static void a_fresh_model_is_the_golden_one(void **state) {
+    (void)state;
+    char *dir = temp_path("fresh");
+    char *path = temp_path("fresh/model.safetensors");
+    expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
+    assert_int_equal(temp_count(dir), 2);
+
+    json_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
+    const json_t *tensors = json_object_get(golden, "tensors");
+    sm_safetensors *file;
+    expect_ok("open", sm_safetensors_open(path, &file));
+    assert_int_equal(json_array_size(tensors), N_TINY_PARAMS);
+    assert_int_equal(sm_safetensors_count(file), N_TINY_PARAMS);
+    assert_string_equal(sm_safetensors_metadata(file, "format"), "pt");
+    for (int i = 0; i < N_TINY_PARAMS; i++) {
+        expect_golden_entry(file, sm_safetensors_at(file, i), json_array_get(tensors, (size_t)i));
+    }
+    sm_safetensors_close(file);
+    json_decref(golden);
+
+    sm_gpt2_config config;
+    expect_ok("config", sm_weights_read_config(dir, &config));
+    assert_int_equal(config.d_ff, tiny.d_ff);
+    assert_int_equal(config.n_head, tiny.n_head);
+    assert_int_equal(config.context, tiny.context);
+    free(path);
+    free(dir);
+}
+
+static void a_model_that_cannot_be_written_is_refused(void **state) {
+    (void)state;
+    char *deep = temp_path("no/such");
+    sm_gpt2_config wrong = tiny;
+    wrong.n_head = 3;
+    expect_failure("folder", sm_weights_init(deep, &tiny, 1), SM_ERR_IO, "no/such|No such file");
+    expect_failure("config", sm_weights_init(deep, &wrong, 1), SM_ERR_INVALID, "heads");
+    free(deep);
+}
+
+// ---- round trips ----
+
+static void a_session_saves_what_it_loaded(void **state) {
+    (void)state;
+    static const struct {
+        sm_dtype dtype;
+        double dropout_p;
+        const char *line; // of config.json
+    } cases[] = {{SM_F32, 0, "\"embd_pdrop\": 0.0"}, {SM_F64, 0.25, "\"embd_pdrop\": 0.25"}};
+    char *from = temp_path("from");
+    char *to = temp_path("to");
+    char *from_file = temp_path("from/model.safetensors");
+    char *to_file = temp_path("to/model.safetensors");
+    char *to_config = temp_path("to/config.json");
+    expect_ok("init", sm_weights_init(from, &tiny, 7));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t size_bytes;
+        sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
+        expect_ok("load", sm_weights_load(from, &tiny, session));
+        expect_ok("save", sm_weights_save(to, &tiny, session));
+        expect_same_file(from_file, to_file);
+        char *config = temp_read(to_config, &size_bytes);
+        assert_non_null(strstr(config, cases[i].line));
+        free(config);
+        sm_session_close(session);
+    }
+    free(to_config);
+    free(to_file);
+    free(from_file);
+    free(to);
+    free(from);
+}
+
+static void only_the_same_config_loads(void **state) {
+    (void)state;
+    static const struct {
+        const char *label;
+        sm_gpt2_config config; // of the folder: n_layer n_head d_model d_ff vocab context eps
+        const char *message;
+    } cases[] = {
+        {"layers", {1, 2, 8, 20, 11, 4, 1e-5}, "config.json|n_layer is 1|with 2"},
+        {"heads", {2, 4, 8, 20, 11, 4, 1e-5}, "config.json|n_head is 4|with 2"},
+        {"width", {2, 2, 10, 20, 11, 4, 1e-5}, "config.json|n_embd is 10|with 8"},
+        {"inner", {2, 2, 8, 32, 11, 4, 1e-5}, "config.json|n_inner is 32|with 20"},
+        {"vocabulary", {2, 2, 8, 20, 12, 4, 1e-5}, "config.json|vocab_size is 12|with 11"},
+        {"context", {2, 2, 8, 20, 11, 5, 1e-5}, "config.json|n_positions is 5|with 4"},
+        {"epsilon", {2, 2, 8, 20, 11, 4, 1e-6}, "config.json|layer_norm_epsilon is 1e-06|with 1e-05"},
+    };
+    sm_session *session = open_session(SM_F32, false, 0);
+    char *dir = temp_path("other");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session), SM_ERR_INVALID, cases[i].message);
+    }
+    free(dir);
+    char *missing = temp_path("missing");
+    expect_failure("missing", sm_weights_load(missing, &tiny, session), SM_ERR_IO, "missing/config.json|No such file");
+    free(missing);
+    sm_session_close(session);
+}
+
+// ---- files as others write them ----
+
+// A change to the fresh model's file: a tensor left out, tensors added, prefixes dropped.
+typedef struct {
+    const char *label;
+    bool without_prefix;
+    const char *skip;           // full name; NULL: none
+    sm_safetensors_spec add[2]; // filled with zeros; a null name ends them
+    sm_status status;
+    const char *message;
+} variant;
+
+// Copies `from` to `to`, changed.
+static void write_variant(const char *from, const char *to, const variant *v) {
+    static const float zeros[MAX_ELEMS] = {0};
+    sm_safetensors *file;
+    sm_safetensors_writer *writer;
+    sm_safetensors_spec specs[N_TINY_PARAMS + 2];
+    float values[MAX_ELEMS];
+    int n = 0;
+    expect_ok("open", sm_safetensors_open(from, &file));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (v->skip == NULL || strcmp(entry->name, v->skip) != 0) {
+            specs[n] = (sm_safetensors_spec){.name = entry->name, .n_dims = entry->n_dims};
+            specs[n].name += v->without_prefix ? strlen("transformer.") : 0;
+            memcpy(specs[n++].dims, entry->dims, sizeof entry->dims);
+        }
+    }
+    for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
+        specs[n++] = v->add[i];
+    }
+    expect_ok("create", sm_safetensors_create(to, specs, n, NULL, 0, &writer));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (v->skip == NULL || strcmp(entry->name, v->skip) != 0) {
+            expect_ok("read", sm_safetensors_read(file, entry, values));
+            expect_ok("append", sm_safetensors_append(writer, values, entry->n_elems));
+        }
+    }
+    for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
+        int64_t n_elems = v->add[i].dims[0] * (v->add[i].n_dims > 1 ? v->add[i].dims[1] : 1);
+        expect_ok("append", sm_safetensors_append(writer, zeros, n_elems));
+    }
+    expect_ok("finish", sm_safetensors_finish(writer));
+    sm_safetensors_close(file);
+}
+
+static void variants_load_or_are_refused_by_name(void **state) {
+    (void)state;
+    static const char wte[] = "transformer.wte.weight";
+    static const char bias[] = "transformer.ln_f.bias";
+    static const variant cases[] = {
+        {"as written", false, NULL, {{0}}, SM_OK, ""},
+        {"without the prefix", true, NULL, {{0}}, SM_OK, ""},
+        {"with masks", true, NULL, {{"h.0.attn.bias", 2, {4, 4}}, {"h.1.attn.masked_bias", 0, {1}}}, SM_OK, ""},
+        {"with prefixed masks", false, NULL, {{"transformer.h.0.attn.bias", 2, {4, 4}}}, SM_OK, ""},
+        {"with the tied head", false, NULL, {{"lm_head.weight", 2, {11, 8}}}, SM_OK, ""},
+        {"another head", false, NULL, {{"lm_head.weight", 2, {12, 8}}}, SM_ERR_FORMAT,
+         "'lm_head.weight' has shape [12, 8]|[11, 8]"},
+        {"unknown", false, NULL, {{"transformer.h.2.ln_1.bias", 1, {8}}}, SM_ERR_FORMAT,
+         "'transformer.h.2.ln_1.bias' is not part"},
+        {"an activation's name", false, NULL, {{"h.0.ln_1", 1, {8}}}, SM_ERR_FORMAT, "'h.0.ln_1' is not part"},
+        {"missing", false, bias, {{0}}, SM_ERR_FORMAT, "'transformer.ln_f.bias' is missing"},
+        {"twice", false, NULL, {{"ln_f.bias", 1, {8}}}, SM_ERR_FORMAT,
+         "'transformer.ln_f.bias' and 'ln_f.bias' are the same"},
+        {"too long", false, bias, {{"ln_f.bias", 1, {9}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [9]|needs [8]"},
+        {"other dims", false, bias, {{"ln_f.bias", 2, {8, 1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [8, 1]|[8]"},
+        {"transposed", false, wte, {{"wte.weight", 2, {8, 11}}}, SM_ERR_FORMAT, "'wte.weight' has shape [8, 11]|needs"},
+        {"padded", false, wte, {{"wte.weight", 2, {16, 8}}}, SM_ERR_FORMAT, "'wte.weight' has shape [16, 8]|needs"},
+        {"scalar", false, bias, {{"ln_f.bias", 0, {1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape []|needs [8]"},
+    };
+    char *fresh = temp_path("variants/fresh.safetensors");
+    char *path = temp_path("variants/model.safetensors");
+    char *dir = temp_path("variants");
+    float expected[MAX_ELEMS];
+    float values[MAX_ELEMS];
+    expect_ok("init", sm_weights_init(dir, &tiny, 3));
+    assert_int_equal(rename(path, fresh), 0);
+    int64_t n_elems = read_tensor(fresh, wte, expected);
+    assert_int_equal(n_elems, 11 * 8);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_session *session = open_session(SM_F32, false, 0);
+        write_variant(fresh, path, &cases[i]);
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session), cases[i].status, cases[i].message);
+        // All of the model is in the session, or nothing.
+        int tensor = sm_plan_find_tensor(session->plan, "wte.weight");
+        expect_ok("read", sm_session_read(session, tensor, n_elems, values));
+        for (int64_t e = 0; e < n_elems; e++) {
+            assert_true(values[e] == (cases[i].status == SM_OK ? expected[e] : 0));
+        }
+        sm_session_close(session);
+    }
+    free(dir);
+    free(path);
+    free(fresh);
+}
+
+// The same file with one tensor's dtype renamed to a type of the same size.
+static void whole_numbers_are_no_weights(void **state) {
+    (void)state;
+    char *dir = temp_path("integers");
+    char *path = temp_path("integers/model.safetensors");
+    size_t size_bytes;
+    expect_ok("init", sm_weights_init(dir, &tiny, 3));
+    char *bytes = temp_read(path, &size_bytes);
+    char *dtype = memmem(bytes, size_bytes, "\"F32\"", 5);
+    assert_non_null(dtype);
+    memcpy(dtype, "\"I32\"", 5);
+    temp_write(path, bytes, size_bytes);
+    sm_session *session = open_session(SM_F32, false, 0);
+    expect_failure("I32", sm_weights_load(dir, &tiny, session), SM_ERR_UNSUPPORTED, "'transformer.wte.weight' is I32");
+    sm_session_close(session);
+    free(bytes);
+    free(path);
+    free(dir);
+}
+
+// ---- optimizer state ----
+
+// Fills every m with 1, 2, 3, ... and every v with the negatives, or checks that they are.
+static void visit_moments(sm_session *session, bool check) {
+    const sm_plan *plan = session->plan;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        for (int i = 0; sm_gpt2_is_param(plan, t) && i < 2; i++) {
+            char name[SM_NAME_SIZE + 2];
+            float values[MAX_ELEMS];
+            int64_t n_elems = sm_gpt2_param_elems(plan, t);
+            snprintf(name, sizeof name, "%s%s", i == 0 ? "m." : "v.", plan->tensors[t].name);
+            int tensor = sm_plan_find_tensor(plan, name);
+            if (check) {
+                expect_ok(name, sm_session_read(session, tensor, n_elems, values));
+            }
+            for (int64_t e = 0; e < n_elems; e++) {
+                float value = (float)(e + 1 + t) * (i == 0 ? 1.0f : -0.5f);
+                assert_true(!check || values[e] == value);
+                values[e] = value;
+            }
+            expect_ok(name, sm_session_write(session, tensor, n_elems, values));
+        }
+    }
+}
+
+static void optimizer_state_comes_back(void **state) {
+    (void)state;
+    char *dir = temp_path("optimizer");
+    char *path = temp_path("optimizer/optimizer.safetensors");
+    float values[MAX_ELEMS];
+    int64_t step = -1;
+    sm_session *session = open_session(SM_F32, true, 0);
+    expect_ok("save", sm_weights_save(dir, &tiny, session));
+    expect_ok("none", sm_weights_load_optimizer(dir, session, &step));
+    assert_int_equal(step, 0);
+    visit_moments(session, false);
+    expect_ok("save", sm_weights_save_optimizer(dir, session, 1234567890123));
+    sm_session_close(session);
+
+    session = open_session(SM_F32, true, 0);
+    expect_ok("load", sm_weights_load_optimizer(dir, session, &step));
+    assert_int_equal(step, 1234567890123);
+    visit_moments(session, true);
+    sm_session_close(session);
+    assert_int_equal(read_tensor(path, "m.wte.weight", values), 11 * 8);
+    assert_int_equal(read_tensor(path, "v.h.1.mlp.c_proj.bias", values), 8);
+
+    session = open_session(SM_F32, false, 0);
+    expect_failure("plan", sm_weights_load_optimizer(dir, session, &step), SM_ERR_INVALID, "no optimizer state|m.wte");
+    expect_failure("plan", sm_weights_save_optimizer(dir, session, 1), SM_ERR_INVALID, "no optimizer state|m.wte");
+    assert_int_equal(temp_count(dir), 3);
+    sm_session_close(session);
+    free(path);
+    free(dir);
+}
+
+static void bad_optimizer_files_are_refused(void **state) {
+    (void)state;
+    static const sm_safetensors_pair steps[] = {{"step", "x"},  {"step", "-1"}, {"step", ""},
+                                                {"step", "1 "}, {"step", "99999999999999999999"}};
+    static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
+    char *path = temp_path("optimizer.safetensors");
+    sm_session *session = open_session(SM_F32, true, 0);
+    sm_safetensors_writer *writer;
+    int64_t step;
+    for (size_t i = 0; i <= sizeof steps / sizeof steps[0]; i++) { // the last has no step
+        int n_pairs = i < sizeof steps / sizeof steps[0];
+        expect_ok("create", sm_safetensors_create(path, NULL, 0, n_pairs > 0 ? &steps[i] : NULL, n_pairs, &writer));
+        expect_ok("finish", sm_safetensors_finish(writer));
+        expect_failure("step", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
+                       "optimizer.safetensors|'step'");
+        assert_int_equal(step, 0);
+    }
+    const sm_safetensors_pair good = {"step", "5"};
+    expect_ok("create", sm_safetensors_create(path, NULL, 0, &good, 1, &writer));
+    expect_ok("finish", sm_safetensors_finish(writer));
+    expect_failure("missing", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
+                   "'m.wte.weight' is missing");
+    expect_ok("create", sm_safetensors_create(path, &unknown, 1, &good, 1, &writer));
+    expect_ok("finish", sm_safetensors_finish(writer));
+    expect_failure("unknown", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
+                   "'m.nothing' is not part");
+    assert_int_equal(step, 0);
+    sm_session_close(session);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fresh_model_is_the_golden_one),
+        cmocka_unit_test(a_model_that_cannot_be_written_is_refused),
+        cmocka_unit_test(a_session_saves_what_it_loaded),
+        cmocka_unit_test(only_the_same_config_loads),
+        cmocka_unit_test(variants_load_or_are_refused_by_name),
+        cmocka_unit_test(whole_numbers_are_no_weights),
+        cmocka_unit_test(optimizer_state_comes_back),
+        cmocka_unit_test(bad_optimizer_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
