@@ -2,7 +2,7 @@
 # deps.sh run [dev]: installs the Debian packages that stepmark needs; says nothing when all are there.
 set -eu
 run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev"
-dev="libcmocka-dev clang clang-format clang-tidy libomp-dev sqlite3"
+dev="git libcmocka-dev python3 python3-venv clang clang-format clang-tidy libomp-dev sqlite3"
 packages="$run"
 for set in "$@"; do
     [ "$set" = dev ] && packages="$packages $dev"

@@ -1,0 +1,107 @@
+// ref.h: the reference's operations, one function a kind of op. They define what every other
+// backend must compute, and are written to be read: serial loops over the equation, sums in
+// double, results rounded once when they are stored.
+//
+// Each ref_*.c is compiled twice: once as it is, for plans in f32, and once with REF_F64, for
+// plans in f64. `real` is the plan's floating type; REF(name) is the function's name in it.
+//
+// Dimension letters as in tensor.h. Matrices are row-major: x (N,C) has element x[n * C + c].
+#ifndef STEPMARK_REF_H
+#define STEPMARK_REF_H
+
+#include <math.h>
+
+#include "philox.h"
+#include "plan.h"
+
+#ifdef REF_F64
+typedef double real;
+#define REF(name) ref_##name##_f64
+#else
+typedef float real;
+#define REF(name) ref_##name##_f32
+#endif
+
+// What a dropout draws from: probability of dropping, Philox key, micro-step.
+typedef struct {
+    double p;
+    uint64_t key;
+    uint64_t step;
+} ref_mask;
+
+// What element e is multiplied by: 0 when dropped, 1 / (1 - p) when kept.
+static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
+    if (mask->p == 0) {
+        return 1;
+    }
+    uint32_t threshold = sm_dropout_threshold(mask->p);
+    return sm_dropout_keeps(mask->key, mask->step, (uint64_t)e, threshold) ? 1 / (1 - mask->p) : 0;
+}
+
+// ref_zero.c
+void REF(zero)(int64_t n, real *x);
+
+// ref_embedding.c
+void REF(embedding_forward)(int64_t B, int64_t T, int64_t C, const int32_t *token, const real *wte, const real *wpe,
+                            real *x);
+void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const int32_t *token, const real *dx,
+                             real *dwte, real *dwpe, double *scratch);
+
+// ref_dropout.c
+void REF(dropout)(int64_t n, const ref_mask *mask, const real *x, real *y);
+
+// ref_layernorm.c
+void REF(layernorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, const real *b, real *y,
+                            real *mean, real *rstd);
+void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *mean,
+                             const real *rstd, const real *dskip, real *dx, real *dw, real *db);
+void REF(residual_layernorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
+                                     const real *beta, real *r, real *y, real *mean, real *rstd);
+
+// ref_matmul.c
+void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y);
+void REF(matmul_backward_input)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *dy, const real *W,
+                                real *dx);
+void REF(matmul_backward_weight)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *dy,
+                                 real *dW);
+
+// ref_bias.c
+void REF(bias_forward)(int64_t N, int64_t C, const real *x, const real *b, real *y);
+void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
+
+// ref_attention.c
+typedef struct {
+    int64_t B, T, NH, HS;
+    ref_mask mask; // on the attention weights
+} ref_attention;
+
+void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch);
+void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
+                             double *scratch);
+void REF(flash_attention_forward)(const ref_attention *a, const real *qkv, real *y, real *lse, double *scratch);
+void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
+                                   double *scratch);
+
+// ref_gelu.c
+void REF(gelu_forward)(int64_t n, const real *x, real *y);
+void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
+
+// ref_residual.c
+void REF(residual)(int64_t n, const real *a, const real *b, real *y);
+
+// ref_loss.c
+void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, real *scale);
+void REF(loss_mean)(int64_t N, const real *losses, const int32_t *target, real *loss);
+void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+                               real *losses, real *lse);
+void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+                                const real *lse, const real *scale, real *dlogits);
+
+// ref_grad_norm.c
+void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);
+void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, real *norm, real *clip);
+
+// ref_adamw.c
+void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
+
+#endif

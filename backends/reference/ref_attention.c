@@ -1,0 +1,179 @@
+// ref_attention.c: causal multi-head attention (Vaswani et al. 2017, equation 1). Token t of a
+// head mixes the values of tokens s <= t, weighted by how well its query meets their keys.
+//
+// A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels
+// h*HS .. h*HS + HS-1 of each. Flash attention (Dao et al. 2022) is the same function of qkv:
+// instead of the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from
+// which backward computes the weights again.
+#include "ref.h"
+
+// One head of one batch row. Token t's query is q[t * qkv_row ..], HS elements; its output, or
+// the output's gradient, begins at first_y + t * y_row.
+typedef struct {
+    int64_t T, HS, qkv_row, y_row;
+    int64_t first_qkv, first_y, first_row; // of [b,0,h], and of row [b,h,0] of att and lse
+    const real *q, *k, *v;
+    const ref_mask *mask;
+} head;
+
+static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t h) {
+    int64_t C = a->NH * a->HS;
+    head d = {.T = a->T, .HS = a->HS, .qkv_row = 3 * C, .y_row = C, .mask = &a->mask};
+    d.first_qkv = b * a->T * 3 * C + h * a->HS;
+    d.first_y = b * a->T * C + h * a->HS;
+    d.first_row = (b * a->NH + h) * a->T;
+    d.q = qkv + d.first_qkv;
+    d.k = d.q + C;
+    d.v = d.k + C;
+    return d;
+}
+
+// What dropout multiplies the weight att[b,h,t,s] by.
+static double keep(const head *d, int64_t t, int64_t s) {
+    return ref_mask_factor(d->mask, (d->first_row + t) * d->T + s);
+}
+
+static double dot(int64_t n, const real *x, const real *y) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)x[i] * (double)y[i];
+    }
+    return sum;
+}
+
+// score[s] = q_t . k_s / sqrt(HS) for s <= t;  returns lse = log sum_s exp(score[s])
+static double scores(const head *d, int64_t t, double *score) {
+    double largest = -INFINITY; // subtracted so that exp does not overflow
+    for (int64_t s = 0; s <= t; s++) {
+        score[s] = dot(d->HS, d->q + t * d->qkv_row, d->k + s * d->qkv_row) / sqrt((double)d->HS);
+        largest = fmax(largest, score[s]);
+    }
+    double sum = 0;
+    for (int64_t s = 0; s <= t; s++) {
+        sum += exp(score[s] - largest);
+    }
+    return largest + log(sum);
+}
+
+// weight = softmax(score) = exp(score - lse);  y_t = sum_s dropout(weight)[s] v_s
+// Stores the weights in att, or lse; the other is NULL. `weight` (T) is scratch.
+static void forward_row(const head *d, int64_t t, real *y, real *att, real *lse, double *weight) {
+    double log_sum = scores(d, t, weight);
+    if (lse != NULL) {
+        lse[d->first_row + t] = (real)log_sum;
+    }
+    for (int64_t s = 0; s <= t; s++) {
+        weight[s] = exp(weight[s] - log_sum);
+    }
+    for (int64_t s = 0; s < d->T && att != NULL; s++) {
+        att[(d->first_row + t) * d->T + s] = s <= t ? (real)weight[s] : 0; // before dropout
+    }
+    for (int64_t s = 0; s <= t; s++) {
+        weight[s] *= keep(d, t, s);
+    }
+    for (int64_t i = 0; i < d->HS; i++) {
+        double sum = 0;
+        for (int64_t s = 0; s <= t; s++) {
+            sum += weight[s] * (double)d->v[s * d->qkv_row + i];
+        }
+        y[d->first_y + t * d->y_row + i] = (real)sum;
+    }
+}
+
+static void forward(const ref_attention *a, const real *qkv, real *y, real *att, real *lse, double *scratch) {
+    for (int64_t b = 0; b < a->B; b++) {
+        for (int64_t h = 0; h < a->NH; h++) {
+            head d = head_at(a, qkv, b, h);
+            for (int64_t t = 0; t < a->T; t++) {
+                forward_row(&d, t, y, att, lse, scratch);
+            }
+        }
+    }
+}
+
+// qkv (B,T,3C), y (B,T,C), att (B,NH,T,T)
+void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch) {
+    forward(a, qkv, y, att, NULL, scratch);
+}
+
+// qkv (B,T,3C), y (B,T,C), lse (B,NH,T)
+void REF(flash_attention_forward)(const ref_attention *a, const real *qkv, real *y, real *lse, double *scratch) {
+    forward(a, qkv, y, NULL, lse, scratch);
+}
+
+// The weights of row t: as stored in att, or computed again from lse where att is NULL.
+static void weights_row(const head *d, int64_t t, const real *att, const real *lse, double *weight) {
+    int64_t row = d->first_row + t;
+    if (att == NULL) {
+        scores(d, t, weight);
+    }
+    for (int64_t s = 0; s <= t; s++) {
+        weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[row * d->T + s];
+    }
+}
+
+// da[s] = dropout(dy_t . v_s);  ds[s] = att[s] (da[s] - sum_r att[r] da[r])
+// att (T), a row of weights, becomes dropout(att), which dv needs.
+static void backward_row(const head *d, int64_t t, const real *dy, double *att, double *ds) {
+    double sum = 0;
+    for (int64_t s = 0; s <= t; s++) {
+        ds[s] = keep(d, t, s) * dot(d->HS, dy + d->first_y + t * d->y_row, d->v + s * d->qkv_row);
+        sum += att[s] * ds[s];
+    }
+    for (int64_t s = 0; s <= t; s++) {
+        ds[s] = att[s] * (ds[s] - sum);
+        att[s] *= keep(d, t, s);
+    }
+}
+
+// dq_r = sum_{s<=r} ds[r,s] k_s / sqrt(HS);  dk_r = sum_{t>=r} ds[t,r] q_t / sqrt(HS);  dv_r = sum_{t>=r} att[t,r] dy_t
+// att, after dropout, and ds (T,T); dqkv (B,T,3C)
+static void backward_qkv(const head *d, const real *dy, const double *att, const double *ds, real *dqkv) {
+    for (int64_t r = 0; r < d->T; r++) {
+        for (int64_t i = 0; i < d->HS; i++) {
+            double dq = 0;
+            double dk = 0;
+            double dv = 0;
+            for (int64_t s = 0; s <= r; s++) {
+                dq += ds[r * d->T + s] * (double)d->k[s * d->qkv_row + i];
+            }
+            for (int64_t t = r; t < d->T; t++) {
+                dk += ds[t * d->T + r] * (double)d->q[t * d->qkv_row + i];
+                dv += att[t * d->T + r] * (double)dy[d->first_y + t * d->y_row + i];
+            }
+            real *row = dqkv + d->first_qkv + r * d->qkv_row + i;
+            row[0] = (real)(dq / sqrt((double)d->HS));
+            row[d->y_row] = (real)(dk / sqrt((double)d->HS));
+            row[2 * d->y_row] = (real)dv;
+        }
+    }
+}
+
+static void backward(const ref_attention *a, const real *dy, const real *qkv, const real *att, const real *lse,
+                     real *dqkv, double *scratch) {
+    double *weight = scratch;           // (T,T)
+    double *ds = scratch + a->T * a->T; // (T,T)
+    for (int64_t b = 0; b < a->B; b++) {
+        for (int64_t h = 0; h < a->NH; h++) {
+            head d = head_at(a, qkv, b, h);
+            for (int64_t t = 0; t < a->T; t++) {
+                weights_row(&d, t, att, lse, weight + t * a->T);
+                backward_row(&d, t, dy, weight + t * a->T, ds + t * a->T);
+            }
+            backward_qkv(&d, dy, weight, ds, dqkv);
+        }
+    }
+}
+
+// dy (B,T,C), qkv (B,T,3C), att (B,NH,T,T), dqkv (B,T,3C)
+void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
+                             double *scratch) {
+    backward(a, dy, qkv, att, NULL, dqkv, scratch);
+}
+
+// dy (B,T,C), qkv (B,T,3C), lse (B,NH,T), dqkv (B,T,3C). The algorithm's D = sum_c dy y is a
+// cheaper form of sum_r att da, so the definition does not need y.
+void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
+                                   double *scratch) {
+    backward(a, dy, qkv, NULL, lse, dqkv, scratch);
+}

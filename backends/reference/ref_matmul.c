@@ -1,0 +1,114 @@
+// ref_matmul.c: a linear layer's matrix product and its two derivatives. W is stored (C,F), or
+// transposed, (F,C), as the head that is tied to the token embedding.
+//
+// All six cases are one of three products. Their loops are ordered so that the innermost runs
+// along rows, and each keeps a strip of sums in double.
+#include "ref.h"
+
+enum { STRIP = 256, LANES = 8 };
+
+// Columns of the strip that begins at `first`.
+static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - first < STRIP ? n_cols - first : STRIP; }
+
+// y = a b
+// a (N,K), b (K,M), y (N,M)
+static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
+    for (int64_t first = 0; first < M; first += STRIP) {
+        int64_t width = strip_width(first, M);
+        for (int64_t n = 0; n < N; n++) {
+            double sum[STRIP] = {0};
+            for (int64_t k = 0; k < K; k++) {
+                double factor = (double)a[n * K + k];
+                const real *row = b + k * M + first;
+                for (int64_t m = 0; m < width; m++) {
+                    sum[m] += factor * (double)row[m];
+                }
+            }
+            for (int64_t m = 0; m < width; m++) {
+                y[n * M + first + m] = (real)sum[m];
+            }
+        }
+    }
+}
+
+// y += a^T b
+// a (N,K), b (N,M), y (K,M)
+static void add_product_of_transposed(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
+    for (int64_t first = 0; first < M; first += STRIP) {
+        int64_t width = strip_width(first, M);
+        for (int64_t k = 0; k < K; k++) {
+            double sum[STRIP] = {0};
+            for (int64_t n = 0; n < N; n++) {
+                double factor = (double)a[n * K + k];
+                const real *row = b + n * M + first;
+                for (int64_t m = 0; m < width; m++) {
+                    sum[m] += factor * (double)row[m];
+                }
+            }
+            for (int64_t m = 0; m < width; m++) {
+                y[k * M + first + m] = (real)((double)y[k * M + first + m] + sum[m]);
+            }
+        }
+    }
+}
+
+// sum_k a[k] b[k], in independent lanes so that the compiler may use vectors
+static double dot(int64_t K, const real *a, const real *b) {
+    double lane[LANES] = {0};
+    int64_t k = 0;
+    for (; k + LANES <= K; k += LANES) {
+        for (int i = 0; i < LANES; i++) {
+            lane[i] += (double)a[k + i] * (double)b[k + i];
+        }
+    }
+    double sum = 0;
+    for (; k < K; k++) {
+        sum += (double)a[k] * (double)b[k];
+    }
+    for (int i = 0; i < LANES; i++) {
+        sum += lane[i];
+    }
+    return sum;
+}
+
+// y = a b^T
+// a (N,K), b (M,K), y (N,M)
+static void product_with_transposed(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
+    for (int64_t m = 0; m < M; m++) {
+        for (int64_t n = 0; n < N; n++) {
+            y[n * M + m] = (real)dot(K, a + n * K, b + m * K);
+        }
+    }
+}
+
+// y = x W
+// x (N,C), W (C,F) or (F,C), y (N,F)
+void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y) {
+    if (w_transposed) {
+        product_with_transposed(N, C, F, x, W, y);
+    } else {
+        product(N, C, F, x, W, y);
+    }
+}
+
+// dx = dy W^T
+// dy (N,F), W (C,F) or (F,C), dx (N,C)
+void REF(matmul_backward_input)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *dy, const real *W,
+                                real *dx) {
+    if (w_transposed) {
+        product(N, F, C, dy, W, dx);
+    } else {
+        product_with_transposed(N, F, C, dy, W, dx);
+    }
+}
+
+// dW += x^T dy
+// x (N,C), dy (N,F), dW (C,F) or (F,C)
+void REF(matmul_backward_weight)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *dy,
+                                 real *dW) {
+    if (w_transposed) {
+        add_product_of_transposed(N, F, C, dy, x, dW);
+    } else {
+        add_product_of_transposed(N, C, F, x, dy, dW);
+    }
+}

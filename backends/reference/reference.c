@@ -1,0 +1,177 @@
+// reference.c: the backend "reference": runs a plan op by op on one thread, in f32 or f64, with
+// sums in double. It is what the other backends are compared with; its speed means nothing.
+#include <stdlib.h>
+
+#include "reference.h"
+
+typedef struct {
+    sm_executable base; // first, so that a pointer to it is a pointer to this
+    host_memory memory;
+    host_op *ops;    // plan->n_ops
+    double *scratch; // as large as the op that needs most
+} ref_executable;
+
+static int ref_device_count(void) { return 1; }
+
+static sm_status ref_describe(int index, sm_device_info *info) {
+    (void)index;
+    *info = (sm_device_info){
+        .id = "reference", .driver = "serial C, sums in double", .n_units = 1, .n_threads = 1, .available = true};
+    host_cpu_name(info->name, sizeof info->name);
+    info->memory_bytes = host_total_bytes();
+    info->free_bytes = host_available_bytes();
+    return SM_OK;
+}
+
+static sm_status ref_open(int index, const sm_open_options *options, sm_device **device) {
+    *device = NULL;
+    if (options->n_threads > 1) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "reference: %d threads asked for and it is serial; leave the number of threads out",
+                       options->n_threads);
+    }
+    if (options->isa != NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "reference: instruction set %s asked for and it has none; leave it out",
+                       options->isa);
+    }
+    sm_device *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) {
+        return sm_fail(SM_ERR_OOM, "reference: no memory for the device");
+    }
+    opened->backend = &sm_backend_reference;
+    sm_status status = ref_describe(index, &opened->info);
+    if (status != SM_OK) {
+        free(opened);
+        return status;
+    }
+    *device = opened;
+    return SM_OK;
+}
+
+static void ref_close(sm_device *device) { free(device); }
+
+static sm_status ref_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
+    (void)device;
+    if (plan->dtype != SM_F32 && plan->dtype != SM_F64) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "reference: %s in %s; it computes in f32 and f64 only", sm_op_name(op->kind),
+                       sm_dtype_name(plan->dtype));
+    }
+    return SM_OK;
+}
+
+static sm_status ref_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
+    (void)device;
+    (void)dtype;
+    (void)seconds;
+    (void)peaks;
+    return sm_fail(SM_ERR_UNSUPPORTED,
+                   "reference: it has no peak, as it is written to be read; measure another backend");
+}
+
+// Doubles that an op needs beside its operands.
+static int64_t scratch_elems(const host_op *op) {
+    const sm_op_kind kind = op->op->kind;
+    const int64_t T = op->in[0] == NULL ? 0 : op->in_tensor[0]->dims[1];
+    switch (kind) {
+    case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[1]);
+    case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_FLASH_ATTENTION_FORWARD: return T;
+    case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_FLASH_ATTENTION_BACKWARD: return 2 * T * T;
+    default: return 0;
+    }
+}
+
+static sm_status allocate_scratch(ref_executable *exe) {
+    int64_t n_elems = 1;
+    for (int i = 0; i < exe->base.plan->n_ops; i++) {
+        int64_t needed = scratch_elems(&exe->ops[i]);
+        n_elems = needed > n_elems ? needed : n_elems;
+    }
+    size_t size_bytes = (size_t)n_elems * sizeof *exe->scratch;
+    if (size_bytes > host_available_bytes()) {
+        return sm_fail(SM_ERR_OOM, "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence",
+                       size_bytes, host_available_bytes());
+    }
+    exe->scratch = malloc(size_bytes);
+    if (exe->scratch == NULL) {
+        return sm_fail(SM_ERR_OOM, "reference: no memory for scratch of %zu bytes; use a shorter sequence", size_bytes);
+    }
+    exe->base.memory_bytes = exe->memory.total_bytes + size_bytes;
+    return SM_OK;
+}
+
+static void ref_release(sm_executable *executable) {
+    if (executable != NULL) {
+        ref_executable *exe = (ref_executable *)executable;
+        host_memory_free(&exe->memory);
+        free(exe->ops);
+        free(exe->scratch);
+        free(exe);
+    }
+}
+
+static sm_status ref_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    sm_status status = SM_OK;
+    *executable = NULL;
+    ref_executable *exe = calloc(1, sizeof *exe);
+    if (exe == NULL) {
+        return sm_fail(SM_ERR_OOM, "reference: no memory for the executable");
+    }
+    exe->base = (sm_executable){.device = device, .plan = plan};
+    SM_TRY_GOTO(host_memory_allocate(plan, &exe->memory));
+    SM_TRY_GOTO(host_bind(&exe->memory, plan, &exe->ops));
+    SM_TRY_GOTO(allocate_scratch(exe));
+    *executable = &exe->base;
+    return SM_OK;
+cleanup:
+    ref_release(&exe->base);
+    return status;
+}
+
+static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    ref_executable *exe = (ref_executable *)executable;
+    void (*run)(const host_op *, double *) = executable->plan->dtype == SM_F64 ? ref_run_f64 : ref_run_f32;
+    for (int i = range.first; i < range.end; i++) {
+        int64_t start_ns = op_ns == NULL ? 0 : host_now_ns();
+        run(&exe->ops[i], exe->scratch);
+        if (op_ns != NULL) {
+            op_ns[i] += host_now_ns() - start_ns;
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status ref_synchronize(sm_executable *executable) {
+    (void)executable; // execute returns when all is done
+    return SM_OK;
+}
+
+static sm_status ref_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                            const void *data) {
+    return host_upload(&((ref_executable *)executable)->memory, executable->plan, tensor, offset_elems, n_elems, data);
+}
+
+static sm_status ref_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                              void *data) {
+    return host_download(&((ref_executable *)executable)->memory, executable->plan, tensor, offset_elems, n_elems,
+                         data);
+}
+
+const sm_backend sm_backend_reference = {
+    .name = "reference",
+    .summary = "the definition that the others are compared with: serial C, sums in double",
+    .benchmarked = false,
+    .device_count = ref_device_count,
+    .describe = ref_describe,
+    .open = ref_open,
+    .close = ref_close,
+    .supports = ref_supports,
+    .measure_peaks = ref_measure_peaks,
+    .prepare = ref_prepare,
+    .release = ref_release,
+    .execute = ref_execute,
+    .synchronize = ref_synchronize,
+    .upload = ref_upload,
+    .download = ref_download,
+};

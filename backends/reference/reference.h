@@ -1,0 +1,15 @@
+// reference.h: the backend "reference", and how it (reference.c) runs the operations (ref.h).
+#ifndef STEPMARK_REFERENCE_H
+#define STEPMARK_REFERENCE_H
+
+#include "backend.h"
+#include "host_memory.h"
+
+extern const sm_backend sm_backend_reference;
+
+// Runs one bound op of a plan in f32, or in f64 (ref_run.c). `scratch` has the
+// doubles that it needs beside its operands.
+void ref_run_f32(const host_op *op, double *scratch);
+void ref_run_f64(const host_op *op, double *scratch);
+
+#endif

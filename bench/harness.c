@@ -1,0 +1,350 @@
+// harness.c: the protocol of harness.h.
+#include "harness.h"
+
+#include "machine.h"
+#include "pass_stats.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+sm_protocol sm_protocol_default(void) {
+    return (sm_protocol){
+        .n_warmup = 3,
+        .n_repetitions = 10,
+        .n_attribution = 3,
+        .n_accum = 1,
+        .pass = SM_PASS_STEP,
+        .adamw = sm_adamw_default,
+    };
+}
+
+// One measurement under way.
+typedef struct {
+    sm_session *session;
+    const sm_protocol *protocol;
+    const sm_workload *workload;
+    sm_row *row;
+    int64_t deadline_ns; // INT64_MAX: none
+    int64_t n_steps;     // begun so far
+    int64_t n_batches;   // asked of the workload so far
+
+    // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
+    int64_t *walls_ns;
+    int64_t *op_ns;
+    int n_walls;
+} measurement;
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+const char *sm_stage_name(sm_stage stage) {
+    switch (stage) {
+    case SM_STAGE_FIRST_STEP:
+        return "first step";
+    case SM_STAGE_CHECK:
+        return "loss check";
+    case SM_STAGE_WARMUP:
+        return "warm-up";
+    case SM_STAGE_HEADLINE:
+        return "measuring";
+    case SM_STAGE_ATTRIBUTION:
+        return "attribution";
+    }
+    return "";
+}
+
+// --- one step ----------------------------------------------------------------------------
+
+// The op times themselves are the sample.
+static bool sample_is_op_time(sm_pass_type pass) {
+    return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE;
+}
+
+// Phases that micro-batch `index` of a step executes: zero-grad before the first one, the
+// optimizer after the last.
+static unsigned micro_phases(const sm_protocol *protocol, int index) {
+    unsigned phases = sm_pass_phases(protocol->pass);
+    if (index > 0) {
+        phases &= ~(unsigned)SM_RUN_ZERO_GRAD;
+    }
+    if (index + 1 < protocol->n_accum) {
+        phases &= ~(unsigned)SM_RUN_OPTIMIZER;
+    }
+    return phases;
+}
+
+static sm_status start_step(measurement *m, int64_t *op_ns) {
+    const sm_protocol *p = m->protocol;
+    m->n_steps++;
+    if (m->session->plan->hyper != SM_NO_TENSOR) {
+        SM_TRY(sm_session_set_hyper(m->session, &p->adamw, m->n_steps, p->n_accum));
+    }
+    for (int i = 0; i < p->n_accum; i++) {
+        SM_TRY(m->workload->next_batch(m->workload->ctx, m->session, m->n_batches++));
+        SM_TRY(sm_session_run(m->session, micro_phases(p, i), op_ns));
+    }
+    return sm_session_synchronize(m->session);
+}
+
+// Runs a step, and reads its loss once the clock has stopped.
+static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
+    int64_t begin_ns = now_ns();
+    sm_status status = start_step(m, op_ns);
+    *elapsed_ns = now_ns() - begin_ns;
+    SM_TRY(status);
+    SM_TRY(sm_session_loss(m->session, loss));
+    if (!isfinite(*loss)) {
+        return sm_fail(SM_ERR_MISMATCH, "the loss of step %lld is %g: no speed is reported for a wrong result",
+                       (long long)m->n_steps, *loss);
+    }
+    return SM_OK;
+}
+
+// --- between steps -----------------------------------------------------------------------
+
+static sm_status may_continue(const measurement *m, sm_stage stage, int done, int total) {
+    const sm_protocol *p = m->protocol;
+    if (p->interrupted != NULL && *p->interrupted) {
+        return sm_fail(SM_ERR_INTERRUPTED, "interrupted at %s %d of %d", sm_stage_name(stage), done, total);
+    }
+    if (now_ns() > m->deadline_ns) {
+        return sm_fail(SM_ERR_TIMEOUT, "the limit of %g s ran out at %s %d of %d; raise --timeout or ask for less",
+                       p->timeout_s, sm_stage_name(stage), done, total);
+    }
+    if (p->progress != NULL) {
+        p->progress(p->progress_ctx, stage, done, total);
+    }
+    return SM_OK;
+}
+
+static void rest(const sm_protocol *p) {
+    if (!(p->delay_s > 0)) {
+        return;
+    }
+    struct timespec left = {.tv_sec = (time_t)p->delay_s};
+    left.tv_nsec = (long)((p->delay_s - (double)left.tv_sec) * 1e9);
+    while (nanosleep(&left, &left) != 0 && errno == EINTR && !(p->interrupted != NULL && *p->interrupted)) {
+    }
+}
+
+// --- stages --------------------------------------------------------------------------------
+
+static sm_status first_step_and_check(measurement *m) {
+    sm_row *row = m->row;
+    double loss = NAN;
+    SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
+    SM_TRY(run_step(m, NULL, &row->first_step_ns, &loss));
+    row->loss = loss;
+    SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
+    SM_TRY(m->workload->check(m->workload->ctx, m->session, row));
+    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
+}
+
+static sm_status warm_up(measurement *m) {
+    m->row->warmup_ns = 0;
+    m->row->n_warmup = 0;
+    for (int i = 0; i < m->protocol->n_warmup; i++) {
+        int64_t elapsed_ns = 0;
+        double loss = NAN;
+        SM_TRY(may_continue(m, SM_STAGE_WARMUP, i, m->protocol->n_warmup));
+        SM_TRY(run_step(m, NULL, &elapsed_ns, &loss));
+        m->row->warmup_ns += elapsed_ns;
+        m->row->n_warmup++;
+    }
+    return SM_OK;
+}
+
+// A sample that is a sum of op times. The ops' times go where the first attribution step's will.
+static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
+    const sm_plan *plan = m->session->plan;
+    sm_row *row = m->row;
+    int64_t elapsed_ns = 0;
+    double loss = NAN;
+    memset(m->op_ns, 0, (size_t)plan->n_ops * sizeof(*m->op_ns));
+    SM_TRY(run_step(m, m->op_ns, &elapsed_ns, &loss));
+    int64_t by_phase_ns[SM_PHASE_COUNT];
+    sm_pass_phase_sums(plan, m->op_ns, by_phase_ns);
+    *sample_ns = by_phase_ns[SM_PHASE_BACKWARD];
+    if (m->protocol->pass == SM_PASS_SEPARATE) {
+        row->samples_forward_ns.values[row->samples_forward_ns.n++] = by_phase_ns[SM_PHASE_FORWARD];
+        row->samples_backward_ns.values[row->samples_backward_ns.n++] = by_phase_ns[SM_PHASE_BACKWARD];
+        *sample_ns += by_phase_ns[SM_PHASE_FORWARD];
+    }
+    return SM_OK;
+}
+
+static sm_status headline(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    sm_integers *samples = &m->row->samples_ns;
+    for (int i = 0; i < p->n_repetitions; i++) {
+        int64_t sample_ns = 0;
+        double loss = NAN;
+        SM_TRY(may_continue(m, SM_STAGE_HEADLINE, i, p->n_repetitions));
+        SM_TRY(sample_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns, &loss));
+        samples->values[samples->n++] = sample_ns;
+    }
+    return SM_OK;
+}
+
+static sm_status attribute(measurement *m) {
+    const sm_plan *plan = m->session->plan;
+    const int total = m->protocol->n_attribution;
+    for (int i = 0; i < total; i++) {
+        int64_t *op_ns = m->op_ns + (size_t)i * (size_t)plan->n_ops;
+        double loss = NAN;
+        SM_TRY(may_continue(m, SM_STAGE_ATTRIBUTION, i, total));
+        memset(op_ns, 0, (size_t)plan->n_ops * sizeof(*op_ns));
+        SM_TRY(run_step(m, op_ns, &m->walls_ns[i], &loss));
+        m->n_walls++;
+    }
+    return SM_OK;
+}
+
+// --- the whole -----------------------------------------------------------------------------
+
+static bool is_cut(sm_status status) {
+    return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED;
+}
+
+static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
+    if (p->n_repetitions < 1 || p->n_warmup < 0 || p->n_attribution < 0 || p->n_accum < 1) {
+        return sm_fail(SM_ERR_INVALID,
+                       "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
+                       "least 1, 0, 0 and 1 are needed",
+                       p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
+    }
+    if (!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400)) {
+        return sm_fail(SM_ERR_INVALID,
+                       "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
+                       p->timeout_s, p->delay_s);
+    }
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        bool wanted = sm_pass_phases(p->pass) & (1u << phase);
+        sm_range range = sm_plan_range(plan, (sm_phase)phase);
+        // Zeroing may have been rewritten away; the others are what the pass is about.
+        if (wanted && phase != SM_PHASE_ZERO_GRAD && range.first == range.end) {
+            return sm_fail(SM_ERR_INVALID, "pass type %s: the plan has no %s", sm_pass_name(p->pass),
+                           sm_phase_name((sm_phase)phase));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status new_integers(size_t n, int64_t **values) {
+    *values = calloc(n > 0 ? n : 1, sizeof(**values));
+    return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %zu samples", n);
+}
+
+// Everything that the measured steps will write to.
+static sm_status allocate(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    sm_row *row = m->row;
+    size_t n_ops = (size_t)m->session->plan->n_ops;
+    size_t n_steps = p->n_attribution > 0 ? (size_t)p->n_attribution : 1;
+    if (n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops) {
+        return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
+    }
+    SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_ns.values));
+    SM_TRY(new_integers(n_steps, &m->walls_ns));
+    SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
+    if (p->pass == SM_PASS_SEPARATE) {
+        SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_forward_ns.values));
+        SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_backward_ns.values));
+    }
+    return SM_OK;
+}
+
+// All stages up to the samples. The peak of memory is counted from after the check, which may
+// run a reference of its own in this process.
+static sm_status take_samples(measurement *m) {
+    SM_TRY(check_protocol(m->protocol, m->session->plan));
+    SM_TRY(allocate(m));
+    rest(m->protocol);
+    if (m->protocol->timeout_s > 0) {
+        double deadline = (double)now_ns() + m->protocol->timeout_s * 1e9;
+        m->deadline_ns = deadline < 9e18 ? (int64_t)deadline : INT64_MAX;
+    }
+    SM_TRY(first_step_and_check(m));
+    sm_machine_reset_peak_rss();
+    SM_TRY(warm_up(m));
+    return headline(m);
+}
+
+// The samples are there; the attribution pass can only add to them, or find a fault.
+static sm_status take_phases(measurement *m) {
+    sm_status status = attribute(m);
+    if (is_cut(status)) {
+        SM_TRY(sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message()));
+    } else {
+        SM_TRY(status);
+    }
+    SM_TRY(sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls));
+    return status == SM_ERR_INTERRUPTED ? status : SM_OK;
+}
+
+static const char *stop_reason(sm_status status) {
+    switch (status) {
+    case SM_OK:
+        return "repetitions";
+    case SM_ERR_TIMEOUT:
+        return "timeout";
+    case SM_ERR_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "";
+    }
+}
+
+static sm_status fail_without_speed(sm_row *row, sm_status status) {
+    sm_row_fail(row, status);
+    sm_row_clear_speed(row);
+    return status;
+}
+
+static sm_status conclude(measurement *m, sm_status status) {
+    sm_row *row = m->row;
+    row->peak_rss_bytes = sm_machine_peak_rss_bytes();
+    SM_ROW_TEXT(row->stop_reason, stop_reason(status));
+    if (status != SM_OK && !is_cut(status)) {
+        return fail_without_speed(row, status);
+    }
+    if (status != SM_OK) {
+        sm_row_fail(row, status);
+    }
+    if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
+        SM_ROW_TEXT(row->status, "ok");
+    }
+    sm_status summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
+    return summed == SM_OK ? status : fail_without_speed(row, summed);
+}
+
+static sm_status describe(measurement *m) {
+    const sm_session *s = m->session;
+    sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
+    m->row->model_n_params = s->plan->n_params;
+    m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
+    return sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
+}
+
+sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
+                             sm_row *row) {
+    measurement m = {
+        .session = session, .protocol = protocol, .workload = workload, .row = row, .deadline_ns = INT64_MAX};
+    sm_status status = describe(&m);
+    if (status == SM_OK) {
+        status = take_samples(&m);
+    }
+    if (status == SM_OK) {
+        status = take_phases(&m);
+    }
+    status = conclude(&m, status);
+    free(m.walls_ns);
+    free(m.op_ns);
+    return status;
+}

@@ -1,0 +1,118 @@
+// harness.h: how a session is measured; the same for every device and every program.
+//
+//   first step   run once, timed apart: whatever happens only once falls in here
+//   check        the loss of that step against a reference, not timed. A wrong loss ends the
+//                measurement: the row says error and holds no speed
+//   warm-up      n_warmup steps, timed together
+//   headline     n_repetitions samples. A sample is one whole step, from the settings and the
+//                upload of its first batch to the synchronisation after its last op; between
+//                these edges nothing waits, nothing is timed and nothing is allocated by the
+//                harness. The loss of each is read after its clock has stopped
+//   attribution  a few steps with every op timed apart. The phases reported are those of the
+//                step of median length, so that they and the unaccounted share add up to its
+//                wall clock exactly. It is slower than the headline: ops wait for each other
+//
+// What a sample is, by pass type (a step has n_accum micro-batches):
+//   forward           the forward range
+//   forward-backward  zero-grad, forward and backward ranges
+//   step              all of these, then the optimizer
+//   backward          forward-backward with ops timed apart; the sum of the backward phase's ops
+//   separate          likewise; forward ops plus backward ops, and each sum by itself
+// So forward and backward of `separate` add up to its samples, and the backward follows a
+// forward that keeps its activations, as in training.
+//
+// All times are CLOCK_MONOTONIC, in nanoseconds.
+#ifndef STEPMARK_HARNESS_H
+#define STEPMARK_HARNESS_H
+
+#include "row.h"
+#include "session.h"
+
+#include <signal.h>
+
+// X(code, name of --pass-type, short name in `test`)
+#define SM_PASS_LIST(X)                                                                                                \
+    X(SM_PASS_FORWARD, "forward", "fwd")                                                                               \
+    X(SM_PASS_BACKWARD, "backward", "bwd")                                                                             \
+    X(SM_PASS_FORWARD_BACKWARD, "forward-backward", "fwd+bwd")                                                         \
+    X(SM_PASS_STEP, "step", "step")                                                                                    \
+    X(SM_PASS_SEPARATE, "separate", "fwd,bwd")
+
+typedef enum {
+#define X(code, name, short_name) code,
+    SM_PASS_LIST(X)
+#undef X
+        SM_PASS_COUNT
+} sm_pass_type;
+
+const char *sm_pass_name(sm_pass_type pass);
+bool sm_pass_parse(const char *name, sm_pass_type *pass); // '_' is as good as '-'
+unsigned sm_pass_phases(sm_pass_type pass);               // SM_RUN_* that it executes
+
+typedef enum { SM_STAGE_FIRST_STEP, SM_STAGE_CHECK, SM_STAGE_WARMUP, SM_STAGE_HEADLINE, SM_STAGE_ATTRIBUTION } sm_stage;
+
+const char *sm_stage_name(sm_stage stage); // "first step", "loss check", ...
+
+typedef struct {
+    int n_warmup;
+    int n_repetitions; // >= 1
+    int n_attribution; // 0 leaves the attribution pass out
+    int n_accum;       // micro-batches a step, >= 1
+    sm_pass_type pass;
+    sm_adamw adamw;
+    double timeout_s; // from the first step on, looked at between steps; 0 = none
+    double delay_s;   // rest before the first step, to let the machine cool down
+
+    // Set by a signal handler; looked at between steps. NULL is fine.
+    const volatile sig_atomic_t *interrupted;
+
+    // Called before a stage's step `done` (0, 1, ...) of `total`, with no clock running.
+    // NULL is fine.
+    void (*progress)(void *ctx, sm_stage stage, int done, int total);
+    void *progress_ctx;
+} sm_protocol;
+
+// A few warm-up steps and repetitions of the whole step, sm_adamw_default, no limits.
+sm_protocol sm_protocol_default(void);
+
+// What is measured, as far as the harness must know.
+typedef struct {
+    void *ctx;
+
+    // Uploads micro-batch `index` (0, 1, ...). Runs inside of the measured step, and so uploads
+    // what lies ready: no allocation, no computation.
+    sm_status (*next_batch)(void *ctx, sm_session *session, int64_t index);
+
+    // Called after exactly one step from the initial state, with row->loss set to that step's
+    // loss (its last micro-batch, at the initial weights) and the plan's `losses` still holding
+    // its tokens. Fills loss_reference and loss_check (and may replace loss, by what it
+    // compared); SM_ERR_MISMATCH where they differ. Never NULL: no row says ok unchecked.
+    sm_status (*check)(void *ctx, sm_session *session, sm_row *row);
+} sm_workload;
+
+// FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
+double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
+
+// Time below which a sample cannot go: FLOPs / peak, and where AdamW runs then its traffic, 28
+// bytes a parameter (fp32 p, g, m, v read, p, m, v written), at peak bandwidth. NaN where a
+// peak is not known (NaN or 0).
+double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
+
+// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row; for rows whose
+// session could not even be opened.
+void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum);
+
+// Measures, and fills the row. The row was initialised by sm_row_init; the caller sets what only
+// it knows (model, mode, machine, startup times) and the peaks, from which mfu and
+// step_efficiency come. The session must be at its initial state.
+//
+// SM_OK: status ok. Any other code: the row says what happened, too (status, reason):
+//   SM_ERR_TIMEOUT      status timeout; figures come from the samples so far
+//   SM_ERR_INTERRUPTED  likewise, with status ok and stop_reason interrupted; skipped when there
+//                       was no sample yet
+//   others              oom, error or skipped; no speed
+// What cuts only the attribution pass short is a warning: the samples are complete.
+sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
+                             sm_row *row);
+
+#endif

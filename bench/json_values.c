@@ -1,0 +1,103 @@
+// json_values.c: C values as JSON values. See json_values.h.
+#include "json_values.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
+
+json_t *sm_json_integer(int64_t value) {
+    return value == SM_ABSENT ? json_null() : json_integer(value);
+}
+
+json_t *sm_json_real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static bool is_continuation(char c) {
+    return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+// Unicode 15, table 3-7: the first byte says the length and how far the second may go, which
+// shuts out overlong forms, surrogates and what lies above U+10FFFF.
+int sm_utf8_length(const char *text) {
+    unsigned char first = (unsigned char)text[0];
+    if (first == 0) {
+        return 0;
+    }
+    if (first < 0x80) {
+        return 1;
+    }
+    int length = first >= 0xC2 && first < 0xE0   ? 2
+                 : first >= 0xE0 && first < 0xF0 ? 3
+                 : first >= 0xF0 && first < 0xF5 ? 4
+                                                 : 0;
+    unsigned char second = length > 0 ? (unsigned char)text[1] : 0;
+    unsigned char lo = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    unsigned char hi = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    if (length == 0 || second < lo || second > hi) {
+        return 0;
+    }
+    for (int i = 2; i < length; i++) {
+        if (!is_continuation(text[i])) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+json_t *sm_json_bytes(const char *bytes) {
+    size_t n_bytes = strlen(bytes);
+    if (n_bytes > SIZE_MAX / sizeof(replacement)) {
+        return NULL;
+    }
+    char *clean = malloc(n_bytes * (sizeof(replacement) - 1) + 1);
+    if (clean == NULL) {
+        return NULL;
+    }
+    char *end = clean;
+    while (*bytes != '\0') {
+        int length = sm_utf8_length(bytes);
+        const char *source = length > 0 ? bytes : replacement;
+        size_t n_copied = length > 0 ? (size_t)length : sizeof(replacement) - 1;
+        memcpy(end, source, n_copied);
+        end += n_copied;
+        bytes += length > 0 ? length : 1;
+    }
+    *end = '\0';
+    json_t *value = json_string(clean);
+    free(clean);
+    return value;
+}
+
+json_t *sm_json_text(const char *bytes) {
+    return bytes == NULL || bytes[0] == '\0' ? json_null() : sm_json_bytes(bytes);
+}
+
+json_t *sm_json_get(const json_t *object, const char *name) {
+    const char *dot = strchr(name, '.');
+    if (dot == NULL) {
+        return json_object_get(object, name);
+    }
+    json_t *inner = json_object_getn(object, name, (size_t)(dot - name));
+    return inner != NULL ? sm_json_get(inner, dot + 1) : NULL;
+}
+
+int sm_json_set_new(json_t *object, const char *name, json_t *value) {
+    const char *dot = strchr(name, '.');
+    if (dot == NULL) {
+        return json_object_set_new(object, name, value);
+    }
+    size_t length = (size_t)(dot - name);
+    json_t *inner = json_object_getn(object, name, length);
+    if (inner == NULL) {
+        inner = json_object();
+        if (json_object_setn_new(object, name, length, inner) != 0) {
+            json_decref(value);
+            return -1;
+        }
+    }
+    return sm_json_set_new(inner, dot + 1, value);
+}

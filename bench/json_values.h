@@ -1,0 +1,29 @@
+// json_values.h: C values as JSON values that are always valid. What is absent or has no JSON
+// form (NaN, infinity) becomes null; bytes that are not UTF-8 become U+FFFD.
+#ifndef STEPMARK_JSON_VALUES_H
+#define STEPMARK_JSON_VALUES_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+// An integer that is not known.
+#define SM_ABSENT INT64_MIN
+
+// Each returns a new reference; NULL only when out of memory.
+json_t *sm_json_integer(int64_t value);   // SM_ABSENT -> null
+json_t *sm_json_real(double value);       // not finite -> null
+json_t *sm_json_text(const char *bytes);  // NULL or "" -> null
+json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
+
+// Bytes of the well-formed UTF-8 sequence that `text` begins with (1 to 4); 0 if it is not
+// well-formed or `text` is "".
+int sm_utf8_length(const char *text);
+
+// The value under a dotted name, "phases.forward_ns"; NULL if there is none. Borrowed.
+json_t *sm_json_get(const json_t *object, const char *name);
+
+// Sets it, making the objects on the way. Takes `value` over, also when it fails: 0 done,
+// -1 `value` is NULL, memory is short, or something on the way is no object.
+int sm_json_set_new(json_t *object, const char *name, json_t *value);
+
+#endif

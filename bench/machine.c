@@ -1,0 +1,366 @@
+// machine.c: facts of the machine, from hwloc, /proc, /sys and the C library.
+#include "machine.h"
+
+#include "json_values.h"
+
+#include <hwloc.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#ifndef SM_BUILD_COMMIT
+#define SM_BUILD_COMMIT ""
+#endif
+#ifndef SM_COMPILER_FLAGS
+#define SM_COMPILER_FLAGS ""
+#endif
+
+#if defined(__clang__)
+#define COMPILER __VERSION__ // "Debian Clang 14.0.6"
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER ""
+#endif
+
+enum { LINE_SIZE = 8192 };
+
+const char *sm_build_commit(void) {
+    return SM_BUILD_COMMIT;
+}
+const char *sm_build_flags(void) {
+    return SM_COMPILER_FLAGS;
+}
+const char *sm_build_compiler(void) {
+    return COMPILER;
+}
+
+// --- small files -----------------------------------------------------------------------
+
+// First line without its newline; false when there is none to read.
+static bool read_line(const char *path, char *line, int size) {
+    FILE *file = fopen(path, "re");
+    bool found = file != NULL && fgets(line, size, file) != NULL;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (found) {
+        line[strcspn(line, "\n")] = '\0';
+    }
+    return found;
+}
+
+// What follows `key` and a colon in the first line of a file that begins with it, such as
+// "model name\t: AMD EPYC 9654".
+static bool read_keyed(const char *path, const char *key, char *value, int size) {
+    char line[LINE_SIZE];
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
+        const char *rest = line + strlen(key);
+        if (strncmp(line, key, strlen(key)) != 0 || rest[strspn(rest, " \t")] != ':') {
+            continue;
+        }
+        rest += strspn(rest, " \t") + 1;
+        rest += strspn(rest, " \t");
+        snprintf(value, (size_t)size, "%.*s", (int)strcspn(rest, "\n"), rest);
+        found = true;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+// A figure in kB of /proc/meminfo or /proc/self/status, in bytes.
+static int64_t read_kilobytes(const char *path, const char *key) {
+    char value[64];
+    return read_keyed(path, key, value, sizeof(value)) ? (int64_t)strtoll(value, NULL, 10) * 1024 : SM_ABSENT;
+}
+
+static json_t *file_text(const char *path) {
+    char line[LINE_SIZE];
+    return sm_json_text(read_line(path, line, sizeof(line)) ? line : NULL);
+}
+
+// --- processor -----------------------------------------------------------------------------
+
+// The extensions that decide which kernels can run.
+static const char *const isa_names[] = {
+    "sse4_2",   "avx",         "avx2",     "fma",      "f16c",     "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
+    "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd",   "sve",      "sve2",        "bf16",
+};
+
+// Is `word` one of the words of `text`?
+static bool has_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    for (const char *p = strstr(text, word); p != NULL; p = strstr(p + 1, word)) {
+        bool begins = p == text || p[-1] == ' ';
+        if (begins && (p[length] == ' ' || p[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_cpu_flags(char *flags, int size) {
+    return read_keyed("/proc/cpuinfo", "flags", flags, size) || read_keyed("/proc/cpuinfo", "Features", flags, size);
+}
+
+static json_t *isa_list(void) {
+    char flags[LINE_SIZE];
+    if (!read_cpu_flags(flags, sizeof(flags))) {
+        return json_null();
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof(isa_names) / sizeof(isa_names[0]); i++) {
+        if (has_word(flags, isa_names[i])) {
+            json_array_append_new(list, json_string(isa_names[i]));
+        }
+    }
+    return list;
+}
+
+static json_t *hypervisor(void) {
+    char flags[LINE_SIZE];
+    return read_cpu_flags(flags, sizeof(flags)) ? json_boolean(has_word(flags, "hypervisor")) : json_null();
+}
+
+// Processors' worth of time that the cgroup may use: "200000 100000" is 2.
+static json_t *cpu_quota(void) {
+    char line[LINE_SIZE];
+    double quota = 0;
+    double period = 0;
+    bool limited =
+        read_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) && sscanf(line, "%lf %lf", &quota, &period) == 2;
+    return limited && period > 0 ? sm_json_real(quota / period) : json_null();
+}
+
+static json_t *threads_allowed(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? json_integer(CPU_COUNT(&set)) : json_null();
+}
+
+static json_t *count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
+    int n = topology != NULL ? hwloc_get_nbobjs_by_type(topology, type) : 0;
+    return n > 0 ? json_integer(n) : json_null();
+}
+
+static json_t *cpu_name(hwloc_topology_t topology) {
+    char name[SM_TEXT_SIZE];
+    hwloc_obj_t package = topology != NULL ? hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0) : NULL;
+    const char *model = package != NULL ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    if (model == NULL && read_keyed("/proc/cpuinfo", "model name", name, sizeof(name))) {
+        model = name;
+    }
+    return sm_json_text(model);
+}
+
+static json_t *cache_list(hwloc_topology_t topology) {
+    static const struct {
+        hwloc_obj_type_t type;
+        int level;
+        const char *name;
+    } kinds[] = {
+        {HWLOC_OBJ_L1CACHE, 1, "data"},    {HWLOC_OBJ_L1ICACHE, 1, "instruction"}, {HWLOC_OBJ_L2CACHE, 2, "unified"},
+        {HWLOC_OBJ_L3CACHE, 3, "unified"}, {HWLOC_OBJ_L4CACHE, 4, "unified"},
+    };
+    json_t *list = json_array();
+    for (size_t i = 0; topology != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        hwloc_obj_t cache = hwloc_get_obj_by_type(topology, kinds[i].type, 0);
+        if (cache != NULL) {
+            json_array_append_new(list, json_pack("{s:i, s:s, s:I, s:i}", "level", kinds[i].level, "type",
+                                                  kinds[i].name, "size_bytes", (json_int_t)cache->attr->cache.size,
+                                                  "count", hwloc_get_nbobjs_by_type(topology, kinds[i].type)));
+        }
+    }
+    return list;
+}
+
+// NULL where hwloc cannot tell; the other facts do without it.
+static hwloc_topology_t load_topology(void) {
+    hwloc_topology_t topology = NULL;
+    if (hwloc_topology_init(&topology) != 0) {
+        return NULL;
+    }
+    // The machine as it is; what this process may use of it is told apart.
+    hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+    hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+    if (hwloc_topology_load(topology) != 0) {
+        hwloc_topology_destroy(topology);
+        return NULL;
+    }
+    return topology;
+}
+
+static json_t *cpu_facts(void) {
+    hwloc_topology_t topology = load_topology();
+    json_t *cpu = json_object();
+    json_object_set_new(cpu, "name", cpu_name(topology));
+    json_object_set_new(cpu, "sockets", count_of(topology, HWLOC_OBJ_PACKAGE));
+    json_object_set_new(cpu, "cores", count_of(topology, HWLOC_OBJ_CORE));
+    json_object_set_new(cpu, "threads", count_of(topology, HWLOC_OBJ_PU));
+    json_object_set_new(cpu, "threads_allowed", threads_allowed());
+    json_object_set_new(cpu, "quota", cpu_quota());
+    json_object_set_new(cpu, "numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE));
+    json_object_set_new(cpu, "isa", isa_list());
+    json_object_set_new(cpu, "governor", file_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+    json_object_set_new(cpu, "hypervisor", hypervisor());
+    json_object_set_new(cpu, "caches", cache_list(topology));
+    if (topology != NULL) {
+        hwloc_topology_destroy(topology);
+    }
+    return cpu;
+}
+
+// --- system and build -----------------------------------------------------------------------
+
+static json_t *load_averages(void) {
+    double load[3];
+    int n = getloadavg(load, 3);
+    return n == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
+}
+
+// The choice in brackets of "always [madvise] never".
+static json_t *transparent_huge_pages(void) {
+    char line[LINE_SIZE];
+    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line))) {
+        return json_null();
+    }
+    char *open = strchr(line, '[');
+    char *end = open != NULL ? strchr(open, ']') : NULL;
+    if (end == NULL) {
+        return json_null();
+    }
+    *end = '\0';
+    return sm_json_text(open + 1);
+}
+
+static json_t *operating_system(void) {
+    char name[LINE_SIZE];
+    FILE *file = fopen("/etc/os-release", "re");
+    json_t *os = NULL;
+    while (file != NULL && os == NULL && fgets(name, sizeof(name), file) != NULL) {
+        static const char key[] = "PRETTY_NAME=";
+        if (strncmp(name, key, sizeof(key) - 1) == 0) {
+            char *value = name + sizeof(key) - 1;
+            value += value[0] == '"';
+            value[strcspn(value, "\"\n")] = '\0';
+            os = sm_json_text(value);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return os != NULL ? os : json_null();
+}
+
+// Variables that change how fast the libraries underneath run.
+static json_t *environment(void) {
+    static const char *const prefixes[] = {"OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "DNNL_", "ONEDNN_", "POCL_"};
+    extern char **environ;
+    json_t *found = json_object();
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const char *equals = strchr(*entry, '=');
+        for (size_t i = 0; equals != NULL && i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+            if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0) {
+                json_object_setn_new(found, *entry, (size_t)(equals - *entry), sm_json_bytes(equals + 1));
+            }
+        }
+    }
+    return found;
+}
+
+static json_t *argument_list(int argc, char *const argv[]) {
+    json_t *list = json_array();
+    for (int i = 0; i < argc; i++) {
+        json_array_append_new(list, sm_json_bytes(argv[i]));
+    }
+    return list;
+}
+
+static json_t *build_dirty(void) {
+#ifdef SM_BUILD_DIRTY
+    return json_boolean(SM_BUILD_DIRTY);
+#else
+    return json_null();
+#endif
+}
+
+sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
+    struct utsname system;
+    bool named = uname(&system) == 0;
+    json_t *f = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
+    failed |= json_object_set_new(f, "os", operating_system());
+    failed |= json_object_set_new(
+        f, "kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null());
+    failed |= json_object_set_new(f, "cpu", cpu_facts());
+    failed |= json_object_set_new(f, "load", load_averages());
+    failed |= json_object_set_new(f, "memory_bytes", sm_json_integer(read_kilobytes("/proc/meminfo", "MemTotal")));
+    failed |= json_object_set_new(f, "memory_available_bytes",
+                                  sm_json_integer(read_kilobytes("/proc/meminfo", "MemAvailable")));
+    failed |= json_object_set_new(f, "transparent_huge_pages", transparent_huge_pages());
+    failed |= json_object_set_new(f, "compiler", sm_json_text(sm_build_compiler()));
+    failed |= json_object_set_new(f, "compiler_flags", sm_json_text(sm_build_flags()));
+    failed |= json_object_set_new(f, "build_commit", sm_json_text(sm_build_commit()));
+    failed |= json_object_set_new(f, "build_dirty", build_dirty());
+    failed |= json_object_set_new(f, "environment", environment());
+    failed |= json_object_set_new(f, "argv", argument_list(argc, argv));
+    if (failed != 0) {
+        json_decref(f);
+        *facts = NULL;
+        return sm_fail(SM_ERR_OOM, "no memory for the machine's facts");
+    }
+    *facts = f;
+    return SM_OK;
+}
+
+static json_t *unless_zero(int64_t value) {
+    return sm_json_integer(value != 0 ? value : SM_ABSENT);
+}
+
+json_t *sm_machine_device(const sm_device_info *info) {
+    json_t *d = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(d, "id", sm_json_text(info->id));
+    failed |= json_object_set_new(d, "name", sm_json_text(info->name));
+    failed |= json_object_set_new(d, "driver", sm_json_text(info->driver));
+    failed |= json_object_set_new(d, "isa", sm_json_text(info->isa));
+    failed |= json_object_set_new(d, "blas_core", sm_json_text(info->blas_core));
+    failed |= json_object_set_new(d, "tier", sm_json_text(info->tier));
+    failed |= json_object_set_new(d, "n_units", unless_zero(info->n_units));
+    failed |= json_object_set_new(d, "n_threads", unless_zero(info->n_threads));
+    failed |= json_object_set_new(d, "memory_bytes", unless_zero((int64_t)info->memory_bytes));
+    failed |= json_object_set_new(d, "max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes));
+    if (failed != 0) {
+        json_decref(d);
+        return NULL;
+    }
+    return d;
+}
+
+// --- memory of this process -------------------------------------------------------------------
+
+// VmHWM rather than getrusage: the latter survives exec and so starts at the parent's peak.
+int64_t sm_machine_peak_rss_bytes(void) {
+    int64_t peak_bytes = read_kilobytes("/proc/self/status", "VmHWM");
+    if (peak_bytes != SM_ABSENT) {
+        return peak_bytes;
+    }
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : SM_ABSENT;
+}
+
+void sm_machine_reset_peak_rss(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "we");
+    if (file != NULL) {
+        fputs("5", file); // proc(5): sets the peak resident size to the current one
+        fclose(file);
+    }
+}

@@ -1,0 +1,34 @@
+// machine.h: facts of the machine and the build, for the nested context of a result: what a
+// reader needs to judge a figure, or to repeat it. Linux. What cannot be found out is null.
+#ifndef STEPMARK_MACHINE_H
+#define STEPMARK_MACHINE_H
+
+#include "backend.h"
+
+#include <jansson.h>
+
+// Commit and flags that the build passes in as SM_BUILD_COMMIT and SM_COMPILER_FLAGS (string
+// literals); "" where it did not.
+const char *sm_build_commit(void);
+const char *sm_build_flags(void);
+const char *sm_build_compiler(void); // "gcc 12.2.0"
+
+// {host, os, kernel,
+//  cpu {name, sockets, cores, threads, threads_allowed, quota, numa_nodes, isa [], governor,
+//       hypervisor, caches [{level, type, size_bytes, count}]},
+//  load [1, 5, 15 minutes], memory_bytes, memory_available_bytes, transparent_huge_pages,
+//  compiler, compiler_flags, build_commit, build_dirty,
+//  environment {OMP_*, OPENBLAS_*, ...}, argv []}
+// SM_ERR_OOM is its only failure. The caller owns *facts.
+sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts);
+
+// A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads,
+// memory_bytes, max_alloc_bytes}. NULL when out of memory.
+json_t *sm_machine_device(const sm_device_info *info);
+
+// Largest resident memory of this process since the last reset; SM_ABSENT when /proc does not
+// say. The reset does nothing where the kernel refuses it; the peak is then since the start.
+int64_t sm_machine_peak_rss_bytes(void);
+void sm_machine_reset_peak_rss(void);
+
+#endif

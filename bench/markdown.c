@@ -1,0 +1,284 @@
+// markdown.c: lays out a table: all cells as texts first, then the widths, then the lines.
+#include "markdown.h"
+
+#include "show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const sm_table *table;
+    const json_t *records;
+    FILE *out;
+    int *shown; // column indices, left to right
+    int n_shown;
+    char **cells; // (n_records + 1) x n_shown; row 0 holds the headings
+    int *widths;  // n_shown, in characters
+} layout;
+
+// Characters on the screen: every byte that does not continue a UTF-8 sequence begins one.
+static int width_of(const char *text) {
+    int width = 0;
+    for (; *text != '\0'; text++) {
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    }
+    return width;
+}
+
+static bool is_control(const char *text, int length) {
+    unsigned char first = (unsigned char)text[0];
+    bool c1 = length == 2 && first == 0xC2 && (unsigned char)text[1] < 0xA0;
+    return first < 0x20 || first == 0x7F || c1;
+}
+
+// Copies a text so that it stays in its cell: control characters become spaces, '|' is escaped,
+// what is not UTF-8 (a sequence cut by a full buffer) becomes '?'. NULL when out of memory.
+static char *cell_text(const char *text) {
+    char *cell = malloc(2 * strlen(text) + 1);
+    if (cell == NULL) {
+        return NULL;
+    }
+    char *end = cell;
+    while (*text != '\0') {
+        int length = sm_utf8_length(text);
+        if (length == 0) {
+            *end++ = '?';
+            text++;
+            continue;
+        }
+        if (is_control(text, length)) {
+            *end++ = ' ';
+        } else {
+            if (*text == '|') {
+                *end++ = '\\';
+            }
+            memcpy(end, text, (size_t)length);
+            end += length;
+        }
+        text += length;
+    }
+    *end = '\0';
+    return cell;
+}
+
+static void show(const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
+    sm_show by_type = sm_show_by_type(column->type);
+    text[0] = '\0';
+    (column->show != NULL ? column->show : by_type)(record, column, text, SM_CELL_SIZE);
+}
+
+// The first record that says anything about a column; NULL if none does. `varied` tells whether
+// another says something else.
+static const json_t *first_told(const layout *l, const sm_column *column, bool *varied) {
+    const json_t *first = NULL;
+    char first_text[SM_CELL_SIZE];
+    char text[SM_CELL_SIZE];
+    *varied = false;
+    for (size_t i = 0; i < json_array_size(l->records); i++) {
+        const json_t *record = json_array_get(l->records, i);
+        show(column, record, text);
+        if (text[0] == '\0') {
+            continue;
+        }
+        if (first == NULL) {
+            first = record;
+            strcpy(first_text, text);
+        } else if (strcmp(text, first_text) != 0) {
+            *varied = true;
+        }
+    }
+    return first;
+}
+
+static void choose_columns(layout *l) {
+    for (int i = 0; i < l->table->n_columns; i++) {
+        const sm_column *column = &l->table->columns[i];
+        if (column->heading == NULL || column->view == SM_SHOWN_AS_NOTES) {
+            continue;
+        }
+        bool varied = false;
+        bool told = first_told(l, column, &varied) != NULL;
+        if (told && (varied || column->view == SM_SHOWN)) {
+            l->shown[l->n_shown++] = i;
+        }
+    }
+}
+
+// "All rows: model small, mode fused": what would be the same in every line of the table.
+static sm_status write_common(const layout *l) {
+    const char *before = "All rows: ";
+    for (int i = 0; i < l->table->n_columns; i++) {
+        const sm_column *column = &l->table->columns[i];
+        bool varied = false;
+        const json_t *told = NULL;
+        if (column->heading != NULL && column->view == SM_SHOWN_WHEN_VARIED) {
+            told = first_told(l, column, &varied);
+        }
+        if (told == NULL || varied) {
+            continue;
+        }
+        char text[SM_CELL_SIZE];
+        show(column, told, text);
+        char *clean = cell_text(text);
+        if (clean == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+        }
+        fprintf(l->out, "%s%s %s", before, column->heading, clean);
+        free(clean);
+        before = ", ";
+    }
+    fputs(before[0] == ',' ? "\n\n" : "", l->out);
+    return SM_OK;
+}
+
+static sm_status fill_cell(layout *l, size_t row, int j, const char *text) {
+    char *cell = cell_text(text[0] != '\0' ? text : "-");
+    if (cell == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+    }
+    l->cells[row * (size_t)l->n_shown + (size_t)j] = cell;
+    int width = width_of(cell);
+    if (width > l->widths[j]) {
+        l->widths[j] = width;
+    }
+    return SM_OK;
+}
+
+static sm_status fill_cells(layout *l) {
+    char text[SM_CELL_SIZE];
+    for (int j = 0; j < l->n_shown; j++) {
+        const sm_column *column = &l->table->columns[l->shown[j]];
+        SM_TRY(fill_cell(l, 0, j, column->heading));
+        for (size_t i = 0; i < json_array_size(l->records); i++) {
+            show(column, json_array_get(l->records, i), text);
+            SM_TRY(fill_cell(l, i + 1, j, text));
+        }
+    }
+    return SM_OK;
+}
+
+static bool aligned_right(const layout *l, int j) {
+    sm_column_type type = l->table->columns[l->shown[j]].type;
+    return type == SM_COLUMN_INTEGER || type == SM_COLUMN_REAL;
+}
+
+static void put_repeated(FILE *out, char c, int n) {
+    for (int i = 0; i < n; i++) {
+        fputc(c, out);
+    }
+}
+
+static void write_line(const layout *l, size_t row) {
+    for (int j = 0; j < l->n_shown; j++) {
+        const char *cell = l->cells[row * (size_t)l->n_shown + (size_t)j];
+        int padding = l->widths[j] - width_of(cell);
+        bool right = aligned_right(l, j);
+        bool last = j + 1 == l->n_shown;
+        fputs("| ", l->out);
+        put_repeated(l->out, ' ', right ? padding : 0);
+        fputs(cell, l->out);
+        put_repeated(l->out, ' ', right || last ? 0 : padding);
+        fputs(" ", l->out);
+    }
+    fputs("|\n", l->out);
+}
+
+static void write_rule(const layout *l) {
+    for (int j = 0; j < l->n_shown; j++) {
+        bool right = aligned_right(l, j);
+        bool last = j + 1 == l->n_shown;
+        int width = last && !right ? width_of(l->cells[j]) : l->widths[j];
+        fputs("|", l->out);
+        put_repeated(l->out, '-', right ? width + 1 : width + 2);
+        fputs(right ? ":" : "", l->out);
+    }
+    fputs("|\n", l->out);
+}
+
+// Was this note already in record `i_end`'s predecessors, or earlier in its own list?
+static bool noted_before(const layout *l, const char *name, const char *note, size_t i_end, size_t k_end) {
+    for (size_t i = 0; i <= i_end; i++) {
+        const json_t *notes = sm_json_get(json_array_get(l->records, i), name);
+        size_t n = i < i_end ? json_array_size(notes) : k_end;
+        for (size_t k = 0; k < n; k++) {
+            const char *other = json_string_value(json_array_get(notes, k));
+            if (other != NULL && strcmp(other, note) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static sm_status write_column_notes(const layout *l, const sm_column *column, bool *any) {
+    for (size_t i = 0; i < json_array_size(l->records); i++) {
+        const json_t *notes = sm_json_get(json_array_get(l->records, i), column->name);
+        for (size_t k = 0; k < json_array_size(notes); k++) {
+            const char *note = json_string_value(json_array_get(notes, k));
+            if (note == NULL || noted_before(l, column->name, note, i, k)) {
+                continue;
+            }
+            char *clean = cell_text(note);
+            if (clean == NULL) {
+                return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+            }
+            fprintf(l->out, "%s- %s: %s\n", *any ? "" : "\n", column->heading, clean);
+            free(clean);
+            *any = true;
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status write_notes(const layout *l) {
+    bool any = false;
+    for (int i = 0; i < l->table->n_columns; i++) {
+        const sm_column *column = &l->table->columns[i];
+        if (column->heading != NULL && column->view == SM_SHOWN_AS_NOTES) {
+            SM_TRY(write_column_notes(l, column, &any));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status write_table(layout *l) {
+    size_t n_rows = json_array_size(l->records) + 1;
+    choose_columns(l);
+    if (l->n_shown == 0) {
+        return SM_OK;
+    }
+    l->cells = calloc(n_rows * (size_t)l->n_shown, sizeof(*l->cells));
+    if (l->cells == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %zu rows", n_rows);
+    }
+    SM_TRY(fill_cells(l));
+    SM_TRY(write_common(l));
+    write_line(l, 0);
+    write_rule(l);
+    for (size_t row = 1; row < n_rows; row++) {
+        write_line(l, row);
+    }
+    return write_notes(l);
+}
+
+sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out) {
+    layout l = {.table = table, .records = records, .out = out};
+    sm_status status = SM_OK;
+    l.shown = calloc((size_t)table->n_columns, sizeof(*l.shown));
+    l.widths = calloc((size_t)table->n_columns, sizeof(*l.widths));
+    if (l.shown == NULL || l.widths == NULL) {
+        status = sm_fail(SM_ERR_OOM, "no memory to lay out a table of %d columns", table->n_columns);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(write_table(&l));
+cleanup:
+    if (l.cells != NULL) {
+        for (size_t i = 0; i < (json_array_size(records) + 1) * (size_t)l.n_shown; i++) {
+            free(l.cells[i]);
+        }
+    }
+    free(l.cells);
+    free(l.widths);
+    free(l.shown);
+    return status;
+}

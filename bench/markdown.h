@@ -1,0 +1,21 @@
+// markdown.h: records as a Markdown table that also reads well in a terminal.
+//
+//   All rows: model small (124M), mode fused
+//
+//   | device | test       | step ms ± spread |
+//   |--------|------------|-----------------:|
+//   | cpu    | step b4s64 |     812.3 ± 0.4% |
+//
+//   - warning: the governor is powersave
+//
+// Numbers are aligned right. The last column is not padded: it may hold a long reason. Control
+// characters in cells become spaces, so that no text from outside can steer the terminal.
+#ifndef STEPMARK_MARKDOWN_H
+#define STEPMARK_MARKDOWN_H
+
+#include "record.h"
+
+// Writes the array of records.
+sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);
+
+#endif

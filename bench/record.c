@@ -1,0 +1,394 @@
+// record.c: json, jsonl, csv and sql from records. Markdown is in markdown.c.
+#include "record.h"
+
+#include "markdown.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// 12 digits hold every figure that is measured and keep 0.1 from printing as 0.1000...01.
+static const size_t dump_flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
+
+struct sm_record_writer {
+    const sm_table *table;
+    sm_format format;
+    FILE *out;
+    int64_t n_records;
+    json_t *kept; // md: an array of the records so far, laid out at the close
+};
+
+static const char *const format_names[] = {
+#define X(code, name) name,
+    SM_FORMAT_LIST(X)
+#undef X
+};
+
+const char *sm_format_name(sm_format format) {
+    return format_names[format];
+}
+
+bool sm_format_parse(const char *name, sm_format *format) {
+    for (int i = 0; i < SM_FORMAT_COUNT; i++) {
+        if (strcasecmp(name, format_names[i]) == 0) {
+            *format = (sm_format)i;
+            return true;
+        }
+    }
+    if (strcasecmp(name, "markdown") == 0) {
+        *format = SM_FORMAT_MARKDOWN;
+        return true;
+    }
+    return false;
+}
+
+int sm_table_find(const sm_table *table, const char *name) {
+    for (int i = 0; i < table->n_columns; i++) {
+        if (strcmp(table->columns[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+char *sm_record_dump(const json_t *value) {
+    return json_dumps(value, dump_flags);
+}
+
+// --- struct -> record ------------------------------------------------------------------
+
+static json_t *integers_to_json(const sm_integers *array) {
+    json_t *json = json_array();
+    for (int64_t i = 0; i < array->n; i++) {
+        if (json_array_append_new(json, sm_json_integer(array->values[i])) != 0) {
+            json_decref(json);
+            return NULL;
+        }
+    }
+    return json;
+}
+
+static json_t *reals_to_json(const sm_reals *array) {
+    json_t *json = json_array();
+    for (int64_t i = 0; i < array->n; i++) {
+        if (json_array_append_new(json, sm_json_real(array->values[i])) != 0) {
+            json_decref(json);
+            return NULL;
+        }
+    }
+    return json;
+}
+
+static json_t *field_to_json(const sm_column *column, const void *base) {
+    const void *field = (const char *)base + column->offset;
+    switch (column->type) {
+    case SM_COLUMN_INTEGER:
+        return sm_json_integer(*(const int64_t *)field);
+    case SM_COLUMN_REAL:
+        return sm_json_real(*(const double *)field);
+    case SM_COLUMN_BOOLEAN:
+        return json_boolean(*(const bool *)field);
+    case SM_COLUMN_TEXT:
+        return sm_json_text(field);
+    case SM_COLUMN_INTEGERS:
+        return integers_to_json(field);
+    case SM_COLUMN_REALS:
+        return reals_to_json(field);
+    case SM_COLUMN_JSON: {
+        json_t *value = *(json_t *const *)field;
+        return value != NULL ? json_incref(value) : json_null();
+    }
+    case SM_COLUMN_TYPE_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+json_t *sm_record_from_struct(const sm_table *table, const void *base) {
+    json_t *record = json_object();
+    for (int i = 0; i < table->n_columns; i++) {
+        const sm_column *column = &table->columns[i];
+        if (sm_json_set_new(record, column->name, field_to_json(column, base)) != 0) {
+            json_decref(record);
+            return NULL;
+        }
+    }
+    return record;
+}
+
+// --- json, jsonl -------------------------------------------------------------------------
+
+static sm_status no_memory(void) {
+    return sm_fail(SM_ERR_OOM, "no memory to write a result record");
+}
+
+static sm_status dump(const sm_record_writer *w, const json_t *value) {
+    // A failed write is seen by check_stream; what is left is memory.
+    return json_dumpf(value, w->out, dump_flags) == 0 || ferror(w->out) ? SM_OK : no_memory();
+}
+
+static sm_status json_begin(sm_record_writer *w) {
+    fputs("[", w->out);
+    return SM_OK;
+}
+
+static sm_status json_record(sm_record_writer *w, json_t *record) {
+    const char *key = NULL;
+    json_t *value = NULL;
+    fputs(w->n_records > 0 ? ",\n  {" : "\n  {", w->out);
+    const char *separator = "\n    ";
+    json_object_foreach(record, key, value) {
+        json_t *name = json_string(key);
+        fputs(separator, w->out);
+        sm_status status = name != NULL ? dump(w, name) : no_memory();
+        json_decref(name);
+        SM_TRY(status);
+        fputs(": ", w->out);
+        SM_TRY(dump(w, value));
+        separator = ",\n    ";
+    }
+    fputs("\n  }", w->out);
+    return SM_OK;
+}
+
+static sm_status json_end(sm_record_writer *w) {
+    fputs(w->n_records > 0 ? "\n]\n" : "]\n", w->out);
+    return SM_OK;
+}
+
+static sm_status jsonl_record(sm_record_writer *w, json_t *record) {
+    SM_TRY(dump(w, record));
+    fputs("\n", w->out);
+    return SM_OK;
+}
+
+// --- csv, sql ----------------------------------------------------------------------------
+
+static void put_flat_name(FILE *out, const char *name) {
+    for (; *name != '\0'; name++) {
+        fputc(*name == '.' ? '_' : *name, out);
+    }
+}
+
+// Between two quotes, with quotes inside doubled.
+static void put_quoted(FILE *out, const char *text, char quote) {
+    fputc(quote, out);
+    for (; *text != '\0'; text++) {
+        if (*text == quote) {
+            fputc(quote, out);
+        }
+        fputc(*text, out);
+    }
+    fputc(quote, out);
+}
+
+static void put_csv_text(FILE *out, const char *text) {
+    size_t length = strlen(text);
+    bool plain = length > 0 && strpbrk(text, ",\"\r\n") == NULL && text[0] != ' ' && text[length - 1] != ' ';
+    if (plain) {
+        fputs(text, out);
+    } else {
+        put_quoted(out, text, '"');
+    }
+}
+
+// Control characters go out by number: the sqlite3 shell would turn "\r\n" into "\n", and an
+// insert stays one line.
+static void put_sql_text(FILE *out, const char *text) {
+    fputc('\'', out);
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20) {
+            fprintf(out, "'||char(%d)||'", c);
+        } else {
+            fputs(c == '\'' ? "''" : (const char[]){(char)c, '\0'}, out);
+        }
+    }
+    fputc('\'', out);
+}
+
+// Arrays and objects go out as texts of their JSON.
+static sm_status put_value(FILE *out, const json_t *value, void (*put_text)(FILE *, const char *)) {
+    if (json_is_string(value)) {
+        put_text(out, json_string_value(value));
+        return SM_OK;
+    }
+    char *text = sm_record_dump(value);
+    if (text == NULL) {
+        return no_memory();
+    }
+    if (json_is_number(value)) {
+        fputs(text, out);
+    } else {
+        put_text(out, text);
+    }
+    free(text);
+    return SM_OK;
+}
+
+static sm_status csv_begin(sm_record_writer *w) {
+    for (int i = 0; i < w->table->n_columns; i++) {
+        fputs(i > 0 ? "," : "", w->out);
+        put_flat_name(w->out, w->table->columns[i].name);
+    }
+    fputs("\n", w->out);
+    return SM_OK;
+}
+
+static sm_status csv_record(sm_record_writer *w, json_t *record) {
+    for (int i = 0; i < w->table->n_columns; i++) {
+        const json_t *value = sm_json_get(record, w->table->columns[i].name);
+        fputs(i > 0 ? "," : "", w->out);
+        if (json_is_boolean(value)) {
+            fputs(json_is_true(value) ? "true" : "false", w->out);
+        } else if (value != NULL && !json_is_null(value)) {
+            SM_TRY(put_value(w->out, value, put_csv_text));
+        }
+    }
+    fputs("\n", w->out);
+    return SM_OK;
+}
+
+static const char *const sql_types[] = {
+#define X(code, sql) sql,
+    SM_COLUMN_LIST(X)
+#undef X
+};
+
+static sm_status sql_begin(sm_record_writer *w) {
+    fputs("CREATE TABLE IF NOT EXISTS ", w->out);
+    put_quoted(w->out, w->table->name, '"');
+    fputs(" (", w->out);
+    for (int i = 0; i < w->table->n_columns; i++) {
+        fputs(i > 0 ? ",\n  \"" : "\n  \"", w->out);
+        put_flat_name(w->out, w->table->columns[i].name);
+        fprintf(w->out, "\" %s", sql_types[w->table->columns[i].type]);
+    }
+    fputs("\n);\n", w->out);
+    return SM_OK;
+}
+
+static sm_status sql_record(sm_record_writer *w, json_t *record) {
+    fputs("INSERT INTO ", w->out);
+    put_quoted(w->out, w->table->name, '"');
+    fputs(" (", w->out);
+    for (int i = 0; i < w->table->n_columns; i++) {
+        fputs(i > 0 ? ", \"" : "\"", w->out);
+        put_flat_name(w->out, w->table->columns[i].name);
+        fputs("\"", w->out);
+    }
+    fputs(") VALUES (", w->out);
+    for (int i = 0; i < w->table->n_columns; i++) {
+        const json_t *value = sm_json_get(record, w->table->columns[i].name);
+        fputs(i > 0 ? ", " : "", w->out);
+        if (json_is_boolean(value)) {
+            fputs(json_is_true(value) ? "1" : "0", w->out);
+        } else if (value == NULL || json_is_null(value)) {
+            fputs("NULL", w->out);
+        } else {
+            SM_TRY(put_value(w->out, value, put_sql_text));
+        }
+    }
+    fputs(");\n", w->out);
+    return SM_OK;
+}
+
+// --- md ----------------------------------------------------------------------------------
+
+static sm_status markdown_begin(sm_record_writer *w) {
+    w->kept = json_array();
+    return w->kept != NULL ? SM_OK : no_memory();
+}
+
+static sm_status markdown_record(sm_record_writer *w, json_t *record) {
+    return json_array_append(w->kept, record) == 0 ? SM_OK : no_memory();
+}
+
+static sm_status markdown_end(sm_record_writer *w) {
+    return sm_markdown_write(w->table, w->kept, w->out);
+}
+
+// --- writer --------------------------------------------------------------------------------
+
+static sm_status nothing(sm_record_writer *w) {
+    (void)w;
+    return SM_OK;
+}
+
+static const struct {
+    sm_status (*begin)(sm_record_writer *w);
+    sm_status (*record)(sm_record_writer *w, json_t *record);
+    sm_status (*end)(sm_record_writer *w);
+} formats[] = {
+    [SM_FORMAT_JSON] = {json_begin, json_record, json_end},
+    [SM_FORMAT_JSONL] = {nothing, jsonl_record, nothing},
+    [SM_FORMAT_CSV] = {csv_begin, csv_record, nothing},
+    [SM_FORMAT_SQL] = {sql_begin, sql_record, nothing},
+    [SM_FORMAT_MARKDOWN] = {markdown_begin, markdown_record, markdown_end},
+};
+
+static sm_status check_stream(sm_record_writer *w) {
+    if (fflush(w->out) != 0 || ferror(w->out)) {
+        return sm_fail(SM_ERR_IO, "cannot write the results: %s", strerror(errno));
+    }
+    return SM_OK;
+}
+
+sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer) {
+    *writer = NULL;
+    sm_record_writer *w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return no_memory();
+    }
+    w->table = table;
+    w->format = format;
+    w->out = out;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(formats[format].begin(w));
+    SM_TRY_GOTO(check_stream(w));
+    *writer = w;
+    return SM_OK;
+cleanup:
+    json_decref(w->kept);
+    free(w);
+    return status;
+}
+
+static sm_status complete(const sm_table *table, json_t *record) {
+    for (int i = 0; i < table->n_columns; i++) {
+        const char *name = table->columns[i].name;
+        bool present = sm_json_get(record, name) != NULL;
+        if (!present && sm_json_set_new(record, name, json_null()) != 0) {
+            return sm_fail(SM_ERR_INTERNAL, "result record: field %s cannot be set", name);
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_record_write(sm_record_writer *writer, json_t *record) {
+    if (record == NULL) {
+        return no_memory();
+    }
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(complete(writer->table, record));
+    SM_TRY_GOTO(formats[writer->format].record(writer, record));
+    writer->n_records++;
+    SM_TRY_GOTO(check_stream(writer));
+cleanup:
+    json_decref(record);
+    return status;
+}
+
+sm_status sm_record_writer_close(sm_record_writer *writer) {
+    if (writer == NULL) {
+        return SM_OK;
+    }
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(formats[writer->format].end(writer));
+    SM_TRY_GOTO(check_stream(writer));
+cleanup:
+    json_decref(writer->kept);
+    free(writer);
+    return status;
+}

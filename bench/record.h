@@ -1,0 +1,131 @@
+// record.h: tables of results in five formats. A table is a list of columns; a record is a JSON
+// object; the columns say what the record's fields are called, what they mean, and how a reader
+// sees them. Everything that stepmark prints as a result goes through here.
+//
+//   json   an array of objects, one field a line
+//   jsonl  an object a line
+//   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell)
+//   sql    "create table if not exists", then an insert a record; sqlite3 reads it as it is
+//   md     an aligned Markdown table of the columns that have a place in it
+//
+// In csv and sql a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
+// and arrays and objects become JSON text. Every record is flushed when written (md: all at the
+// close), so that a run that is cut short leaves the ones before it; the close makes an
+// interrupted json array whole.
+#ifndef STEPMARK_RECORD_H
+#define STEPMARK_RECORD_H
+
+#include "json_values.h"
+#include "status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+// X(code, name)
+#define SM_FORMAT_LIST(X)                                                                                              \
+    X(SM_FORMAT_JSON, "json")                                                                                          \
+    X(SM_FORMAT_JSONL, "jsonl")                                                                                        \
+    X(SM_FORMAT_CSV, "csv")                                                                                            \
+    X(SM_FORMAT_SQL, "sql")                                                                                            \
+    X(SM_FORMAT_MARKDOWN, "md")
+
+typedef enum {
+#define X(code, name) code,
+    SM_FORMAT_LIST(X)
+#undef X
+        SM_FORMAT_COUNT
+} sm_format;
+
+const char *sm_format_name(sm_format format);
+bool sm_format_parse(const char *name, sm_format *format); // "markdown" is md, too
+
+// A column's type, and what a struct behind the table keeps it in. X(code, SQL type)
+#define SM_COLUMN_LIST(X)                                                                                              \
+    X(SM_COLUMN_INTEGER, "INTEGER") /* int64_t, SM_ABSENT = null */                                                    \
+    X(SM_COLUMN_REAL, "REAL")       /* double, NaN = null */                                                           \
+    X(SM_COLUMN_BOOLEAN, "INTEGER") /* bool */                                                                         \
+    X(SM_COLUMN_TEXT, "TEXT")       /* char array, "" = null */                                                        \
+    X(SM_COLUMN_INTEGERS, "TEXT")   /* sm_integers, never null: [] when empty */                                       \
+    X(SM_COLUMN_REALS, "TEXT")      /* sm_reals, likewise */                                                           \
+    X(SM_COLUMN_JSON, "TEXT")       /* json_t *, array or object, NULL = null */
+
+typedef enum {
+#define X(code, sql) code,
+    SM_COLUMN_LIST(X)
+#undef X
+        SM_COLUMN_TYPE_COUNT
+} sm_column_type;
+
+typedef struct {
+    int64_t *values;
+    int64_t n;
+} sm_integers;
+
+typedef struct {
+    double *values;
+    int64_t n;
+} sm_reals;
+
+typedef struct sm_column sm_column;
+
+// Writes what a Markdown cell shows of a record, for instance "12.3 ± 0.4%" out of two fields;
+// "" shows as "-". show.h has the usual ones.
+typedef void (*sm_show)(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
+
+enum { SM_CELL_SIZE = 1024 };
+
+// Markdown leaves out a column that is empty in every record.
+typedef enum {
+    SM_SHOWN,             // as a column (where `heading` is set)
+    SM_SHOWN_WHEN_VARIED, // as a column if it differs between records, else once above the table
+    SM_SHOWN_AS_NOTES,    // an array of texts: each distinct one is a line under the table
+} sm_column_view;
+
+struct sm_column {
+    const char *name; // dotted where it lies in a nested object
+    sm_column_type type;
+    const char *unit;        // "ns", "bytes", ""
+    const char *description; // one line
+
+    // Markdown.
+    const char *heading; // NULL: not shown
+    sm_column_view view;
+    sm_show show; // NULL: by the type
+
+    // Where a struct behind the table keeps the field; unused by tables of plain JSON.
+    size_t offset;
+    size_t size_bytes;
+};
+
+typedef struct {
+    const char *name; // of the SQL table
+    const sm_column *columns;
+    int n_columns;
+} sm_table;
+
+// Index of the column with that name, or -1.
+int sm_table_find(const sm_table *table, const char *name);
+
+// Makes a record out of the struct at `base`, every column present. The caller owns it; NULL
+// when out of memory.
+json_t *sm_record_from_struct(const sm_table *table, const void *base);
+
+typedef struct sm_record_writer sm_record_writer;
+
+// Writes what comes before the first record. `table` and `out` outlive the writer; `out` is not
+// closed by it.
+sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
+
+// Writes one record and takes it over, also when it fails. Columns it lacks become null;
+// fields that no column names stay, in json and jsonl.
+sm_status sm_record_write(sm_record_writer *writer, json_t *record);
+
+// Writes what comes after the last record and frees the writer, also when it fails. NULL is fine.
+sm_status sm_record_writer_close(sm_record_writer *writer);
+
+// A JSON value as one line of text (reals with 12 significant digits); the caller frees it; NULL
+// when out of memory.
+char *sm_record_dump(const json_t *value);
+
+#endif

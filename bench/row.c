@@ -1,0 +1,178 @@
+// row.c: filling a result row. Its fields are described in row_schema.c.
+#include "row.h"
+
+#include "machine.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void set_absent(sm_row *row) {
+    memset(row, 0, sizeof(*row));
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        void *field = (char *)row + column->offset;
+        if (column->type == SM_COLUMN_INTEGER) {
+            *(int64_t *)field = SM_ABSENT;
+        } else if (column->type == SM_COLUMN_REAL) {
+            *(double *)field = NAN;
+        }
+    }
+}
+
+sm_status sm_row_init(sm_row *row) {
+    set_absent(row);
+    row->schema_version = SM_ROW_SCHEMA_VERSION;
+    SM_ROW_TEXT(row->build_commit, sm_build_commit());
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL) {
+        strftime(row->test_time, sizeof(row->test_time), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+    row->warnings = json_array();
+    return row->warnings != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a result row");
+}
+
+void sm_row_free(sm_row *row) {
+    free(row->samples_ns.values);
+    free(row->samples_ts.values);
+    free(row->samples_forward_ns.values);
+    free(row->samples_backward_ns.values);
+    free(row->op_ns.values);
+    json_decref(row->warnings);
+    json_decref(row->context);
+    memset(row, 0, sizeof(*row));
+}
+
+void sm_row_copy_text(char *array, size_t size_bytes, const char *text) {
+    snprintf(array, size_bytes, "%s", text);
+}
+
+void sm_row_set_machine(sm_row *row, json_t *context) {
+    json_t *before = row->context;
+    row->context = json_incref(context);
+    json_decref(before);
+    const char *cpu = json_string_value(sm_json_get(context, "cpu.name"));
+    SM_ROW_TEXT(row->cpu_info, cpu != NULL ? cpu : "");
+}
+
+// A device that carries the processor's name, or runs its instruction set, is the processor.
+static bool is_host_processor(const sm_row *row, const sm_device_info *info) {
+    return info->isa[0] != '\0' || row->cpu_info[0] == '\0' || strstr(info->name, row->cpu_info) != NULL;
+}
+
+sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info) {
+    SM_ROW_TEXT(row->backend_used, backend);
+    SM_ROW_TEXT(row->device, info->id);
+    SM_ROW_TEXT(row->isa, info->isa);
+    SM_ROW_TEXT(row->tier, info->tier);
+    row->n_threads = info->n_threads > 0 ? info->n_threads : SM_ABSENT;
+    SM_ROW_TEXT(row->gpu_info, is_host_processor(row, info) ? "" : info->name);
+    for (int i = 0; i < info->n_warnings && i < SM_MAX_WARNINGS; i++) {
+        SM_TRY(sm_row_warn(row, "%s", info->warnings[i]));
+    }
+    // The machine's facts are shared between rows, the device's are this row's own.
+    json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
+    if (json_object_set_new(context, "device", sm_machine_device(info)) != 0) {
+        json_decref(context);
+        return sm_fail(SM_ERR_OOM, "no memory for the facts of device %s", info->id);
+    }
+    json_decref(row->context);
+    row->context = context;
+    return SM_OK;
+}
+
+sm_status sm_row_warn(sm_row *row, const char *format, ...) {
+    char text[SM_ROW_REASON_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    // The same warning twice says no more than once.
+    for (size_t i = 0; i < json_array_size(row->warnings); i++) {
+        if (strcmp(json_string_value(json_array_get(row->warnings, i)), text) == 0) {
+            return SM_OK;
+        }
+    }
+    if (json_array_append_new(row->warnings, sm_json_bytes(text)) != 0) {
+        return sm_fail(SM_ERR_OOM, "no memory for a warning");
+    }
+    return SM_OK;
+}
+
+static const char *status_name(sm_status status) {
+    switch (status) {
+    case SM_OK:
+        return "ok";
+    case SM_ERR_OOM:
+        return "oom";
+    case SM_ERR_TIMEOUT:
+        return "timeout";
+    case SM_ERR_UNSUPPORTED:
+    case SM_ERR_INTERRUPTED:
+        return "skipped";
+    case SM_ERR_USAGE:
+    case SM_ERR_INVALID:
+    case SM_ERR_IO:
+    case SM_ERR_FORMAT:
+    case SM_ERR_DEVICE:
+    case SM_ERR_MISMATCH:
+    case SM_ERR_INTERNAL:
+        break;
+    }
+    return "error";
+}
+
+void sm_row_fail(sm_row *row, sm_status status) {
+    const char *message = sm_error_message();
+    SM_ROW_TEXT(row->status, status_name(status));
+    SM_ROW_TEXT(row->reason, message[0] != '\0' ? message : sm_status_text(status));
+}
+
+void sm_row_clear_speed(sm_row *row) {
+    int64_t *const times[] = {
+        &row->first_step_ns,
+        &row->warmup_ns,
+        &row->attribution_ns,
+        &row->phases.zero_grad_ns,
+        &row->phases.forward_ns,
+        &row->phases.backward_ns,
+        &row->phases.optimizer_ns,
+        &row->phases.unaccounted_ns,
+        &row->median_ns,
+        &row->mad_ns,
+        &row->q1_ns,
+        &row->q3_ns,
+        &row->min_ns,
+        &row->max_ns,
+        &row->ci95_lo_ns,
+        &row->ci95_hi_ns,
+        &row->n_outliers,
+        &row->avg_ns,
+        &row->stddev_ns,
+        &row->forward_avg_ns,
+        &row->forward_stddev_ns,
+        &row->backward_avg_ns,
+        &row->backward_stddev_ns,
+        &row->n_attribution,
+    };
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        *times[i] = SM_ABSENT;
+    }
+    double *const rates[] = {&row->median_ts, &row->avg_ts,          &row->stddev_ts,
+                             &row->mfu,       &row->step_efficiency, &row->energy_j};
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        *rates[i] = NAN;
+    }
+    row->samples_ns.n = 0;
+    row->samples_ts.n = 0;
+    row->samples_forward_ns.n = 0;
+    row->samples_backward_ns.n = 0;
+    row->op_ns.n = 0;
+}
+
+json_t *sm_row_to_json(const sm_row *row) {
+    return sm_record_from_struct(&sm_row_table, row);
+}

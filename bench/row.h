@@ -1,0 +1,161 @@
+// row.h: one result: a configuration, what was measured, and how far it can be trusted. The
+// one schema table (row_schema.c) makes JSON, JSONL, CSV, SQL and Markdown of it.
+//
+// A field that is not known is SM_ABSENT (integers), NaN (reals), "" (texts) or NULL, and is
+// written as null. Times are nanoseconds unless the name says otherwise.
+//
+// Every configuration that was asked for ends as a row. `status` is
+//   ok       measured, and the loss was checked
+//   oom      did not fit: `reason` says what was asked and what there is
+//   timeout  the time limit came first; the samples so far are there
+//   skipped  cannot run here: `reason` says why
+//   error    failed, or computed a wrong loss: there is no speed then
+#ifndef STEPMARK_ROW_H
+#define STEPMARK_ROW_H
+
+#include "backend.h"
+#include "record.h"
+
+enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
+
+// Exclusive parts of one step of the attribution pass; they add up to attribution_ns.
+typedef struct {
+    int64_t zero_grad_ns;
+    int64_t forward_ns;
+    int64_t backward_ns;
+    int64_t optimizer_ns;
+    int64_t unaccounted_ns; // the wall clock less the four: uploads, launches, waiting
+} sm_row_phases;
+
+// The members' order is the written order; row_schema.c has a column for each, up to `op_ns`.
+typedef struct {
+    int64_t schema_version;
+    char build_commit[64];
+    char test_time[32]; // UTC, ISO 8601
+    char status[16];
+    char reason[SM_ROW_REASON_SIZE];
+    char stop_reason[32]; // why sampling ended: repetitions, timeout, interrupted
+
+    // Configuration.
+    char model_type[SM_ROW_TEXT_SIZE];
+    int64_t model_n_params;
+    char backends[SM_ROW_TEXT_SIZE]; // in this build
+    char backend[32];                // as asked for
+    char backend_used[32];
+    char device[32];
+    char cpu_info[SM_ROW_TEXT_SIZE];
+    char gpu_info[SM_ROW_TEXT_SIZE];
+    char isa[32];
+    char tier[32];
+    char mode[32];
+    char precision[16];
+    int64_t n_threads;
+    char pass_type[32];
+    char test[64];
+    int64_t n_batch; // B
+    int64_t n_seq;   // T
+    int64_t n_accum;
+    int64_t vocab;
+    int64_t n_ctx;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t d_model;
+    int64_t d_ff;
+    double dropout;
+    int64_t seed;
+
+    // Before the steady state.
+    int64_t open_ns;
+    int64_t build_ns;
+    int64_t tune_ns;
+    int64_t first_step_ns;
+    int64_t n_warmup;
+    int64_t warmup_ns;
+
+    // Attribution pass.
+    int64_t attribution_ns;
+    int64_t n_attribution;
+    sm_row_phases phases;
+
+    // Headline pass.
+    sm_integers samples_ns;
+    sm_reals samples_ts;
+    int64_t median_ns;
+    int64_t mad_ns;
+    int64_t q1_ns;
+    int64_t q3_ns;
+    int64_t min_ns;
+    int64_t max_ns;
+    int64_t ci95_lo_ns;
+    int64_t ci95_hi_ns;
+    int64_t n_outliers;
+    int64_t avg_ns;
+    int64_t stddev_ns;
+    double median_ts;
+    double avg_ts;
+    double stddev_ts;
+
+    // pass_type separate: the two parts of each sample.
+    sm_integers samples_forward_ns;
+    sm_integers samples_backward_ns;
+    int64_t forward_avg_ns;
+    int64_t forward_stddev_ns;
+    int64_t backward_avg_ns;
+    int64_t backward_stddev_ns;
+
+    // Against what the machine could do.
+    double flops;
+    double peak_flops;
+    double peak_bandwidth;
+    char peak_source[SM_ROW_TEXT_SIZE];
+    int64_t ideal_ns;
+    double mfu;
+    double step_efficiency;
+    double energy_j;
+    char energy_source[SM_ROW_TEXT_SIZE];
+
+    int64_t peak_rss_bytes;
+    int64_t device_peak_bytes;
+
+    double loss;
+    double loss_reference;
+    char loss_check[SM_ROW_TEXT_SIZE];
+
+    json_t *warnings; // array of texts
+    json_t *context;  // facts of the machine (machine.h)
+
+    // Not written: nanoseconds of each op of the plan, in the attribution step that `phases`
+    // is of. For the profile. {NULL, 0} when there was none.
+    sm_integers op_ns;
+} sm_row;
+
+extern const sm_table sm_row_table;
+
+// Every field absent, but for schema_version, build_commit, test_time (now) and an empty
+// warnings array.
+sm_status sm_row_init(sm_row *row);
+void sm_row_free(sm_row *row); // what it owns; the row itself is the caller's
+
+// The machine's facts: cpu_info, and `context`, which the row takes a reference of.
+void sm_row_set_machine(sm_row *row, json_t *context);
+
+// What is known of a device, opened or not: backend_used, device, isa, tier, n_threads,
+// gpu_info, its warnings, and "device" within the context (of which the row gets a copy).
+sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info);
+
+// Copies a text into one of the row's arrays, cut where it does not fit.
+#define SM_ROW_TEXT(array, text) sm_row_copy_text((array), sizeof(array), (text))
+void sm_row_copy_text(char *array, size_t size_bytes, const char *text);
+
+sm_status sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Sets status and reason from a failure, with the thread's error message as the reason.
+void sm_row_fail(sm_row *row, sm_status status);
+
+// Takes every figure of speed out of a row, samples included.
+void sm_row_clear_speed(sm_row *row);
+
+// The row as a JSON object with every field; the caller owns it; NULL when out of memory.
+json_t *sm_row_to_json(const sm_row *row);
+
+#endif

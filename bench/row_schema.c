@@ -1,0 +1,197 @@
+// row_schema.c: the one table of the result row's fields, and what a reader of the Markdown
+// table sees of them. Names that llama-bench has keep its meaning.
+#include "row.h"
+
+#include "show.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *text_of(const json_t *record, const char *name) {
+    const char *text = json_string_value(sm_json_get(record, name));
+    return text != NULL ? text : "";
+}
+
+// "cpu avx512"
+static void show_device(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *device = text_of(record, column->name);
+    const char *isa = text_of(record, "isa");
+    const char *tier = text_of(record, "tier");
+    device = device[0] != '\0' ? device : text_of(record, "backend");
+    snprintf(text, size_bytes, "%s%s%s%s%s", device, isa[0] != '\0' ? " " : "", isa, tier[0] != '\0' ? " " : "", tier);
+}
+
+// "812.3 ± 0.4%"
+static void show_step(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double median_ns = sm_json_number(record, column->name);
+    double mad_ns = sm_json_number(record, "mad_ns");
+    sm_text_ms(median_ns, text, size_bytes);
+    size_t end = strlen(text);
+    if (isfinite(mad_ns) && median_ns > 0) {
+        snprintf(text + end, size_bytes - end, " ± %.1f%%", 100 * mad_ns / median_ns);
+    }
+}
+
+// Phases that a pass type does not run took no time: nothing to show.
+static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double phase_ns = sm_json_number(record, column->name);
+    sm_text_ms(phase_ns != 0 ? phase_ns : NAN, text, size_bytes);
+}
+
+static void show_accumulation(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double n_accum = sm_json_number(record, column->name);
+    sm_text_count(n_accum != 1 ? n_accum : NAN, text, size_bytes);
+}
+
+static void show_unaccounted(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double part_ns = sm_json_number(record, column->name);
+    double whole_ns = sm_json_number(record, "attribution_ns");
+    text[0] = '\0';
+    if (isfinite(part_ns) && whole_ns > 0) {
+        snprintf(text, size_bytes, "%.1f%%", 100 * part_ns / whole_ns);
+    }
+}
+
+// A device with memory of its own: what is allocated there; otherwise the process's peak.
+static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    bool own_memory = text_of(record, "gpu_info")[0] != '\0';
+    sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
+}
+
+static void show_loss(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double loss = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(loss)) {
+        snprintf(text, size_bytes, "%.4f", loss);
+    }
+}
+
+// "ok: reference, 1 of 4 sequences" or "oom: 9.1 GiB needed, 6.0 GiB free"
+static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *status = text_of(record, "status");
+    const char *reason = text_of(record, "reason");
+    const char *check = text_of(record, column->name);
+    bool ok = strcmp(status, "ok") == 0;
+    const char *more = reason[0] != '\0' ? reason : ok ? check : "";
+    more = ok && more[0] == '\0' ? "loss not checked" : more;
+    snprintf(text, size_bytes, "%s%s%s", status, more[0] != '\0' ? ": " : "", more);
+}
+
+#define FIELD(member, column_type, its_unit, its_description)                                                          \
+    .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description),                      \
+    .offset = offsetof(sm_row, member), .size_bytes = sizeof(((sm_row *)0)->member)
+
+#define INTEGER(member, unit_, description_) FIELD(member, SM_COLUMN_INTEGER, unit_, description_)
+#define REAL(member, unit_, description_) FIELD(member, SM_COLUMN_REAL, unit_, description_)
+#define TEXT(member, description_) FIELD(member, SM_COLUMN_TEXT, "", description_)
+#define INTEGERS(member, unit_, description_) FIELD(member, SM_COLUMN_INTEGERS, unit_, description_)
+#define REALS(member, unit_, description_) FIELD(member, SM_COLUMN_REALS, unit_, description_)
+#define JSON(member, description_) FIELD(member, SM_COLUMN_JSON, "", description_)
+
+#define SHOWN(title, function) .heading = (title), .show = (function)
+#define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
+#define SHOWN_AS_NOTES(title) .heading = (title), .view = SM_SHOWN_AS_NOTES
+
+static const sm_column columns[] = {
+    {INTEGER(schema_version, "", "version of this table; grows when a field changes its meaning")},
+    {TEXT(build_commit, "commit that the program was built from")},
+    {TEXT(test_time, "start of the measurement, UTC, ISO 8601")},
+    {TEXT(status, "ok, oom, error, timeout or skipped")},
+    {TEXT(reason, "why the status is not ok, with the facts")},
+    {TEXT(stop_reason, "why sampling ended: repetitions, timeout or interrupted")},
+
+    {TEXT(model_type, "size of the model by name"), SHOWN_WHEN_VARIED("model", NULL)},
+    {INTEGER(model_n_params, "", "parameters of the model, padding excluded"),
+     SHOWN_WHEN_VARIED("parameters", sm_show_count)},
+    {TEXT(backends, "backends in this build, separated by commas")},
+    {TEXT(backend, "backend that was asked for")},
+    {TEXT(backend_used, "backend that ran")},
+    {TEXT(device, "device that ran, as --list-devices names it"), SHOWN("device", show_device)},
+    {TEXT(cpu_info, "processor of the host"), SHOWN_WHEN_VARIED("on", NULL)},
+    {TEXT(gpu_info, "device other than the host's processor"), SHOWN_WHEN_VARIED("GPU", NULL)},
+    {TEXT(isa, "instruction set of the kernels that ran")},
+    {TEXT(tier, "family of the kernels that ran")},
+    {TEXT(mode, "naive, fused or tuned"), SHOWN_WHEN_VARIED("mode", NULL)},
+    {TEXT(precision, "fp32, tf32, bf16, ..."), SHOWN_WHEN_VARIED("precision", NULL)},
+    {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
+    {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
+    {TEXT(test, "name of the test: what, b = batch, s = sequence length"), SHOWN("test", NULL)},
+    {INTEGER(n_batch, "", "B: sequences a micro-batch")},
+    {INTEGER(n_seq, "", "T: tokens a sequence")},
+    {INTEGER(n_accum, "", "micro-batches a step"), SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
+    {INTEGER(vocab, "", "V: vocabulary, padding excluded"), SHOWN_WHEN_VARIED("vocabulary", NULL)},
+    {INTEGER(n_ctx, "", "longest sequence the model takes (--context)")},
+    {INTEGER(n_layer, "", "L: blocks")},
+    {INTEGER(n_head, "", "NH: attention heads")},
+    {INTEGER(d_model, "", "C: width of the residual stream")},
+    {INTEGER(d_ff, "", "F: width of the MLP")},
+    {REAL(dropout, "", "probability of dropout")},
+    {INTEGER(seed, "", "of weights, data and dropout")},
+
+    {INTEGER(open_ns, "ns", "opening the device")},
+    {INTEGER(build_ns, "ns", "building the plan's executable: compilation, allocation, initial weights")},
+    {INTEGER(tune_ns, "ns", "choosing kernel parameters by measurement")},
+    {INTEGER(first_step_ns, "ns", "the first step, with whatever happens only once")},
+    {INTEGER(n_warmup, "", "steps run before the samples, after the first")},
+    {INTEGER(warmup_ns, "ns", "these steps together")},
+
+    {INTEGER(attribution_ns, "ns",
+             "wall clock of the attribution step that the phases are of: the one of median length")},
+    {INTEGER(n_attribution, "", "attribution steps run")},
+    {INTEGER(phases.zero_grad_ns, "ns", "ops that zero the gradients")},
+    {INTEGER(phases.forward_ns, "ns", "ops of the forward phase"), SHOWN("forward ms", show_phase)},
+    {INTEGER(phases.backward_ns, "ns", "ops of the backward phase"), SHOWN("backward ms", show_phase)},
+    {INTEGER(phases.optimizer_ns, "ns", "ops of the optimizer phase"), SHOWN("optimizer ms", show_phase)},
+    {INTEGER(phases.unaccounted_ns, "ns", "attribution_ns less all ops"), SHOWN("unaccounted", show_unaccounted)},
+
+    {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order")},
+    {REALS(samples_ts, "tokens/s", "tokens per second of every sample")},
+    {INTEGER(median_ns, "ns", "median of the samples"), SHOWN("step ms ± spread", show_step)},
+    {INTEGER(mad_ns, "ns", "median absolute deviation from the median, unscaled")},
+    {INTEGER(q1_ns, "ns", "first quartile, interpolated linearly")},
+    {INTEGER(q3_ns, "ns", "third quartile")},
+    {INTEGER(min_ns, "ns", "shortest sample")},
+    {INTEGER(max_ns, "ns", "longest sample")},
+    {INTEGER(ci95_lo_ns, "ns", "95% confidence interval of the median, from order statistics; null below 6 samples")},
+    {INTEGER(ci95_hi_ns, "ns", "its upper end")},
+    {INTEGER(n_outliers, "", "samples outside of Tukey's fences (1.5 IQR); they are counted, not removed")},
+    {INTEGER(avg_ns, "ns", "mean of the samples")},
+    {INTEGER(stddev_ns, "ns", "standard deviation of the samples, n-1")},
+    {REAL(median_ts, "tokens/s", "tokens per second at the median"), SHOWN("tokens/s", sm_show_count)},
+    {REAL(avg_ts, "tokens/s", "mean of samples_ts")},
+    {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1")},
+
+    {INTEGERS(samples_forward_ns, "ns", "pass type separate: the forward part of every sample")},
+    {INTEGERS(samples_backward_ns, "ns", "pass type separate: the backward part of every sample")},
+    {INTEGER(forward_avg_ns, "ns", "mean of samples_forward_ns")},
+    {INTEGER(forward_stddev_ns, "ns", "their standard deviation")},
+    {INTEGER(backward_avg_ns, "ns", "mean of samples_backward_ns")},
+    {INTEGER(backward_stddev_ns, "ns", "their standard deviation")},
+
+    {REAL(flops, "FLOP", "work of one sample: the sum over its ops, recomputation excluded")},
+    {REAL(peak_flops, "FLOP/s", "the device's ceiling")},
+    {REAL(peak_bandwidth, "bytes/s", "its memory's ceiling")},
+    {TEXT(peak_source, "how the ceilings were found")},
+    {INTEGER(ideal_ns, "ns", "flops/peak_flops, plus 28 bytes x parameters / peak_bandwidth where AdamW runs")},
+    {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent)},
+    {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent)},
+    {REAL(energy_j, "J", "energy of one sample")},
+    {TEXT(energy_source, "how the energy was measured")},
+
+    {INTEGER(peak_rss_bytes, "bytes", "largest resident memory of the process while it measured"),
+     SHOWN("memory", show_memory)},
+    {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},
+
+    {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
+    {REAL(loss_reference, "", "what it was checked against")},
+    {TEXT(loss_check, "how it was checked"), SHOWN("status", show_status)},
+
+    {JSON(warnings, "what may have spoiled the figures"), SHOWN_AS_NOTES("warning")},
+    {JSON(context, "facts of the machine and the build")},
+};
+
+const sm_table sm_row_table = {
+    .name = "results",
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+};

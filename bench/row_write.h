@@ -1,0 +1,16 @@
+// row_write.h: result rows to a stream, in any of the formats of record.h.
+#ifndef STEPMARK_ROW_WRITE_H
+#define STEPMARK_ROW_WRITE_H
+
+#include "row.h"
+
+typedef sm_record_writer sm_row_writer;
+
+sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer);
+sm_status sm_row_write(sm_row_writer *writer, const sm_row *row);
+sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
+
+// What the columns of the Markdown table mean, for someone who sees it for the first time.
+void sm_row_write_legend(FILE *out);
+
+#endif

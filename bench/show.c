@@ -1,0 +1,140 @@
+// show.c: values as short texts. See show.h.
+#include "show.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Four significant digits without an exponent, for 0.001 <= |value| < 10000.
+static void text_digits(double value, char *text, size_t size_bytes) {
+    double size = fabs(value);
+    int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+    snprintf(text, size_bytes, "%.*f", decimals, value);
+}
+
+void sm_text_ms(double ns, char *text, size_t size_bytes) {
+    text[0] = '\0';
+    if (isfinite(ns)) {
+        text_digits(ns / 1e6, text, size_bytes);
+    }
+}
+
+void sm_text_count(double value, char *text, size_t size_bytes) {
+    char digits[64];
+    text[0] = '\0';
+    int n = isfinite(value) ? snprintf(digits, sizeof(digits), "%.0f", value) : 0;
+    if (n <= 0 || n >= (int)sizeof(digits)) {
+        return;
+    }
+    size_t end = 0;
+    for (int i = 0; i < n && end + 2 < size_bytes; i++) {
+        text[end++] = digits[i];
+        int left = n - 1 - i;
+        if (left > 0 && left % 3 == 0 && digits[i] != '-') {
+            text[end++] = ',';
+        }
+    }
+    text[end] = '\0';
+}
+
+void sm_text_bytes(double bytes, char *text, size_t size_bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    text[0] = '\0';
+    if (!isfinite(bytes)) {
+        return;
+    }
+    size_t unit = 0;
+    while (fabs(bytes) >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, size_bytes, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+}
+
+void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+    text[0] = '\0';
+    if (!isfinite(value)) {
+        return;
+    }
+    size_t prefix = 0;
+    while (fabs(value) >= 1000 && prefix + 1 < sizeof(prefixes) / sizeof(prefixes[0])) {
+        value /= 1000;
+        prefix++;
+    }
+    snprintf(text, size_bytes, "%.3g %s%s", value, prefixes[prefix], unit);
+}
+
+double sm_json_number(const json_t *record, const char *name) {
+    const json_t *value = sm_json_get(record, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+void sm_show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const json_t *value = sm_json_get(record, column->name);
+    text[0] = '\0';
+    if (value == NULL || json_is_null(value)) {
+        return;
+    }
+    if (json_is_string(value)) {
+        snprintf(text, size_bytes, "%s", json_string_value(value));
+        return;
+    }
+    char *dumped = sm_record_dump(value);
+    snprintf(text, size_bytes, "%s", dumped != NULL ? dumped : "");
+    free(dumped);
+}
+
+void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double value = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(value)) {
+        snprintf(text, size_bytes, "%.4g", value);
+    }
+}
+
+void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
+}
+
+void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
+}
+
+void sm_show_bytes(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_bytes(sm_json_number(record, column->name), text, size_bytes);
+}
+
+void sm_show_scaled(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_scaled(sm_json_number(record, column->name), column->unit, text, size_bytes);
+}
+
+void sm_show_percent(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double value = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(value)) {
+        snprintf(text, size_bytes, "%.1f%%", 100 * value);
+    }
+}
+
+void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const json_t *value = sm_json_get(record, column->name);
+    snprintf(text, size_bytes, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "");
+}
+
+sm_show sm_show_by_type(sm_column_type type) {
+    switch (type) {
+    case SM_COLUMN_REAL:
+        return sm_show_real;
+    case SM_COLUMN_BOOLEAN:
+        return sm_show_yes_no;
+    case SM_COLUMN_INTEGER:
+    case SM_COLUMN_TEXT:
+    case SM_COLUMN_INTEGERS:
+    case SM_COLUMN_REALS:
+    case SM_COLUMN_JSON:
+    case SM_COLUMN_TYPE_COUNT:
+        break;
+    }
+    return sm_show_plain;
+}

@@ -1,0 +1,130 @@
+// stats.c: order statistics of timings. See stats.h for the definitions.
+#include "stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double confidence = 0.95;
+static const double fence_iqr = 1.5;
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
+}
+
+double sm_stats_quantile(const double *sorted, int64_t n, double p) {
+    double h = (double)(n - 1) * p;
+    int64_t below = (int64_t)floor(h);
+    if (below >= n - 1) {
+        return sorted[n - 1];
+    }
+    return sorted[below] + (h - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+// Adds up P(Bin(n,1/2) = i) from i = 0 while the tail stays within what the interval may
+// leave out on one side. Each term is taken from logarithms: 2^-n alone would underflow.
+int64_t sm_stats_ci95_rank(int64_t n) {
+    double left_out = (1 - confidence) / 2;
+    double tail = 0;
+    int64_t k = 0;
+    while (k < n / 2) {
+        double i = (double)k;
+        double log_ways = lgamma((double)n + 1) - lgamma(i + 1) - lgamma((double)n - i + 1);
+        tail += exp(log_ways - (double)n * log(2));
+        if (!(tail <= left_out)) {
+            break;
+        }
+        k++;
+    }
+    return k;
+}
+
+// Sums distances from the first value, so that large samples lose no digits.
+static double mean_of(const double *values, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += values[i] - values[0];
+    }
+    return values[0] + sum / (double)n;
+}
+
+static double stddev_of(const double *values, int64_t n, double mean) {
+    if (n < 2) {
+        return NAN;
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = values[i] - mean;
+        sum += d * d;
+    }
+    return sqrt(sum / (double)(n - 1));
+}
+
+static int64_t count_outside(const double *values, int64_t n, double lo, double hi) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        count += values[i] < lo || values[i] > hi;
+    }
+    return count;
+}
+
+// `values` is sorted here, then used up for the deviations.
+static void compute(double *values, int64_t n, sm_stats *s) {
+    sort(values, n);
+    s->n = n;
+    s->mean = mean_of(values, n);
+    s->stddev = stddev_of(values, n, s->mean);
+    s->min = values[0];
+    s->q1 = sm_stats_quantile(values, n, 0.25);
+    s->median = sm_stats_quantile(values, n, 0.5);
+    s->q3 = sm_stats_quantile(values, n, 0.75);
+    s->max = values[n - 1];
+    int64_t k = sm_stats_ci95_rank(n);
+    s->ci95_lo = k > 0 ? values[k - 1] : NAN;
+    s->ci95_hi = k > 0 ? values[n - k] : NAN;
+    double reach = fence_iqr * (s->q3 - s->q1);
+    s->n_outliers = count_outside(values, n, s->q1 - reach, s->q3 + reach);
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = fabs(values[i] - s->median);
+    }
+    sort(values, n);
+    s->mad = sm_stats_quantile(values, n, 0.5);
+}
+
+static sm_status new_values(int64_t n, double **values) {
+    if (n < 1) {
+        return sm_fail(SM_ERR_INVALID, "statistics of %lld samples: at least one is needed", (long long)n);
+    }
+    *values = (uint64_t)n <= SIZE_MAX / sizeof(**values) ? malloc((size_t)n * sizeof(**values)) : NULL;
+    if (*values == NULL) {
+        return sm_fail(SM_ERR_OOM, "statistics of %lld samples: no memory for a copy of them", (long long)n);
+    }
+    return SM_OK;
+}
+
+sm_status sm_stats_compute(const int64_t *samples, int64_t n, sm_stats *stats) {
+    double *values = NULL;
+    SM_TRY(new_values(n, &values));
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = (double)samples[i];
+    }
+    compute(values, n, stats);
+    free(values);
+    return SM_OK;
+}
+
+sm_status sm_stats_compute_real(const double *samples, int64_t n, sm_stats *stats) {
+    double *values = NULL;
+    SM_TRY(new_values(n, &values));
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = samples[i];
+    }
+    compute(values, n, stats);
+    free(values);
+    return SM_OK;
+}

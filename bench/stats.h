@@ -1,0 +1,51 @@
+// stats.h: what a set of timings says. Order statistics first: timings are skewed, and their
+// mean follows the worst of them.
+//
+// Definitions
+//   quantiles    linear interpolation at h = (n-1) p of the sorted sample (Hyndman and Fan 1996,
+//                type 7: what numpy, R and spreadsheets give by default)
+//   mad          median of |x - median|, not scaled to a normal's sigma
+//   stddev       with n-1; needs two samples
+//   ci95         of the median, free of any assumption on the distribution: the order statistics
+//                x(k), x(n+1-k) with the largest k for which 1 - 2 P(Bin(n,1/2) < k) >= 0.95.
+//                The binomial is summed exactly for every n. Below six samples even
+//                [min, max] covers the median with less than 95%: there is no interval.
+//   n_outliers   samples outside of Tukey's fences [q1 - 1.5 IQR, q3 + 1.5 IQR]. They are
+//                counted and stay in every other figure.
+#ifndef STEPMARK_STATS_H
+#define STEPMARK_STATS_H
+
+#include "status.h"
+
+#include <stdint.h>
+
+// All in the samples' unit. NaN where the sample is too small to say: stddev, ci95.
+typedef struct {
+    int64_t n;
+    double mean;
+    double stddev;
+    double min;
+    double q1;
+    double median;
+    double q3;
+    double max;
+    double mad;
+    double ci95_lo;
+    double ci95_hi;
+    int64_t n_outliers;
+} sm_stats;
+
+enum { SM_STATS_CI_MIN_SAMPLES = 6 };
+
+// Leaves `samples` in their order; sorts a copy of its own (8 n bytes). Samples up to 2^53 are
+// exact. SM_ERR_INVALID when n < 1, SM_ERR_OOM when there is no room for the copy.
+sm_status sm_stats_compute(const int64_t *samples, int64_t n, sm_stats *stats);
+sm_status sm_stats_compute_real(const double *samples, int64_t n, sm_stats *stats);
+
+// k of the interval above, counted from 1; 0 where n is too small for one.
+int64_t sm_stats_ci95_rank(int64_t n);
+
+// Quantile p in [0, 1] of n >= 1 ascending values.
+double sm_stats_quantile(const double *sorted, int64_t n, double p);
+
+#endif

@@ -1,0 +1,374 @@
+// op_cases.c: the cases' texts, and from a text to a plan and its inputs.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_cases.h"
+#include "philox.h"
+
+// --- texts ----------------------------------------------------------------------------
+
+// A kind's cases: every shape with every variant, then the extras. Lists end with NULL.
+typedef struct {
+    const char *const *shapes;
+    const char *const *variants;
+    const char *const *extras;
+    const char *summed; // letters of the dimensions that it sums over, with a comma after each
+} family;
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+#define ELEMENTS LIST("n=1", "n=7", "n=64", "n=1000", "n=4099", "n=70001")
+#define ROWS LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
+// Layernorm of one or two channels has a gradient that is zero but for rounding.
+#define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
+#define TOKENS LIST("N=1", "N=7", "N=64", "N=1000")
+#define EMBEDDINGS                                                                                                     \
+    LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128",       \
+         "B=4 T=33 C=130 V=3 P=64")
+#define MATMULS                                                                                                        \
+    LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130",         \
+         "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133")
+#define HEADS LIST("N=5 C=16 F=64 wt=1 vocab=50", "N=33 C=40 F=320 wt=1 vocab=257")
+#define ATTENTIONS                                                                                                     \
+    LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2",    \
+         "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                        \
+         "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
+#define LOSSES                                                                                                         \
+    LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320",                     \
+         "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
+
+#define PLAIN LIST("")
+#define INPLACE LIST("", "inplace=1")
+#define DROPPED LIST("", "p=0.2")
+
+static const family families[SM_OP_KIND_COUNT] = {
+    [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
+    [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), ""},
+    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, NULL, ""},
+    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, NULL, "T,"},
+    [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
+    [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
+    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_MATMUL_FORWARD] = {MATMULS,
+                              LIST("", "wt=1", "bias=1", "wt=1 bias=1", "gelu=1", "bias=1 gelu=1",
+                                   "wt=1 bias=1 gelu=1"),
+                              HEADS, "C,"},
+    [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS, LIST("", "wt=1", "gelu_backward=1", "wt=1 gelu_backward=1"), HEADS, "F,"},
+    [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1"), HEADS, "N,"},
+    [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
+    [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
+    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
+    [SM_OP_GELU_BACKWARD] = {ELEMENTS, INPLACE, NULL, ""},
+    [SM_OP_RESIDUAL] = {ELEMENTS, INPLACE, NULL, ""},
+    [SM_OP_CROSSENTROPY_FORWARD] = {LOSSES, PLAIN, NULL, "vocab,"},
+    [SM_OP_CROSSENTROPY_BACKWARD] = {LOSSES, INPLACE, NULL, "vocab,"},
+    [SM_OP_LOSS_MEAN] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), "N,"},
+    [SM_OP_GRAD_SQNORM] = {ELEMENTS, PLAIN, NULL, "n,"},
+    [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),
+                         LIST("G=3 clip=1 zero=1"), "G,"},
+    [SM_OP_ADAMW] = {ELEMENTS, LIST("decay=0", "decay=1"), LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
+    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
+    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+};
+
+static int list_length(const char *const *list) {
+    int n = 0;
+    while (list != NULL && list[n] != NULL) {
+        n++;
+    }
+    return n;
+}
+
+int sm_op_case_count(sm_op_kind kind) {
+    const family *f = &families[kind];
+    return list_length(f->shapes) * list_length(f->variants) + list_length(f->extras);
+}
+
+void sm_op_case_text(sm_op_kind kind, int index, char *text) {
+    const family *f = &families[kind];
+    int n_shapes = list_length(f->shapes);
+    int n_products = n_shapes * list_length(f->variants);
+    if (index >= n_products) {
+        snprintf(text, SM_CASE_TEXT_SIZE, "%s", f->extras[index - n_products]);
+        return;
+    }
+    const char *variant = f->variants[index / n_shapes];
+    snprintf(text, SM_CASE_TEXT_SIZE, "%s%s%s", f->shapes[index % n_shapes], variant[0] == '\0' ? "" : " ", variant);
+}
+
+// Value of a key of a text, given with its length; 0 when it is not there.
+static double get(const char *text, const char *key, size_t length) {
+    for (const char *word = text; *word != '\0'; word += strspn(word, " ")) {
+        if (strncmp(word, key, length) == 0 && word[length] == '=') {
+            return strtod(word + length + 1, NULL);
+        }
+        word += strcspn(word, " ");
+    }
+    return 0;
+}
+
+static double value_of(const char *text, const char *key) { return get(text, key, strlen(key)); }
+
+int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    int64_t longest = 1;
+    for (const char *key = families[kind].summed; *key != '\0'; key += strcspn(key, ",") + 1) {
+        int64_t length = (int64_t)get(text, key, strcspn(key, ","));
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+// --- plans ----------------------------------------------------------------------------
+
+// The forward op whose outputs a backward op reads, by the same names; or the kind itself.
+static sm_op_kind forward_of(sm_op_kind kind) {
+    switch (kind) {
+    case SM_OP_LAYERNORM_BACKWARD:
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return SM_OP_LAYERNORM_FORWARD;
+    case SM_OP_ATTENTION_BACKWARD: return SM_OP_ATTENTION_FORWARD;
+    case SM_OP_FLASH_ATTENTION_BACKWARD: return SM_OP_FLASH_ATTENTION_FORWARD;
+    case SM_OP_CROSSENTROPY_BACKWARD: return SM_OP_CROSSENTROPY_FORWARD;
+    default: return kind;
+    }
+}
+
+// Shape of an operand, such as "(B,T,3C)", with the text's values. Returns the number of dims.
+static int make_dims(const char *text, const sm_operand_info *operand, int64_t dims[SM_MAX_DIMS]) {
+    int n = 0;
+    for (const char *part = operand->shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
+        char *letter = NULL;
+        long factor = strtol(part, &letter, 10);
+        factor = letter == part ? 1 : factor;
+        size_t length = strcspn(letter, ",)");
+        int64_t value = length == 0 ? 1 : (int64_t)get(text, letter, length);
+        dims[n++] = factor * (length == 1 && *letter == 'h' ? SM_HYPER_COUNT : value);
+    }
+    bool is_weight = strcmp(operand->name, "W") == 0 || strcmp(operand->name, "dW") == 0;
+    if (is_weight && value_of(text, "wt") > 0) {
+        int64_t rows = dims[0];
+        dims[0] = dims[1];
+        dims[1] = rows;
+    }
+    return n;
+}
+
+static bool has_optional(const char *text, const char *name) {
+    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        if (strcmp(name, needs[i][0]) == 0) {
+            return value_of(text, needs[i][1]) > 0;
+        }
+    }
+    return false;
+}
+
+// Finds or adds the tensor of an operand.
+static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_info *operand, sm_role role,
+                              int *tensor) {
+    int64_t dims[SM_MAX_DIMS];
+    *tensor = SM_NO_TENSOR;
+    if (operand->optional && !has_optional(text, operand->name)) {
+        return SM_OK;
+    }
+    *tensor = sm_plan_find_tensor(plan, operand->name);
+    if (*tensor == SM_NO_TENSOR) {
+        sm_dtype dtype = operand->dtype == SM_F32 ? plan->dtype : operand->dtype;
+        *tensor = sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, dims), dims, "%s", operand->name);
+    }
+    return *tensor == SM_NO_TENSOR ? SM_ERR_OOM : SM_OK; // the message was set where it failed
+}
+
+static sm_attrs make_attrs(const char *text) {
+    return (sm_attrs){
+        .n_head = (int)value_of(text, "NH"),
+        .vocab = (int64_t)value_of(text, "vocab"),
+        .w_transposed = value_of(text, "wt") > 0,
+        .epilogue = (value_of(text, "bias") > 0 ? SM_EPILOGUE_BIAS : 0u) |
+                    (value_of(text, "gelu") > 0 ? SM_EPILOGUE_GELU : 0u) |
+                    (value_of(text, "gelu_backward") > 0 ? SM_EPILOGUE_GELU_BACKWARD : 0u),
+        .eps = 1e-5,
+        .dropout_p = value_of(text, "p"),
+        .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward
+        .decay = value_of(text, "decay") > 0,
+    };
+}
+
+// Adds an op and the tensors that it needs. Every tensor has memory of its own (batch, result),
+// but for `overwritten`, the input that output 0 may overwrite: in an in-place case those two are
+// activations, which the planner puts at one address.
+static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const char *overwritten) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
+    op.attr = make_attrs(text);
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        bool shared = strcmp(info->in[i].name, overwritten) == 0;
+        SM_TRY(bind_operand(plan, text, &info->in[i], shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
+    }
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        bool shared = i == 0 && info->inplace_in >= 0 && overwritten[0] != '\0';
+        SM_TRY(bind_operand(plan, text, &info->out[i], shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT, &op.out[i]));
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_dtype dtype, sm_plan **plan) {
+    sm_status status = SM_OK;
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    *plan = NULL;
+    sm_plan *built = sm_plan_new(dtype);
+    if (built == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", sm_op_name(kind));
+    }
+    const sm_op_info *info = sm_op_get_info(kind);
+    const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";
+    if (forward_of(kind) != kind) {
+        SM_TRY_GOTO(add_op(built, forward_of(kind), text, overwritten));
+    }
+    SM_TRY_GOTO(add_op(built, kind, text, overwritten));
+    *plan = built;
+    return SM_OK;
+cleanup:
+    sm_plan_free(built);
+    return status;
+}
+
+// --- inputs ---------------------------------------------------------------------------
+
+bool sm_op_case_is_input(const sm_plan *plan, int tensor) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        const sm_op_info *info = sm_op_get_info(op->kind);
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            if (op->in[k] == tensor) {
+                return true;
+            }
+        }
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            if (op->out[k] == tensor) {
+                return info->out[k].mode != SM_WRITES;
+            }
+        }
+    }
+    return false;
+}
+
+// How the elements of one input are drawn.
+typedef struct {
+    uint64_t key;
+    int64_t n_cols;
+    int64_t vocab; // 0: none
+    int64_t n_ids; // token: rows of the table; target: V
+    double low;    // uniform in [low, high)
+    double high;
+    double padding; // value beyond V, in columns, or, for W, in rows
+    bool pads_columns;
+    bool pads_rows;
+    bool is_token;
+    bool ignored; // all targets are -1
+    double hyper[SM_HYPER_COUNT];
+    bool is_hyper;
+} source;
+
+static uint32_t word_at(const source *from, int64_t i) {
+    return sm_philox4x32(from->key, (uint64_t)i / 4, 0).word[i % 4];
+}
+
+// AdamW at step 3, with a learning rate large enough for an error in the update to show in p.
+static void set_hyper(source *from, const char *text) {
+    const double hyper[SM_HYPER_COUNT] = {
+        [SM_HYPER_LR] = 0.1,
+        [SM_HYPER_BETA1] = 0.9,
+        [SM_HYPER_BETA2] = 0.95,
+        [SM_HYPER_EPS] = 1e-3,
+        [SM_HYPER_WEIGHT_DECAY] = 0.1,
+        [SM_HYPER_BIAS_CORRECTION1] = 1 - 0.9 * 0.9 * 0.9,
+        [SM_HYPER_BIAS_CORRECTION2] = 1 - 0.95 * 0.95 * 0.95,
+        [SM_HYPER_GRAD_CLIP] = value_of(text, "clip"),
+        [SM_HYPER_LOSS_SCALE] = 0.25,
+    };
+    memcpy(from->hyper, hyper, sizeof hyper);
+}
+
+// Ranges of the inputs that are not in [-1, 1): positive ones, factors, and those of softmaxes,
+// which should be far from uniform.
+static void set_range(source *from, const char *name, bool zero) {
+    const struct {
+        const char *name;
+        double low, high;
+    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},     {"sqnorm", 0, 1},
+                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}};
+    from->low = zero ? 0 : -1;
+    from->high = zero ? 0 : 1;
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {
+        if (strcmp(name, ranges[i].name) == 0) {
+            from->low = ranges[i].low;
+            from->high = ranges[i].high;
+        }
+    }
+}
+
+static source make_source(int index, const char *text, const sm_plan *plan, const sm_tensor *t) {
+    source from = {.key = sm_philox_key((uint64_t)index, t->name), .n_cols = sm_tensor_cols(t)};
+    int wte = sm_plan_find_tensor(plan, "wte");
+    int table = wte != SM_NO_TENSOR ? wte : sm_plan_find_tensor(plan, "dwte");
+    from.vocab = (int64_t)value_of(text, "vocab");
+    from.is_token = strcmp(t->name, "token") == 0;
+    from.n_ids = from.vocab > 0 ? from.vocab : 100;
+    if (from.is_token) {
+        from.n_ids = plan->tensors[table].dims[0];
+    }
+    from.ignored = value_of(text, "ignored") > 0;
+    // Zero in W and dy, as the head's weights and gradients are; in logits large, and not to count.
+    bool is_logits = strcmp(t->name, "logits") == 0;
+    from.padding = is_logits ? 50 : 0;
+    from.pads_rows = from.vocab > 0 && strcmp(t->name, "W") == 0;
+    from.pads_columns = from.vocab > 0 && (is_logits || strcmp(t->name, "dy") == 0);
+    from.is_hyper = strcmp(t->name, "hyper") == 0;
+    set_hyper(&from, text);
+    set_range(&from, t->name, value_of(text, "zero") > 0);
+    return from;
+}
+
+// A token, or a target, of which one in five is ignored.
+static int32_t draw_id(const source *from, int64_t i) {
+    uint32_t word = word_at(from, i);
+    if (!from->is_token && (from->ignored || word % 5 == 0)) {
+        return -1;
+    }
+    return (int32_t)(word / 5 % (uint64_t)from->n_ids);
+}
+
+static double draw(const source *from, int64_t i) {
+    if (from->is_hyper) {
+        return from->hyper[i];
+    }
+    if ((from->pads_rows && i / from->n_cols >= from->vocab) ||
+        (from->pads_columns && i % from->n_cols >= from->vocab)) {
+        return from->padding;
+    }
+    return from->low + (from->high - from->low) * (double)word_at(from, i) * 0x1p-32;
+}
+
+void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    const sm_tensor *t = &plan->tensors[tensor];
+    const source from = make_source(index, text, plan, t);
+    for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
+        switch (t->dtype) {
+        case SM_F32: ((float *)values)[i] = (float)draw(&from, i); break;
+        case SM_F64: ((double *)values)[i] = draw(&from, i); break;
+        case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
+        case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
+        case SM_BF16: break;                                           // not a type that a host holds
+        }
+    }
+}

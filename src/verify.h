@@ -1,0 +1,41 @@
+// verify.h: is a device right? Its results against the reference's: every kind of op by itself,
+// and a whole training step.
+//
+// The error of a tensor is max|a - b| / max|b| (a the device's, b the reference's). NaN and
+// infinity count as an infinite error, so that nothing passes by not being a number.
+#ifndef STEPMARK_VERIFY_H
+#define STEPMARK_VERIFY_H
+
+#include "backend.h"
+#include "rewrite.h"
+
+// One comparison. The texts are valid during the report only.
+typedef struct {
+    const char *check;   // name of the op's kind, or "step"
+    const char *subject; // "N=33 C=7" (op_cases.h), "gradient wte.weight"
+    int64_t n_values;    // numbers compared
+    double error;        // INFINITY where a result is no number
+    double tolerance;
+    bool ok; // skipped counts as ok
+    bool skipped;
+    const char *reason; // why it was skipped, or which operand is wrong; "" otherwise
+} sm_verify_row;
+
+typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
+
+// Runs every case of every kind of op (op_cases.h), in f32, on the device and on the reference.
+// What the device does not support is reported as skipped. SM_ERR_MISMATCH when any comparison
+// failed; any other error ends it at once.
+sm_status sm_verify_ops(sm_device *device, sm_verify_report report, void *context);
+
+// Trains a very small GPT-2 for three steps of two micro-batches, with dropout, clipping and
+// weight decay: the device in that mode, less the rewrites in `without` (rewrite.h), the
+// reference in mode naive. Compares the loss, every gradient, the gradient norm, and the
+// weights at the end. Returns as sm_verify_ops.
+sm_status sm_verify_step(sm_device *device, sm_mode mode, unsigned without, sm_verify_report report, void *context);
+
+// max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
+// max|b|. INFINITY when any a - b is not finite.
+double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale);
+
+#endif

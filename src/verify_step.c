@@ -1,0 +1,248 @@
+// verify_step.c: a whole training step, in any mode, against the reference's naive plan.
+//
+// The model is about as small as one can be that still has every part, and none of whose
+// dimensions suits a vector: heads of five channels, a vocabulary with padding, a batch whose
+// 527 rows are more than one chunk of the loss head.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpt2.h"
+#include "philox.h"
+#include "session.h"
+#include "verify.h"
+
+static const sm_gpt2_config model = {
+    .n_layer = 2, .n_head = 3, .d_model = 15, .d_ff = 60, .vocab = 37, .context = 20, .layernorm_eps = 1e-5};
+
+enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3, N_ACCUM = 2 };
+
+// Adam divides a gradient by its own size, so where the gradient is as small as its rounding
+// error the update is noise, whatever the device. With eps well above that error such weights
+// move little instead. Clipping acts on the first two steps, whose norms are 0.74 and 0.54, and
+// not on the third, 0.42.
+static const sm_adamw settings = {
+    .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
+
+// Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
+// near 1e-6. A wrong or missing term is orders of magnitude above these bounds.
+static const double tolerance_value = 1e-5;    // loss, gradient norm
+static const double tolerance_gradient = 5e-5; // each tensor
+static const double tolerance_weight = 1e-3;   // difference of the weights, in learning rates
+
+enum { DEVICE, REFERENCE, N_SIDES };
+
+typedef struct {
+    sm_session *session[N_SIDES];
+    float *values[N_SIDES]; // room for the largest parameter
+    sm_verify_report report;
+    void *context;
+    int n_compared;
+    int n_failed;
+} checker;
+
+static void report(checker *check, const char *subject, int64_t n_values, double error, double tolerance) {
+    sm_verify_row row = {.check = "step", .subject = subject, .n_values = n_values, .error = error, .reason = ""};
+    row.tolerance = tolerance;
+    row.ok = error <= tolerance;
+    check->n_compared++;
+    check->n_failed += !row.ok;
+    check->report(&row, check->context);
+}
+
+// --- running ---------------------------------------------------------------------------
+
+// `session` stays NULL when the device does not support the plan; the error message says why.
+static sm_status open_side(sm_device *device, sm_mode mode, unsigned without, sm_session **session) {
+    const sm_gpt2_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F32,
+                                     .dropout_p = 0.1,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .optimizer = true,
+                                     .max_tensor_bytes = device->info.max_alloc_bytes};
+    sm_plan *plan = NULL;
+    SM_TRY(sm_gpt2_build(&model, &options, &plan));
+    sm_status status = sm_plan_rewrite(plan, mode, without);
+    if (status != SM_OK) {
+        sm_plan_free(plan);
+        return status;
+    }
+    return sm_session_open(device, plan, session);
+}
+
+static double uniform(uint64_t key, int64_t i) {
+    return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
+}
+
+// Weights that make every term of every gradient count: GPT-2's own would leave the attention
+// nearly uniform, the biases zero and layernorm's weights one.
+static void draw_weights(const sm_plan *plan, int tensor, float *values) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    uint64_t key = sm_philox_key(1, t->name);
+    double centre = strstr(t->name, "ln_") != NULL && strstr(t->name, ".weight") != NULL ? 1 : 0;
+    for (int64_t i = 0; i < sm_gpt2_param_elems(plan, tensor); i++) {
+        values[i] = (float)(centre + 0.4 * uniform(key, i));
+    }
+}
+
+static int64_t largest_param(const sm_plan *plan) {
+    int64_t largest = 1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t n = sm_tensor_elems(&plan->tensors[i]);
+        largest = sm_gpt2_is_param(plan, i) && n > largest ? n : largest;
+    }
+    return largest;
+}
+
+static sm_status write_weights(checker *check) {
+    for (int side = 0; side < N_SIDES; side++) {
+        const sm_plan *plan = check->session[side]->plan;
+        for (int i = 0; i < plan->n_tensors; i++) {
+            if (sm_gpt2_is_param(plan, i)) {
+                draw_weights(plan, i, check->values[side]);
+                SM_TRY(sm_session_write(check->session[side], i, sm_gpt2_param_elems(plan, i), check->values[side]));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+// Runs forward and backward of micro-batch `number` (0, 1, ...), whose ids are random and of
+// whose targets one in eight is ignored.
+static sm_status run_micro_batch(sm_session *session, int number, unsigned phases) {
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+        sm_philox_block random = sm_philox4x32(sm_philox_key(1, "batch"), (uint64_t)i, (uint64_t)number);
+        tokens[i] = (int32_t)(random.word[0] % (uint32_t)model.vocab);
+        targets[i] = random.word[1] % 8 == 0 ? -1 : (int32_t)(random.word[2] % (uint32_t)model.vocab);
+    }
+    SM_TRY(sm_session_set_batch(session, tokens, targets));
+    return sm_session_run(session, phases | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL);
+}
+
+// The gradients of step 1, 2, ...: the sum over its micro-batches.
+static sm_status run_gradients(checker *check, int step) {
+    for (int side = 0; side < N_SIDES; side++) {
+        sm_session *session = check->session[side];
+        SM_TRY(sm_session_set_hyper(session, &settings, step, N_ACCUM));
+        for (int micro = 0; micro < N_ACCUM; micro++) {
+            unsigned phases = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+            SM_TRY(run_micro_batch(session, (step - 1) * N_ACCUM + micro, phases));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status run_update(checker *check) {
+    for (int side = 0; side < N_SIDES; side++) {
+        SM_TRY(sm_session_run(check->session[side], SM_RUN_OPTIMIZER, NULL));
+    }
+    return SM_OK;
+}
+
+// --- comparing -------------------------------------------------------------------------
+
+// Compares "loss" or "gradient norm" of a step.
+static sm_status compare_scalar(checker *check, const char *what, sm_status (*read)(sm_session *, double *), int step) {
+    char subject[SM_NAME_SIZE];
+    double values[N_SIDES];
+    for (int side = 0; side < N_SIDES; side++) {
+        SM_TRY(read(check->session[side], &values[side]));
+    }
+    snprintf(subject, sizeof subject, "%s of step %d", what, step);
+    report(check, subject, 1, sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0), tolerance_value);
+    return SM_OK;
+}
+
+// Compares one tensor a parameter: its gradient (prefix "d.") or itself (prefix "").
+static sm_status compare_tensors(checker *check, const char *what, const char *prefix, double scale, double tolerance) {
+    const sm_plan *model_plan = check->session[REFERENCE]->plan;
+    for (int i = 0; i < model_plan->n_tensors; i++) {
+        if (!sm_gpt2_is_param(model_plan, i)) {
+            continue;
+        }
+        const int64_t n_values = sm_tensor_elems(&model_plan->tensors[i]);
+        char name[SM_NAME_SIZE + 8];
+        char subject[2 * SM_NAME_SIZE];
+        snprintf(name, sizeof name, "%s%s", prefix, model_plan->tensors[i].name);
+        for (int side = 0; side < N_SIDES; side++) {
+            sm_session *session = check->session[side];
+            int tensor = sm_plan_find_tensor(session->plan, name);
+            if (tensor == SM_NO_TENSOR) {
+                return sm_fail(SM_ERR_INTERNAL, "verify: the plan has no tensor %s", name);
+            }
+            SM_TRY(sm_session_synchronize(session));
+            SM_TRY(sm_session_read(session, tensor, n_values, check->values[side]));
+        }
+        snprintf(subject, sizeof subject, "%s %s", what, model_plan->tensors[i].name);
+        double error = sm_verify_error(SM_F32, n_values, check->values[DEVICE], check->values[REFERENCE], scale);
+        report(check, subject, n_values, error, tolerance);
+    }
+    return SM_OK;
+}
+
+static sm_status compare_steps(checker *check) {
+    for (int step = 1; step <= N_STEPS; step++) {
+        SM_TRY(run_gradients(check, step));
+        SM_TRY(compare_scalar(check, "loss", sm_session_loss, step));
+        if (step == 1) {
+            SM_TRY(compare_tensors(check, "gradient", "d.", 0, tolerance_gradient));
+        }
+        SM_TRY(run_update(check));
+        SM_TRY(compare_scalar(check, "gradient norm", sm_session_grad_norm, step));
+    }
+    return compare_tensors(check, "weight", "", settings.lr, tolerance_weight);
+}
+
+// --- the check -------------------------------------------------------------------------
+
+static sm_status allocate_values(checker *check) {
+    size_t size_bytes = (size_t)largest_param(check->session[REFERENCE]->plan) * sizeof(float);
+    check->values[DEVICE] = malloc(size_bytes);
+    check->values[REFERENCE] = malloc(size_bytes);
+    if (check->values[DEVICE] == NULL || check->values[REFERENCE] == NULL) {
+        return sm_fail(SM_ERR_OOM, "verify: no memory for %zu bytes of weights", size_bytes);
+    }
+    return SM_OK;
+}
+
+static void report_skipped(const checker *check, sm_mode mode) {
+    const sm_verify_row row = {
+        .check = "step", .subject = sm_mode_name(mode), .ok = true, .skipped = true, .reason = sm_error_message()};
+    check->report(&row, check->context);
+}
+
+sm_status sm_verify_step(sm_device *device, sm_mode mode, unsigned without, sm_verify_report report_row,
+                         void *context) {
+    sm_status status = SM_OK;
+    checker check = {.report = report_row, .context = context};
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
+    status = open_side(device, mode, without, &check.session[DEVICE]);
+    if (status == SM_ERR_UNSUPPORTED) {
+        report_skipped(&check, mode);
+        status = SM_OK;
+        goto cleanup;
+    }
+    SM_TRY_GOTO(status);
+    SM_TRY_GOTO(open_side(reference, SM_MODE_NAIVE, 0, &check.session[REFERENCE]));
+    SM_TRY_GOTO(allocate_values(&check));
+    SM_TRY_GOTO(write_weights(&check));
+    SM_TRY_GOTO(compare_steps(&check));
+    if (check.n_failed > 0) {
+        status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step differ from the reference",
+                         device->info.id, sm_mode_name(mode), check.n_failed, check.n_compared);
+    }
+cleanup:
+    sm_session_close(check.session[DEVICE]);
+    sm_session_close(check.session[REFERENCE]);
+    backend->close(reference);
+    free(check.values[DEVICE]);
+    free(check.values[REFERENCE]);
+    return status;
+}

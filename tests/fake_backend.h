@@ -1,0 +1,196 @@
+// fake_backend.h: for tests of the harness: a program of six ops and a backend that does nothing
+// but what the test tells it, and remembers what it was asked.
+#ifndef STEPMARK_TESTS_FAKE_BACKEND_H
+#define STEPMARK_TESTS_FAKE_BACKEND_H
+
+#include <malloc.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "session.h"
+
+// --- a program of six ops ------------------------------------------------------------------
+
+enum { B = 2, T = 2, N_ELEMS = 10 };
+
+static int add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int64_t n, const char *name) {
+    int tensor = sm_plan_add_tensor(plan, role, dtype, 1, &n, "%s", name);
+    assert_true(tensor >= 0);
+    return tensor;
+}
+
+static void add_op(sm_plan *plan, sm_op_kind kind, sm_phase range, sm_phase phase, const int in[3], const int out[3]) {
+    sm_op op = sm_op_make(kind, phase, -1);
+    op.range = range;
+    for (int i = 0; i < 3; i++) {
+        op.in[i] = in[i];
+        op.out[i] = out[i];
+    }
+    assert_int_equal(sm_plan_add_op(plan, &op), SM_OK);
+}
+
+// zero | residual, residual (reported as backward), loss_mean | gelu_backward | adamw
+static sm_plan *make_plan(void) {
+    const int none = SM_NO_TENSOR;
+    sm_plan *p = sm_plan_new(SM_F32);
+    assert_non_null(p);
+    p->B = B;
+    p->T = T;
+    p->V = 16;
+    p->n_params = N_ELEMS;
+    p->tokens = add_tensor(p, SM_ROLE_BATCH, SM_I32, B * T, "tokens");
+    p->targets = add_tensor(p, SM_ROLE_BATCH, SM_I32, B * T, "targets");
+    p->hyper = add_tensor(p, SM_ROLE_BATCH, SM_F32, SM_HYPER_COUNT, "hyper");
+    p->loss = add_tensor(p, SM_ROLE_RESULT, SM_F32, 1, "loss");
+    p->losses = add_tensor(p, SM_ROLE_RESULT, SM_F32, B * T, "losses");
+    int clip = add_tensor(p, SM_ROLE_RESULT, SM_F32, 1, "clip");
+    int x = add_tensor(p, SM_ROLE_ACTIVATION, SM_F32, N_ELEMS, "x");
+    int y = add_tensor(p, SM_ROLE_ACTIVATION, SM_F32, N_ELEMS, "y");
+    int w = add_tensor(p, SM_ROLE_PARAMETER, SM_F32, N_ELEMS, "w");
+    int g = add_tensor(p, SM_ROLE_GRADIENT, SM_F32, N_ELEMS, "d.w");
+    int m = add_tensor(p, SM_ROLE_OPTIMIZER, SM_F32, N_ELEMS, "m.w");
+    int v = add_tensor(p, SM_ROLE_OPTIMIZER, SM_F32, N_ELEMS, "v.w");
+    add_op(p, SM_OP_ZERO, SM_PHASE_ZERO_GRAD, SM_PHASE_ZERO_GRAD, (int[]){none, none, none}, (int[]){g, none, none});
+    add_op(p, SM_OP_RESIDUAL, SM_PHASE_FORWARD, SM_PHASE_FORWARD, (int[]){x, w, none}, (int[]){y, none, none});
+    add_op(p, SM_OP_RESIDUAL, SM_PHASE_FORWARD, SM_PHASE_BACKWARD, (int[]){x, w, none}, (int[]){y, none, none});
+    add_op(p, SM_OP_LOSS_MEAN, SM_PHASE_FORWARD, SM_PHASE_FORWARD, (int[]){p->losses, p->targets, none},
+           (int[]){p->loss, none, none});
+    add_op(p, SM_OP_GELU_BACKWARD, SM_PHASE_BACKWARD, SM_PHASE_BACKWARD, (int[]){y, x, none}, (int[]){g, none, none});
+    add_op(p, SM_OP_ADAMW, SM_PHASE_OPTIMIZER, SM_PHASE_OPTIMIZER, (int[]){g, p->hyper, clip}, (int[]){w, m, v});
+    return p;
+}
+
+// FLOPs of these: 0 | 10, 10, 4 | 180 | 160.
+enum { FORWARD_FLOPS = 24, BACKWARD_FLOPS = 180, ADAMW_FLOPS = 160 };
+
+// --- a backend under control ------------------------------------------------------------------
+
+static struct {
+    // Set by a test.
+    double loss;
+    int bad_loss_at_step; // the loss of this step (1, 2, ...) is NaN; 0 = never
+    int fail_at_step;     // execute fails at this step; 0 = never
+    sm_status failure;
+    int sleep_at_step; // this step takes sleep_ms
+    int sleep_ms;
+    int interrupt_at_step;
+    int64_t op_cost_ns; // op i is said to take (i + 1) times this; 0 = its real time
+    sm_status check_result;
+    bool check_is_mute;
+
+    // Seen.
+    volatile sig_atomic_t interrupted;
+    int n_steps; // from uploads of hyper
+    int n_batches;
+    int n_checks;
+    int steps_at_check;
+    int n_executed[8]; // by op
+    int n_untimed[8];
+    size_t heap_at_begin;
+    int n_allocating_steps;
+    int n_progress;
+} fake;
+
+static void spin_ns(int64_t wanted_ns) {
+    struct timespec a;
+    struct timespec b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &b);
+    } while ((b.tv_sec - a.tv_sec) * 1000000000LL + (b.tv_nsec - a.tv_nsec) < wanted_ns);
+}
+
+static int64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static sm_status fake_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
+    (void)device;
+    (void)plan;
+    (void)op;
+    return SM_OK;
+}
+
+static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    *executable = calloc(1, sizeof(**executable));
+    assert_non_null(*executable);
+    **executable = (sm_executable){.device = device, .plan = plan, .memory_bytes = 12345};
+    return SM_OK;
+}
+
+static void fake_release(sm_executable *executable) {
+    free(executable);
+}
+
+static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    (void)executable;
+    if (fake.fail_at_step == fake.n_steps) {
+        return sm_fail(fake.failure, "fake: step %d fails", fake.n_steps);
+    }
+    if (fake.sleep_at_step == fake.n_steps) {
+        spin_ns((int64_t)fake.sleep_ms * 1000000);
+    }
+    for (int i = range.first; i < range.end; i++) {
+        int64_t begin_ns = clock_ns();
+        fake.n_executed[i]++;
+        fake.n_untimed[i] += op_ns == NULL;
+        if (op_ns != NULL) {
+            op_ns[i] += fake.op_cost_ns > 0 ? (i + 1) * fake.op_cost_ns : clock_ns() - begin_ns;
+        }
+    }
+    return SM_OK;
+}
+
+static size_t heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static sm_status fake_synchronize(sm_executable *executable) {
+    (void)executable;
+    fake.n_allocating_steps += heap_bytes() != fake.heap_at_begin;
+    return SM_OK;
+}
+
+// The upload of the settings is what a step begins with.
+static sm_status fake_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                             const void *data) {
+    (void)offset_elems;
+    (void)data;
+    if (tensor == executable->plan->hyper) {
+        assert_int_equal(n_elems, SM_HYPER_COUNT);
+        fake.n_steps++;
+        fake.heap_at_begin = heap_bytes();
+    }
+    return SM_OK;
+}
+
+static sm_status fake_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                               void *data) {
+    (void)offset_elems;
+    assert_int_equal(tensor, executable->plan->loss);
+    assert_int_equal(n_elems, 1);
+    *(float *)data = fake.bad_loss_at_step == fake.n_steps ? NAN : (float)fake.loss;
+    return SM_OK;
+}
+
+static const sm_backend fake_backend = {
+    .name = "fake",
+    .summary = "does what the test says",
+    .supports = fake_supports,
+    .prepare = fake_prepare,
+    .release = fake_release,
+    .execute = fake_execute,
+    .synchronize = fake_synchronize,
+    .upload = fake_upload,
+    .download = fake_download,
+};
+
+static sm_device fake_device = {.backend = &fake_backend,
+                                .info = {.id = "fake:0", .name = "Fake 1", .n_threads = 3, .available = true}};
+
+#endif

@@ -1,0 +1,212 @@
+// test_gradient.c: is backward the derivative of forward? In f64, on the reference, every
+// gradient of a very small GPT-2 against central differences of the loss, (L(w+h) - L(w-h)) / 2h:
+// for the plan as built and rewritten, without dropout and with (the masks are held fixed).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpt2.h"
+#include "philox.h"
+#include "rewrite.h"
+#include "session.h"
+
+static const sm_gpt2_config model = {
+    .n_layer = 2, .n_head = 2, .d_model = 8, .d_ff = 24, .vocab = 11, .context = 6, .layernorm_eps = 1e-5};
+
+enum { BATCH = 2, SEQUENCE = 5, MOST_ELEMS = 64 * 8 };
+
+// The difference quotient is off by about h^2 (third derivative) and by 1e-16 / h (rounding).
+static const double h = 1e-5;
+static const double tolerance = 1e-6; // of the largest gradient of the parameter
+
+static bool covered[SM_OP_KIND_COUNT];
+static unsigned covered_epilogues;
+
+static double uniform(uint64_t key, int64_t i) {
+    return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
+}
+
+static void check(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+static void upload(sm_session *s, int tensor, int64_t first, int64_t n, const double *values) {
+    check(s->device->backend->upload(s->executable, tensor, first, n, values));
+}
+
+static void download(sm_session *s, int tensor, int64_t n, double *values) {
+    check(s->device->backend->download(s->executable, tensor, 0, n, values));
+}
+
+// Fills a parameter so that every term of its gradient counts.
+static void draw_weights(sm_session *s, int tensor, double *values) {
+    const char *name = s->plan->tensors[tensor].name;
+    double centre = strstr(name, "ln_") != NULL && strstr(name, ".weight") != NULL ? 1 : 0;
+    int64_t n = sm_gpt2_param_elems(s->plan, tensor);
+    assert_true(n <= MOST_ELEMS);
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = centre + 0.7 * uniform(sm_philox_key(7, name), i);
+    }
+    upload(s, tensor, 0, n, values);
+}
+
+static void set_batch(sm_session *s) {
+    const int32_t tokens[BATCH * SEQUENCE] = {3, 10, 0, 3, 7, 1, 3, 3, 9, 10};
+    const int32_t targets[BATCH * SEQUENCE] = {10, 0, -1, 7, 2, 3, -1, 9, 10, 4};
+    check(sm_session_set_batch(s, tokens, targets));
+    check(sm_session_set_hyper(s, &sm_adamw_default, 1, 1));
+}
+
+static double loss_of(sm_session *s) {
+    double loss = 0;
+    s->n_micro_steps = 3; // the same dropout masks every time
+    check(sm_session_run(s, SM_RUN_FORWARD, NULL));
+    download(s, s->plan->loss, 1, &loss);
+    return loss;
+}
+
+// Compares all gradients of one parameter; returns the largest error.
+static double compare_param(sm_session *s, int tensor, const double *gradient) {
+    double weights[MOST_ELEMS];
+    double largest = 0;
+    double worst = 0;
+    int64_t n = sm_gpt2_param_elems(s->plan, tensor);
+    draw_weights(s, tensor, weights);
+    for (int64_t i = 0; i < n; i++) {
+        const double moved[2] = {weights[i] + h, weights[i] - h};
+        upload(s, tensor, i, 1, &moved[0]);
+        double above = loss_of(s);
+        upload(s, tensor, i, 1, &moved[1]);
+        double below = loss_of(s);
+        upload(s, tensor, i, 1, &weights[i]);
+        double error = fabs((above - below) / (2 * h) - gradient[i]);
+        assert_true(isfinite(error));
+        worst = fmax(worst, error);
+        largest = fmax(largest, fabs(gradient[i]));
+    }
+    if (!(worst <= tolerance * largest) || !(largest > 0)) {
+        fail_msg("%s: gradient off by %g, its largest is %g", s->plan->tensors[tensor].name, worst, largest);
+    }
+    return worst / largest;
+}
+
+static void note_coverage(const sm_plan *plan) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        covered[plan->ops[i].kind] = true;
+        covered_epilogues |= plan->ops[i].attr.epilogue;
+    }
+}
+
+static sm_session *open_session(sm_mode mode, double dropout_p) {
+    const sm_gpt2_options options = {
+        .B = BATCH, .T = SEQUENCE, .dtype = SM_F64, .dropout_p = dropout_p, .seed = 1, .backward = true};
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *device = NULL;
+    sm_plan *plan = NULL;
+    sm_session *session = NULL;
+    check(backend->open(0, &(sm_open_options){0}, &device));
+    check(sm_gpt2_build(&model, &options, &plan));
+    check(sm_plan_rewrite(plan, mode, 0));
+    note_coverage(plan);
+    check(sm_session_open(device, plan, &session));
+    return session;
+}
+
+static void close_session(sm_session *s) {
+    sm_device *device = s->device;
+    sm_session_close(s);
+    device->backend->close(device);
+}
+
+// The gradients of the plan's own backward, all of them, before the differences begin: in a
+// fused plan the forward range adds to some.
+static void run_backward(sm_session *s, double (*gradients)[MOST_ELEMS]) {
+    s->n_micro_steps = 3;
+    check(sm_session_run(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    for (int i = 0; i < s->plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(s->plan, i)) {
+            char name[SM_NAME_SIZE + 2];
+            snprintf(name, sizeof name, "d.%s", s->plan->tensors[i].name);
+            int gradient = sm_plan_find_tensor(s->plan, name);
+            assert_int_not_equal(gradient, SM_NO_TENSOR);
+            download(s, gradient, sm_gpt2_param_elems(s->plan, i), gradients[i]);
+        }
+    }
+}
+
+static void check_gradients(sm_mode mode, double dropout_p) {
+    double values[MOST_ELEMS];
+    double worst = 0;
+    int n_params = 0;
+    sm_session *s = open_session(mode, dropout_p);
+    const sm_plan *plan = s->plan;
+    double(*gradients)[MOST_ELEMS] = calloc((size_t)plan->n_tensors, sizeof *gradients);
+    assert_non_null(gradients);
+    set_batch(s);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(plan, i)) {
+            draw_weights(s, i, values);
+        }
+    }
+    run_backward(s, gradients);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(plan, i)) {
+            worst = fmax(worst, compare_param(s, i, gradients[i]));
+            n_params++;
+        }
+    }
+    print_message("mode %s, dropout %g: %d parameters, largest error %.1e\n", sm_mode_name(mode), dropout_p, n_params,
+                  worst);
+    assert_int_equal(n_params, 4 + 12 * model.n_layer);
+    free(gradients);
+    close_session(s);
+}
+
+static void test_naive(void **state) {
+    (void)state;
+    check_gradients(SM_MODE_NAIVE, 0);
+}
+
+static void test_naive_dropout(void **state) {
+    (void)state;
+    check_gradients(SM_MODE_NAIVE, 0.3);
+}
+
+static void test_fused(void **state) {
+    (void)state;
+    check_gradients(SM_MODE_FUSED, 0);
+}
+
+static void test_fused_dropout(void **state) {
+    (void)state;
+    check_gradients(SM_MODE_FUSED, 0.3);
+}
+
+// Between them the plans above ran every kind of op but those of the optimizer.
+static void test_coverage(void **state) {
+    (void)state;
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        bool optimizer = kind == SM_OP_GRAD_SQNORM || kind == SM_OP_GRAD_CLIP || kind == SM_OP_ADAMW;
+        if (!covered[kind] && !optimizer) {
+            fail_msg("no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
+        }
+    }
+    assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU | SM_EPILOGUE_GELU_BACKWARD);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_naive),         cmocka_unit_test(test_naive_dropout), cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_fused_dropout), cmocka_unit_test(test_coverage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+// test_harness.c: the protocol against a backend that does nothing but what a test tells it.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_backend.h"
+#include "harness.h"
+#include "pass_stats.h"
+
+// --- a workload ----------------------------------------------------------------------------
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    (void)ctx;
+    static const int32_t ids[B * T];
+    assert_int_equal(index, fake.n_batches);
+    fake.n_batches++;
+    if (fake.interrupt_at_step == fake.n_steps) {
+        fake.interrupted = 1;
+    }
+    return sm_session_set_batch(session, ids, ids);
+}
+
+static sm_status check(void *ctx, sm_session *session, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    fake.n_checks++;
+    fake.steps_at_check = fake.n_steps;
+    row->loss_reference = 2.5;
+    SM_ROW_TEXT(row->loss_check, fake.check_is_mute ? "" : "a constant");
+    return fake.check_result == SM_OK
+               ? SM_OK
+               : sm_fail(fake.check_result, "loss %g, reference %g", row->loss, row->loss_reference);
+}
+
+static void progress(void *ctx, sm_stage stage, int done, int total) {
+    (void)stage;
+    assert_ptr_equal(ctx, &fake);
+    assert_true(done < total);
+    fake.n_progress++;
+}
+
+static sm_protocol protocol_of(sm_pass_type pass) {
+    sm_protocol p = sm_protocol_default();
+    p.n_warmup = 2;
+    p.n_repetitions = 6;
+    p.n_attribution = 3;
+    p.pass = pass;
+    p.interrupted = &fake.interrupted;
+    p.progress = progress;
+    p.progress_ctx = &fake;
+    return p;
+}
+
+// Measures with the fake as the test has set it.
+static sm_status measure(const sm_protocol *protocol, sm_row *row) {
+    sm_session *session = NULL;
+    sm_workload workload = {.next_batch = next_batch, .check = check};
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(row), SM_OK);
+    row->peak_flops = 1e9;
+    row->peak_bandwidth = 1e9;
+    sm_status status = sm_harness_measure(session, protocol, &workload, row);
+    sm_session_close(session);
+    return status;
+}
+
+static int reset_fake(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof(fake));
+    fake.loss = 2.5;
+    fake.failure = SM_ERR_DEVICE;
+    fake.fail_at_step = -1;
+    fake.sleep_at_step = -1;
+    fake.interrupt_at_step = -1;
+    fake.bad_loss_at_step = -1;
+    return 0;
+}
+
+static void assert_no_speed(const sm_row *row) {
+    assert_int_equal(row->samples_ns.n, 0);
+    assert_int_equal(row->samples_ts.n, 0);
+    assert_int_equal(row->samples_forward_ns.n, 0);
+    assert_int_equal(row->median_ns, SM_ABSENT);
+    assert_int_equal(row->avg_ns, SM_ABSENT);
+    assert_int_equal(row->first_step_ns, SM_ABSENT);
+    assert_int_equal(row->warmup_ns, SM_ABSENT);
+    assert_int_equal(row->attribution_ns, SM_ABSENT);
+    assert_int_equal(row->phases.forward_ns, SM_ABSENT);
+    assert_true(isnan(row->avg_ts) && isnan(row->median_ts) && isnan(row->mfu) && isnan(row->step_efficiency));
+}
+
+#define assert_near(value, expected)                                                                                   \
+    do {                                                                                                               \
+        double value_ = (value);                                                                                       \
+        double expected_ = (expected);                                                                                 \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) {                                             \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_);                                             \
+        }                                                                                                              \
+    } while (0)
+
+// --- tests ------------------------------------------------------------------------------------
+
+static void test_step(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.stop_reason, "repetitions");
+    assert_string_equal(row.test, "step b2s2");
+    assert_string_equal(row.pass_type, "step");
+    assert_string_equal(row.backend_used, "fake");
+    assert_string_equal(row.device, "fake:0");
+    assert_string_equal(row.loss_check, "a constant");
+    assert_int_equal(row.n_threads, 3);
+    assert_int_equal(row.model_n_params, N_ELEMS);
+    assert_int_equal(row.device_peak_bytes, 12345);
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(row.samples_ts.n, 6);
+    assert_int_equal(row.n_warmup, 2);
+    assert_true(row.first_step_ns > 0 && row.warmup_ns > 0 && row.peak_rss_bytes > 0);
+    assert_near(row.loss, 2.5);
+    // One first step, 2 of warm-up, 6 of the headline, all untimed; 3 of attribution.
+    assert_int_equal(fake.n_steps, 12);
+    assert_int_equal(fake.n_batches, 12);
+    assert_int_equal(fake.n_untimed[5], 9);
+    assert_int_equal(fake.n_checks, 1);
+    assert_int_equal(fake.steps_at_check, 1);
+    assert_int_equal(fake.n_progress, 1 + 1 + 2 + 6 + 3);
+    assert_int_equal(fake.n_allocating_steps, 0);
+    sm_row_free(&row);
+}
+
+static void test_figures_follow_from_samples(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    double seconds = (double)row.median_ns * 1e-9;
+    const double flops = FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS;
+    assert_near(row.flops, flops);
+    assert_int_equal(row.ideal_ns, (int64_t)flops + 28 * N_ELEMS); // both peaks are one a nanosecond
+    // The median may lie half a nanosecond from its field.
+    assert_true(fabs(row.mfu / (flops / seconds / 1e9) - 1) <= 1e-2);
+    assert_true(fabs(row.step_efficiency / ((flops + 28 * N_ELEMS) * 1e-9 / seconds) - 1) <= 1e-2);
+    assert_near(row.samples_ts.values[0], B * T * 1e9 / (double)row.samples_ns.values[0]);
+    assert_true(row.min_ns <= row.q1_ns && row.q1_ns <= row.median_ns && row.median_ns <= row.q3_ns &&
+                row.q3_ns <= row.max_ns);
+    assert_int_equal(row.ci95_lo_ns, row.min_ns); // 6 samples
+    assert_int_equal(row.ci95_hi_ns, row.max_ns);
+    sm_row_free(&row);
+}
+
+static void test_phases_add_up(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.op_cost_ns = 1000;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_int_equal(row.phases.zero_grad_ns, 1000);
+    assert_int_equal(row.phases.forward_ns, 2000 + 4000);
+    assert_int_equal(row.phases.backward_ns, 3000 + 5000); // the op that runs in the forward range included
+    assert_int_equal(row.phases.optimizer_ns, 6000);
+    assert_int_equal(row.phases.unaccounted_ns, row.attribution_ns - 21000);
+    assert_int_equal(row.op_ns.n, 6);
+    assert_int_equal(row.op_ns.values[3], 4000);
+    assert_int_equal(row.n_attribution, 3);
+    sm_row_free(&row);
+}
+
+static void test_real_op_times_fit_in_the_wall_clock(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_true(row.phases.unaccounted_ns >= 0);
+    sm_row_free(&row);
+}
+
+static void test_median_step_is_attributed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_plan *plan = make_plan();
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    const int64_t walls_ns[] = {500, 100, 300};
+    int64_t op_ns[18];
+    for (int i = 0; i < 18; i++) {
+        op_ns[i] = i;
+    }
+    assert_int_equal(sm_pass_attribute(&row, plan, walls_ns, op_ns, 3), SM_OK);
+    assert_int_equal(row.attribution_ns, 300);
+    assert_int_equal(row.phases.zero_grad_ns, 12);
+    assert_int_equal(row.phases.unaccounted_ns, 300 - (12 + 13 + 14 + 15 + 16 + 17));
+    assert_int_equal(sm_pass_attribute(&row, plan, walls_ns, op_ns, 2), SM_OK);
+    assert_int_equal(row.attribution_ns, 100); // the lower of two
+    sm_plan_free(plan);
+    sm_row_free(&row);
+}
+
+static void test_accumulation(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_accum = 3;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_int_equal(fake.n_steps, 12);
+    assert_int_equal(fake.n_batches, 36);
+    assert_int_equal(fake.n_executed[0], 12); // zero-grad once a step
+    assert_int_equal(fake.n_executed[1], 36);
+    assert_int_equal(fake.n_executed[5], 12); // so the optimizer
+    assert_near(row.flops, 3 * (FORWARD_FLOPS + BACKWARD_FLOPS) + ADAMW_FLOPS);
+    assert_near(row.samples_ts.values[0], 3 * B * T * 1e9 / (double)row.samples_ns.values[0]);
+    assert_int_equal(row.n_accum, 3);
+    sm_row_free(&row);
+}
+
+static void test_pass_types(void **state) {
+    static const struct {
+        sm_pass_type pass;
+        const char *test;
+        double flops;
+        int n_forward;
+        int n_backward;
+        int n_optimizer;
+    } cases[] = {
+        {SM_PASS_FORWARD, "fwd b2s2", FORWARD_FLOPS, 12, 0, 0},
+        {SM_PASS_FORWARD_BACKWARD, "fwd+bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, 12, 12, 0},
+        {SM_PASS_BACKWARD, "bwd b2s2", BACKWARD_FLOPS + 10, 12, 12, 0},
+        {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, 12, 12, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(cases[i].pass);
+        reset_fake(state);
+        fake.op_cost_ns = 1000;
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_string_equal(row.test, cases[i].test);
+        assert_near(row.flops, cases[i].flops);
+        assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
+        assert_int_equal(fake.n_executed[1], cases[i].n_forward);
+        assert_int_equal(fake.n_executed[4], cases[i].n_backward);
+        assert_int_equal(fake.n_executed[5], cases[i].n_optimizer);
+        if (cases[i].pass == SM_PASS_BACKWARD) {
+            assert_int_equal(row.median_ns, 8000);
+        }
+        if (cases[i].pass == SM_PASS_SEPARATE) {
+            assert_int_equal(row.median_ns, 14000);
+            assert_int_equal(row.samples_forward_ns.n, 6);
+            assert_int_equal(row.samples_forward_ns.values[5], 6000);
+            assert_int_equal(row.samples_backward_ns.values[5], 8000);
+            assert_int_equal(row.forward_avg_ns, 6000);
+            assert_int_equal(row.backward_avg_ns, 8000);
+            assert_int_equal(row.backward_stddev_ns, 0);
+        }
+        sm_row_free(&row);
+    }
+}
+
+static void test_wrong_loss_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.check_result = SM_ERR_MISMATCH;
+    fake.loss = 3;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_string_equal(row.reason, "loss 3, reference 2.5");
+    assert_near(row.loss, 3);
+    assert_int_equal(fake.n_steps, 1);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_check_must_say_what_it_did(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.check_is_mute = true;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
+    assert_string_equal(row.status, "error");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_loss_that_is_no_number(void **state) {
+    // In the first step, in warm-up, in the headline, in the attribution pass.
+    static const int steps[] = {1, 3, 8, 11};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.bad_loss_at_step = steps[i];
+        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        assert_string_equal(row.status, "error");
+        assert_non_null(strstr(row.reason, "nan"));
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void test_failures(void **state) {
+    static const struct {
+        sm_status failure;
+        const char *status;
+    } cases[] = {{SM_ERR_OOM, "oom"}, {SM_ERR_DEVICE, "error"}, {SM_ERR_UNSUPPORTED, "skipped"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.fail_at_step = 5;
+        fake.failure = cases[i].failure;
+        assert_int_equal(measure(&p, &row), cases[i].failure);
+        assert_string_equal(row.status, cases[i].status);
+        assert_string_equal(row.reason, "fake: step 5 fails");
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void test_interrupted(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.interrupt_at_step = 6; // 1 first, 2 warm-up, and this is the third sample
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.stop_reason, "interrupted");
+    assert_non_null(strstr(row.reason, "measuring 3 of 6"));
+    assert_int_equal(row.samples_ns.n, 3);
+    assert_true(row.median_ns > 0 && row.avg_ts > 0);
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.interrupt_at_step = 2;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "skipped");
+    assert_int_equal(row.samples_ns.n, 0);
+    assert_int_equal(row.median_ns, SM_ABSENT);
+    sm_row_free(&row);
+
+    // All samples are there: only the phases are of fewer steps.
+    reset_fake(state);
+    fake.interrupt_at_step = 10;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "ok");
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(row.n_attribution, 1);
+    assert_int_equal(json_array_size(row.warnings), 1);
+    sm_row_free(&row);
+}
+
+static void test_timeout(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.timeout_s = 0.5;
+    fake.sleep_at_step = 5; // the second sample
+    fake.sleep_ms = 550;
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_string_equal(row.status, "timeout");
+    assert_string_equal(row.stop_reason, "timeout");
+    assert_int_equal(row.samples_ns.n, 2);
+    assert_int_equal(row.n_outliers, 0);
+    assert_true(row.max_ns >= 550000000);
+    assert_non_null(strstr(row.reason, "--timeout"));
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.sleep_at_step = 1;
+    fake.sleep_ms = 550;
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_int_equal(row.samples_ns.n, 0);
+    assert_int_equal(fake.n_checks, 0);
+    sm_row_free(&row);
+}
+
+static void test_bad_protocols(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_repetitions = 0;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    assert_string_equal(row.status, "error");
+    sm_row_free(&row);
+    p = protocol_of(SM_PASS_STEP);
+    p.n_accum = 0;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    p = protocol_of(SM_PASS_STEP);
+    p.delay_s = NAN;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    assert_int_equal(fake.n_steps, 0);
+}
+
+static void test_without_attribution_or_peaks(void **state) {
+    (void)state;
+    sm_row row;
+    sm_session *session = NULL;
+    sm_workload workload = {.next_batch = next_batch, .check = check};
+    sm_protocol p = protocol_of(SM_PASS_BACKWARD);
+    p.n_attribution = 0;
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    assert_int_equal(sm_harness_measure(session, &p, &workload, &row), SM_OK);
+    assert_int_equal(row.attribution_ns, SM_ABSENT);
+    assert_int_equal(row.op_ns.n, 0);
+    assert_int_equal(row.ideal_ns, SM_ABSENT);
+    assert_true(isnan(row.mfu) && isnan(row.step_efficiency));
+    sm_session_close(session);
+    sm_row_free(&row);
+}
+
+static void test_pass_names(void **state) {
+    (void)state;
+    sm_pass_type pass = SM_PASS_STEP;
+    assert_true(sm_pass_parse("forward_backward", &pass));
+    assert_int_equal(pass, SM_PASS_FORWARD_BACKWARD);
+    assert_true(sm_pass_parse("separate", &pass));
+    assert_int_equal(pass, SM_PASS_SEPARATE);
+    assert_false(sm_pass_parse("forwar", &pass));
+    assert_false(sm_pass_parse("forward-", &pass));
+    assert_false(sm_pass_parse("", &pass));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_step, reset_fake),
+        cmocka_unit_test_setup(test_figures_follow_from_samples, reset_fake),
+        cmocka_unit_test_setup(test_phases_add_up, reset_fake),
+        cmocka_unit_test_setup(test_real_op_times_fit_in_the_wall_clock, reset_fake),
+        cmocka_unit_test_setup(test_median_step_is_attributed, reset_fake),
+        cmocka_unit_test_setup(test_accumulation, reset_fake),
+        cmocka_unit_test_setup(test_pass_types, reset_fake),
+        cmocka_unit_test_setup(test_wrong_loss_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_check_must_say_what_it_did, reset_fake),
+        cmocka_unit_test_setup(test_loss_that_is_no_number, reset_fake),
+        cmocka_unit_test_setup(test_failures, reset_fake),
+        cmocka_unit_test_setup(test_interrupted, reset_fake),
+        cmocka_unit_test_setup(test_timeout, reset_fake),
+        cmocka_unit_test_setup(test_bad_protocols, reset_fake),
+        cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
+        cmocka_unit_test_setup(test_pass_names, reset_fake),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

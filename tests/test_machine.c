@@ -1,0 +1,62 @@
+// test_machine.c: the facts of whatever machine this is, and how a row takes them.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine.h"
+#include "row.h"
+
+static void test_machine_facts(void **state) {
+    (void)state;
+    setenv("OMP_STEPMARK_TEST", "a\xFF", 1);
+    char *argv[] = {(char[]){"stepmark"}, (char[]){"\xC3\x28"}, NULL};
+    json_t *facts = NULL;
+    assert_int_equal(sm_machine_facts(2, argv, &facts), SM_OK);
+    assert_true(json_is_string(sm_json_get(facts, "kernel")));
+    assert_true(json_integer_value(sm_json_get(facts, "memory_bytes")) > 0);
+    assert_true(json_integer_value(sm_json_get(facts, "cpu.threads")) > 0);
+    assert_true(json_is_array(sm_json_get(facts, "cpu.caches")));
+    assert_string_equal(json_string_value(sm_json_get(facts, "environment.OMP_STEPMARK_TEST")), "a\xEF\xBF\xBD");
+    assert_string_equal(json_string_value(json_array_get(sm_json_get(facts, "argv"), 1)), "\xEF\xBF\xBD(");
+    // A row takes the facts, and the device's among its own copy of them.
+    sm_row row;
+    const sm_device_info info = {.id = "fake:0", .name = "Fake 1"};
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    sm_row_set_machine(&row, facts);
+    assert_int_equal(sm_row_set_device(&row, "fake", &info), SM_OK);
+    assert_string_equal(json_string_value(sm_json_get(row.context, "device.id")), "fake:0");
+    assert_null(sm_json_get(facts, "device"));
+    assert_string_equal(row.gpu_info, row.cpu_info[0] != '\0' ? "Fake 1" : "");
+    sm_row_free(&row);
+    json_decref(facts);
+    assert_true(sm_machine_peak_rss_bytes() > 0);
+}
+
+// Memory that was touched counts, and is forgotten by a reset once it is gone.
+static void test_peak_rss(void **state) {
+    (void)state;
+    const size_t size_bytes = (size_t)64 << 20;
+    int64_t before_bytes = sm_machine_peak_rss_bytes();
+    char *block = malloc(size_bytes);
+    assert_non_null(block);
+    memset(block, 1, size_bytes);
+    assert_int_equal(block[size_bytes / 2], 1);
+    assert_true(sm_machine_peak_rss_bytes() >= before_bytes);
+    assert_true(sm_machine_peak_rss_bytes() >= (int64_t)size_bytes);
+    free(block);
+    sm_machine_reset_peak_rss();
+    assert_true(sm_machine_peak_rss_bytes() > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_machine_facts),
+        cmocka_unit_test(test_peak_rss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+// test_record.c: the record writer with a small table of its own, and the texts it shows.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+#include "show.h"
+
+static const sm_column thing_columns[] = {
+    {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},
+    {.name = "memory.total_bytes", .type = SM_COLUMN_INTEGER, .heading = "memory", .show = sm_show_bytes},
+    {.name = "fits", .type = SM_COLUMN_BOOLEAN, .heading = "fits"},
+    {.name = "error", .type = SM_COLUMN_REAL, .heading = "error"},
+    {.name = "unseen", .type = SM_COLUMN_JSON},
+};
+static const sm_table thing_table = {.name = "things", .columns = thing_columns, .n_columns = 5};
+
+static char *write_thing(sm_format format) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    sm_record_writer *writer = NULL;
+    json_t *record =
+        json_pack("{s:s, s:{s:i}, s:b, s:s}", "name", "x", "memory", "total_bytes", 1536, "fits", 1, "more", "stays");
+    assert_int_equal(sm_record_writer_open(&thing_table, format, out, &writer), SM_OK);
+    assert_int_equal(sm_record_write(writer, record), SM_OK);
+    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    fclose(out);
+    return text;
+}
+
+static void test_other_tables(void **state) {
+    (void)state;
+    static const struct {
+        sm_format format;
+        const char *text;
+    } cases[] = {
+        {SM_FORMAT_JSONL, "{\"name\": \"x\", \"memory\": {\"total_bytes\": 1536}, \"fits\": true, \"more\": \"stays\", "
+                          "\"error\": null, \"unseen\": null}\n"},
+        {SM_FORMAT_CSV, "name,memory_total_bytes,fits,error,unseen\nx,1536,true,,\n"},
+        {SM_FORMAT_SQL, "CREATE TABLE IF NOT EXISTS \"things\" (\n  \"name\" TEXT,\n  \"memory_total_bytes\" "
+                        "INTEGER,\n  \"fits\" INTEGER,\n"
+                        "  \"error\" REAL,\n  \"unseen\" TEXT\n);\n"
+                        "INSERT INTO \"things\" (\"name\", \"memory_total_bytes\", \"fits\", \"error\", \"unseen\") "
+                        "VALUES ('x', 1536, 1, NULL, NULL);\n"},
+        {SM_FORMAT_MARKDOWN, "| name |   memory | fits |\n|------|---------:|------|\n| x    | 1.50 KiB | yes |\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = write_thing(cases[i].format);
+        assert_string_equal(text, cases[i].text);
+        free(text);
+    }
+}
+
+static void test_full_disk(void **state) {
+    (void)state;
+    FILE *out = fopen("/dev/full", "w");
+    if (out == NULL) {
+        skip();
+    }
+    for (int format = 0; format < SM_FORMAT_COUNT; format++) {
+        sm_record_writer *writer = NULL;
+        sm_status status = sm_record_writer_open(&thing_table, (sm_format)format, out, &writer);
+        if (status == SM_OK) {
+            status = sm_record_write(writer, json_pack("{s:s}", "name", "x"));
+            sm_status closed = sm_record_writer_close(writer);
+            status = status == SM_OK ? closed : status;
+        }
+        assert_int_equal(status, SM_ERR_IO);
+        assert_non_null(strstr(sm_error_message(), "cannot write"));
+    }
+    fclose(out);
+}
+
+static void test_utf8(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int length;
+    } cases[] = {
+        {"", 0},
+        {"a", 1},
+        {"\xC2\xB1", 2},
+        {"\xE2\x82\xAC", 3},
+        {"\xF0\x9F\x98\x80", 4},
+        {"\x80", 0},
+        {"\xC0\x80", 0},
+        {"\xC2", 0},
+        {"\xE0\x80\x80", 0},
+        {"\xED\xA0\x80", 0},
+        {"\xE2\x82", 0},
+        {"\xF4\x90\x80\x80", 0},
+        {"\xF5\x80\x80\x80", 0},
+        {"\xFF", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(sm_utf8_length(cases[i].text), cases[i].length);
+    }
+}
+
+static void test_formats_by_name(void **state) {
+    (void)state;
+    sm_format format = SM_FORMAT_JSON;
+    for (int i = 0; i < SM_FORMAT_COUNT; i++) {
+        assert_true(sm_format_parse(sm_format_name((sm_format)i), &format));
+        assert_int_equal(format, i);
+    }
+    assert_true(sm_format_parse("Markdown", &format));
+    assert_int_equal(format, SM_FORMAT_MARKDOWN);
+    assert_false(sm_format_parse("xml", &format));
+}
+
+static void test_shown_numbers(void **state) {
+    (void)state;
+    char text[64];
+    sm_text_count(124439808, text, sizeof(text));
+    assert_string_equal(text, "124,439,808");
+    sm_text_count(-1234, text, sizeof(text));
+    assert_string_equal(text, "-1,234");
+    sm_text_count(999, text, sizeof(text));
+    assert_string_equal(text, "999");
+    sm_text_count(NAN, text, sizeof(text));
+    assert_string_equal(text, "");
+    sm_text_ms(1873.4e6, text, sizeof(text));
+    assert_string_equal(text, "1873");
+    sm_text_ms(41e3, text, sizeof(text));
+    assert_string_equal(text, "0.041");
+    sm_text_bytes(512, text, sizeof(text));
+    assert_string_equal(text, "512 B");
+    sm_text_scaled(1.24e12, "FLOP", text, sizeof(text));
+    assert_string_equal(text, "1.24 TFLOP");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_tables),    cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_formats_by_name), cmocka_unit_test(test_shown_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+// The learning rate: warm-up, constant, cosine, and their edges.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "schedule.h"
+
+static void expect(double value, double expected) {
+    if (!(fabs(value - expected) <= 1e-15)) {
+        fail_msg("%.17g is not %.17g", value, expected);
+    }
+}
+
+static void constant_is_constant(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_CONSTANT, .lr = 1e-3, .n_steps = 10};
+    for (int64_t step = 1; step <= 12; step++) {
+        expect(sm_schedule_lr(&s, step), 1e-3);
+    }
+}
+
+static void warmup_rises_linearly(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_CONSTANT, .lr = 0.8, .warmup_steps = 4, .n_steps = 10};
+    const double expected[] = {0.2, 0.4, 0.6, 0.8, 0.8, 0.8};
+    for (int i = 0; i < 6; i++) {
+        expect(sm_schedule_lr(&s, i + 1), expected[i]);
+    }
+}
+
+static void cosine_ends_at_its_final_fraction(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 2, .n_steps = 10};
+    expect(sm_schedule_lr(&s, 1), 0.5);
+    expect(sm_schedule_lr(&s, 2), 1);
+    expect(sm_schedule_lr(&s, 4), 0.1 + 0.9 * 0.5 * (1 + sqrt(0.5))); // a quarter of the way
+    expect(sm_schedule_lr(&s, 6), 0.55);                              // half of the way
+    expect(sm_schedule_lr(&s, 10), 0.1);
+    expect(sm_schedule_lr(&s, 11), 0.1);
+    for (int64_t step = 3; step < 10; step++) {
+        assert_true(sm_schedule_lr(&s, step + 1) < sm_schedule_lr(&s, step));
+    }
+}
+
+static void warmup_longer_than_training(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 20, .n_steps = 10};
+    expect(sm_schedule_lr(&s, 10), 0.5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constant_is_constant),
+        cmocka_unit_test(warmup_rises_linearly),
+        cmocka_unit_test(cosine_ends_at_its_final_fraction),
+        cmocka_unit_test(warmup_longer_than_training),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+// test_stats.c: statistics of timings against values computed by hand.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "stats.h"
+
+#define assert_near(value, expected)                                                                                   \
+    do {                                                                                                               \
+        double value_ = (value);                                                                                       \
+        double expected_ = (expected);                                                                                 \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) {                                             \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_);                                             \
+        }                                                                                                              \
+    } while (0)
+
+static void test_ten_samples(void **state) {
+    (void)state;
+    const int64_t samples[] = {9, 1, 8, 2, 7, 3, 100, 4, 6, 5};
+    sm_stats s;
+    assert_int_equal(sm_stats_compute(samples, 10, &s), SM_OK);
+    assert_int_equal(s.n, 10);
+    assert_near(s.mean, 14.5);
+    assert_near(s.min, 1);
+    assert_near(s.q1, 3.25);
+    assert_near(s.median, 5.5);
+    assert_near(s.q3, 7.75);
+    assert_near(s.max, 100);
+    assert_near(s.mad, 2.5); // deviations 0.5 0.5 1.5 1.5 2.5 2.5 3.5 3.5 4.5 94.5
+    assert_near(s.stddev, sqrt(8182.5 / 9));
+    assert_near(s.ci95_lo, 2); // n = 10: k = 2, coverage 97.9%
+    assert_near(s.ci95_hi, 9);
+    assert_int_equal(s.n_outliers, 1); // fences -3.5 and 14.5
+    assert_int_equal(samples[0], 9);   // in their own order still
+}
+
+static void test_one_sample(void **state) {
+    (void)state;
+    const int64_t sample = 42;
+    sm_stats s;
+    assert_int_equal(sm_stats_compute(&sample, 1, &s), SM_OK);
+    assert_near(s.mean, 42);
+    assert_near(s.median, 42);
+    assert_near(s.q1, 42);
+    assert_near(s.q3, 42);
+    assert_near(s.mad, 0);
+    assert_true(isnan(s.stddev));
+    assert_true(isnan(s.ci95_lo) && isnan(s.ci95_hi));
+    assert_int_equal(s.n_outliers, 0);
+}
+
+static void test_equal_samples(void **state) {
+    (void)state;
+    const int64_t samples[] = {5, 5, 5, 5, 5, 5};
+    sm_stats s;
+    assert_int_equal(sm_stats_compute(samples, 6, &s), SM_OK);
+    assert_near(s.stddev, 0);
+    assert_near(s.mad, 0);
+    assert_near(s.ci95_lo, 5);
+    assert_near(s.ci95_hi, 5);
+    assert_int_equal(s.n_outliers, 0);
+}
+
+static void test_no_samples(void **state) {
+    (void)state;
+    const int64_t none = 0;
+    sm_stats s;
+    assert_int_equal(sm_stats_compute(&none, 0, &s), SM_ERR_INVALID);
+    assert_int_equal(sm_stats_compute(&none, INT64_MAX, &s), SM_ERR_OOM);
+}
+
+// Large, close samples: a day in nanoseconds, a nanosecond apart.
+static void test_large_samples(void **state) {
+    (void)state;
+    const int64_t day_ns = 86400000000000;
+    const int64_t samples[] = {day_ns, day_ns + 1, day_ns + 2};
+    sm_stats s;
+    assert_int_equal(sm_stats_compute(samples, 3, &s), SM_OK);
+    assert_true(s.mean == (double)(day_ns + 1));
+    assert_near(s.stddev, 1);
+}
+
+static void test_real_samples(void **state) {
+    (void)state;
+    const double samples[] = {0.5, 0.25};
+    sm_stats s;
+    assert_int_equal(sm_stats_compute_real(samples, 2, &s), SM_OK);
+    assert_near(s.mean, 0.375);
+    assert_near(s.median, 0.375);
+    assert_near(s.stddev, 0.125 * sqrt(2));
+}
+
+// The published table of the interval's ranks (Hollander and Wolfe, sign test at 0.05).
+static void test_ci95_ranks(void **state) {
+    (void)state;
+    static const struct {
+        int64_t n;
+        int64_t k;
+    } cases[] = {{1, 0},  {5, 0},  {6, 1},  {8, 1},   {9, 2},   {11, 2},  {12, 3},
+                 {15, 4}, {20, 6}, {25, 8}, {30, 10}, {50, 18}, {100, 40}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(sm_stats_ci95_rank(cases[i].n), cases[i].k);
+    }
+    // Where 2^-n is no number any more, the normal approximation must be close.
+    int64_t n = 20000;
+    double normal = (double)n / 2 - 1.959964 * sqrt((double)n) / 2;
+    assert_true(fabs((double)sm_stats_ci95_rank(n) - normal) <= 1.5);
+}
+
+static void test_quantiles(void **state) {
+    (void)state;
+    const double sorted[] = {1, 2, 4};
+    assert_near(sm_stats_quantile(sorted, 3, 0), 1);
+    assert_near(sm_stats_quantile(sorted, 3, 0.25), 1.5);
+    assert_near(sm_stats_quantile(sorted, 3, 0.9), 3.6);
+    assert_near(sm_stats_quantile(sorted, 3, 1), 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ten_samples), cmocka_unit_test(test_one_sample),    cmocka_unit_test(test_equal_samples),
+        cmocka_unit_test(test_no_samples),  cmocka_unit_test(test_large_samples), cmocka_unit_test(test_real_samples),
+        cmocka_unit_test(test_ci95_ranks),  cmocka_unit_test(test_quantiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+// test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a
+// time, with one thread and with several; the rewrites change no result; and the check itself
+// sees a device that is wrong.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "op_cases.h"
+#include "verify.h"
+
+typedef struct {
+    int n_rows;
+    int n_skipped;
+    int n_failed;
+} tally;
+
+static void count_row(const sm_verify_row *row, void *context) {
+    tally *t = context;
+    t->n_rows++;
+    t->n_skipped += row->skipped;
+    t->n_failed += !row->ok;
+}
+
+static void show_row(const sm_verify_row *row, void *context) {
+    count_row(row, context);
+    if (!row->ok || row->skipped) {
+        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
+                      row->reason);
+    }
+}
+
+static sm_device *open_device(const char *name, int n_threads) {
+    const sm_backend *backend = sm_backend_find(name);
+    sm_device *device = NULL;
+    assert_non_null(backend);
+    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device), SM_OK);
+    return device;
+}
+
+// --- the cpu backend --------------------------------------------------------------------
+
+static void check_cpu_ops(int n_threads) {
+    tally t = {0};
+    sm_device *device = open_device("cpu", n_threads);
+    assert_int_equal(sm_verify_ops(device, show_row, &t), SM_OK);
+    assert_true(t.n_rows > 300);
+    assert_int_equal(t.n_skipped, 0);
+    device->backend->close(device);
+}
+
+static void test_cpu_ops_1_thread(void **state) {
+    (void)state;
+    check_cpu_ops(1);
+}
+
+static void test_cpu_ops_3_threads(void **state) {
+    (void)state;
+    check_cpu_ops(3);
+}
+
+static void check_step(const char *name, int n_threads, sm_mode mode, unsigned without) {
+    tally t = {0};
+    sm_device *device = open_device(name, n_threads);
+    assert_int_equal(sm_verify_step(device, mode, without, show_row, &t), SM_OK);
+    assert_int_equal(t.n_rows, 2 * 28 + 2 * 3); // a gradient and a weight a parameter; loss and norm a step
+    assert_int_equal(t.n_skipped, 0);
+    device->backend->close(device);
+}
+
+static void test_cpu_step(void **state) {
+    (void)state;
+    for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
+        check_step("cpu", n_threads, SM_MODE_NAIVE, 0);
+        check_step("cpu", n_threads, SM_MODE_FUSED, 0);
+    }
+}
+
+// --- rewrites: each by itself leaves a plan that computes the same ------------------------
+
+static void test_rewrites(void **state) {
+    (void)state;
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        check_step("reference", 0, SM_MODE_FUSED, ~(1u << i));
+    }
+}
+
+// --- the check itself -------------------------------------------------------------------
+
+// A device that is the reference but for one fault.
+typedef enum { FAULT_NAN, FAULT_VALUE, FAULT_IDLE, FAULT_REFUSES } fault_kind;
+static fault_kind fault;
+static const sm_backend *sound;
+
+static sm_status faulty_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
+    if (fault == FAULT_REFUSES) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "faulty: refuses %s", sm_op_name(op->kind));
+    }
+    return sound->supports(device, plan, op);
+}
+
+static sm_status faulty_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    return fault == FAULT_IDLE ? SM_OK : sound->execute(executable, range, op_ns);
+}
+
+// Spoils what is downloaded: the last value becomes NaN, or all are off by a thousandth.
+static sm_status faulty_download(sm_executable *executable, int tensor, int64_t first, int64_t n, void *data) {
+    SM_TRY(sound->download(executable, tensor, first, n, data));
+    float *values = data;
+    if (executable->plan->tensors[tensor].dtype != SM_F32) {
+        return SM_OK;
+    }
+    for (int64_t i = 0; i < n && fault == FAULT_VALUE; i++) {
+        values[i] *= 1.001f;
+    }
+    if (fault == FAULT_NAN) {
+        values[n - 1] = NAN;
+    }
+    return SM_OK;
+}
+
+static sm_status verify_with(fault_kind kind, bool step, tally *t) {
+    *t = (tally){0};
+    fault = kind;
+    sm_device *device = open_device("reference", 0);
+    sound = device->backend;
+    sm_backend faulty = *sound;
+    faulty.supports = faulty_supports;
+    faulty.execute = faulty_execute;
+    faulty.download = faulty_download;
+    device->backend = &faulty;
+    sm_status status =
+        step ? sm_verify_step(device, SM_MODE_NAIVE, 0, count_row, t) : sm_verify_ops(device, count_row, t);
+    sound->close(device);
+    return status;
+}
+
+static void test_sees_faults(void **state) {
+    (void)state;
+    tally t;
+    int n_rows = 0;
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        n_rows += sm_op_case_count((sm_op_kind)kind);
+    }
+    const fault_kind faults[] = {FAULT_NAN, FAULT_VALUE, FAULT_IDLE};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        assert_int_equal(verify_with(faults[i], false, &t), SM_ERR_MISMATCH);
+        assert_int_equal(t.n_rows, n_rows);
+        assert_true(t.n_failed > n_rows * 9 / 10); // some outputs are all 0, or compared before they change
+    }
+    assert_int_equal(verify_with(FAULT_VALUE, true, &t), SM_ERR_MISMATCH);
+    assert_int_equal(t.n_failed, t.n_rows);
+    assert_int_equal(verify_with(FAULT_REFUSES, false, &t), SM_OK);
+    assert_int_equal(t.n_skipped, n_rows);
+    assert_int_equal(verify_with(FAULT_REFUSES, true, &t), SM_OK);
+    assert_int_equal(t.n_skipped, 1);
+}
+
+static void test_error_measure(void **state) {
+    (void)state;
+    const double b[3] = {1, -4, 2};
+    const double off[3] = {1, -4, 3};
+    const double not_a_number[3] = {1, NAN, 2};
+    const double infinite[3] = {1, -4, INFINITY};
+    const double zeros[3] = {0, 0, 0};
+    assert_true(sm_verify_error(SM_F64, 3, b, b, 0) == 0);
+    assert_true(sm_verify_error(SM_F64, 3, off, b, 0) == 0.25);
+    assert_true(sm_verify_error(SM_F64, 3, off, b, 0.5) == 2);
+    assert_true(sm_verify_error(SM_F64, 3, zeros, zeros, 0) == 0);
+    assert_true(isinf(sm_verify_error(SM_F64, 3, b, zeros, 0)));
+    assert_true(isinf(sm_verify_error(SM_F64, 3, not_a_number, b, 0)));
+    assert_true(isinf(sm_verify_error(SM_F64, 3, b, not_a_number, 0)));
+    assert_true(isinf(sm_verify_error(SM_F64, 3, infinite, infinite, 0)));
+}
+
+static void test_every_kind_has_cases(void **state) {
+    (void)state;
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        assert_true(sm_op_case_count((sm_op_kind)kind) > 0);
+        for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
+            sm_plan *plan = NULL;
+            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, SM_F64, &plan), SM_OK);
+            assert_int_equal(plan->ops[plan->n_ops - 1].kind, kind);
+            sm_plan_free(plan);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_error_measure),    cmocka_unit_test(test_every_kind_has_cases),
+        cmocka_unit_test(test_cpu_ops_1_thread), cmocka_unit_test(test_cpu_ops_3_threads),
+        cmocka_unit_test(test_cpu_step),         cmocka_unit_test(test_rewrites),
+        cmocka_unit_test(test_sees_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
