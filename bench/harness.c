@@ -45,16 +45,11 @@ static int64_t now_ns(void) {
 
 const char *sm_stage_name(sm_stage stage) {
     switch (stage) {
-    case SM_STAGE_FIRST_STEP:
-        return "first step";
-    case SM_STAGE_CHECK:
-        return "loss check";
-    case SM_STAGE_WARMUP:
-        return "warm-up";
-    case SM_STAGE_HEADLINE:
-        return "measuring";
-    case SM_STAGE_ATTRIBUTION:
-        return "attribution";
+    case SM_STAGE_FIRST_STEP: return "first step";
+    case SM_STAGE_CHECK: return "loss check";
+    case SM_STAGE_WARMUP: return "warm-up";
+    case SM_STAGE_HEADLINE: return "measuring";
+    case SM_STAGE_ATTRIBUTION: return "attribution";
     }
     return "";
 }
@@ -62,9 +57,7 @@ const char *sm_stage_name(sm_stage stage) {
 // --- one step ----------------------------------------------------------------------------
 
 // The op times themselves are the sample.
-static bool sample_is_op_time(sm_pass_type pass) {
-    return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE;
-}
+static bool sample_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE; }
 
 // Phases that micro-batch `index` of a step executes: zero-grad before the first one, the
 // optimizer after the last.
@@ -208,9 +201,7 @@ static sm_status attribute(measurement *m) {
 
 // --- the whole -----------------------------------------------------------------------------
 
-static bool is_cut(sm_status status) {
-    return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED;
-}
+static bool is_cut(sm_status status) { return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED; }
 
 static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
     if (p->n_repetitions < 1 || p->n_warmup < 0 || p->n_attribution < 0 || p->n_accum < 1) {
@@ -290,14 +281,10 @@ static sm_status take_phases(measurement *m) {
 
 static const char *stop_reason(sm_status status) {
     switch (status) {
-    case SM_OK:
-        return "repetitions";
-    case SM_ERR_TIMEOUT:
-        return "timeout";
-    case SM_ERR_INTERRUPTED:
-        return "interrupted";
-    default:
-        return "";
+    case SM_OK: return "repetitions";
+    case SM_ERR_TIMEOUT: return "timeout";
+    case SM_ERR_INTERRUPTED: return "interrupted";
+    default: return "";
     }
 }
 

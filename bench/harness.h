@@ -31,11 +31,11 @@
 #include <signal.h>
 
 // X(code, name of --pass-type, short name in `test`)
-#define SM_PASS_LIST(X)                                                                                                \
-    X(SM_PASS_FORWARD, "forward", "fwd")                                                                               \
-    X(SM_PASS_BACKWARD, "backward", "bwd")                                                                             \
-    X(SM_PASS_FORWARD_BACKWARD, "forward-backward", "fwd+bwd")                                                         \
-    X(SM_PASS_STEP, "step", "step")                                                                                    \
+#define SM_PASS_LIST(X)                                        \
+    X(SM_PASS_FORWARD, "forward", "fwd")                       \
+    X(SM_PASS_BACKWARD, "backward", "bwd")                     \
+    X(SM_PASS_FORWARD_BACKWARD, "forward-backward", "fwd+bwd") \
+    X(SM_PASS_STEP, "step", "step")                            \
     X(SM_PASS_SEPARATE, "separate", "fwd,bwd")
 
 typedef enum {

@@ -8,17 +8,11 @@
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
-json_t *sm_json_integer(int64_t value) {
-    return value == SM_ABSENT ? json_null() : json_integer(value);
-}
+json_t *sm_json_integer(int64_t value) { return value == SM_ABSENT ? json_null() : json_integer(value); }
 
-json_t *sm_json_real(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
+json_t *sm_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
-static bool is_continuation(char c) {
-    return ((unsigned char)c & 0xC0) == 0x80;
-}
+static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 // Unicode 15, table 3-7: the first byte says the length and how far the second may go, which
 // shuts out overlong forms, surrogates and what lies above U+10FFFF.

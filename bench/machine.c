@@ -29,15 +29,9 @@
 
 enum { LINE_SIZE = 8192 };
 
-const char *sm_build_commit(void) {
-    return SM_BUILD_COMMIT;
-}
-const char *sm_build_flags(void) {
-    return SM_COMPILER_FLAGS;
-}
-const char *sm_build_compiler(void) {
-    return COMPILER;
-}
+const char *sm_build_commit(void) { return SM_BUILD_COMMIT; }
+const char *sm_build_flags(void) { return SM_COMPILER_FLAGS; }
+const char *sm_build_compiler(void) { return COMPILER; }
 
 // --- small files -----------------------------------------------------------------------
 
@@ -321,9 +315,7 @@ sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     return SM_OK;
 }
 
-static json_t *unless_zero(int64_t value) {
-    return sm_json_integer(value != 0 ? value : SM_ABSENT);
-}
+static json_t *unless_zero(int64_t value) { return sm_json_integer(value != 0 ? value : SM_ABSENT); }
 
 json_t *sm_machine_device(const sm_device_info *info) {
     json_t *d = json_object();

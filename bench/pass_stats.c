@@ -21,9 +21,7 @@ static const struct {
 #undef X
 };
 
-const char *sm_pass_name(sm_pass_type pass) {
-    return passes[pass].name;
-}
+const char *sm_pass_name(sm_pass_type pass) { return passes[pass].name; }
 
 static bool equal_but_for_dashes(const char *a, const char *b) {
     while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) {
@@ -45,15 +43,12 @@ bool sm_pass_parse(const char *name, sm_pass_type *pass) {
 
 unsigned sm_pass_phases(sm_pass_type pass) {
     switch (pass) {
-    case SM_PASS_FORWARD:
-        return SM_RUN_FORWARD;
+    case SM_PASS_FORWARD: return SM_RUN_FORWARD;
     case SM_PASS_BACKWARD:
     case SM_PASS_FORWARD_BACKWARD:
-    case SM_PASS_SEPARATE:
-        return SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD;
+    case SM_PASS_SEPARATE: return SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD;
     case SM_PASS_STEP:
-    case SM_PASS_COUNT:
-        break;
+    case SM_PASS_COUNT: break;
     }
     return SM_RUN_STEP;
 }
@@ -72,15 +67,12 @@ void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n
 // otherwise the ranges that are executed.
 static bool is_covered(const sm_op *op, sm_pass_type pass) {
     switch (pass) {
-    case SM_PASS_BACKWARD:
-        return op->phase == SM_PHASE_BACKWARD;
-    case SM_PASS_SEPARATE:
-        return op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD;
+    case SM_PASS_BACKWARD: return op->phase == SM_PHASE_BACKWARD;
+    case SM_PASS_SEPARATE: return op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD;
     case SM_PASS_FORWARD:
     case SM_PASS_FORWARD_BACKWARD:
     case SM_PASS_STEP:
-    case SM_PASS_COUNT:
-        break;
+    case SM_PASS_COUNT: break;
     }
     return sm_pass_phases(pass) & (1u << op->range);
 }
@@ -166,9 +158,7 @@ sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *wal
 
 // --- figures -----------------------------------------------------------------------------------
 
-static int64_t whole(double value) {
-    return isfinite(value) ? llround(value) : SM_ABSENT;
-}
+static int64_t whole(double value) { return isfinite(value) ? llround(value) : SM_ABSENT; }
 
 static void set_times(sm_row *row, const sm_stats *s) {
     row->median_ns = whole(s->median);

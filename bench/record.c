@@ -25,9 +25,7 @@ static const char *const format_names[] = {
 #undef X
 };
 
-const char *sm_format_name(sm_format format) {
-    return format_names[format];
-}
+const char *sm_format_name(sm_format format) { return format_names[format]; }
 
 bool sm_format_parse(const char *name, sm_format *format) {
     for (int i = 0; i < SM_FORMAT_COUNT; i++) {
@@ -52,9 +50,7 @@ int sm_table_find(const sm_table *table, const char *name) {
     return -1;
 }
 
-char *sm_record_dump(const json_t *value) {
-    return json_dumps(value, dump_flags);
-}
+char *sm_record_dump(const json_t *value) { return json_dumps(value, dump_flags); }
 
 // --- struct -> record ------------------------------------------------------------------
 
@@ -83,24 +79,17 @@ static json_t *reals_to_json(const sm_reals *array) {
 static json_t *field_to_json(const sm_column *column, const void *base) {
     const void *field = (const char *)base + column->offset;
     switch (column->type) {
-    case SM_COLUMN_INTEGER:
-        return sm_json_integer(*(const int64_t *)field);
-    case SM_COLUMN_REAL:
-        return sm_json_real(*(const double *)field);
-    case SM_COLUMN_BOOLEAN:
-        return json_boolean(*(const bool *)field);
-    case SM_COLUMN_TEXT:
-        return sm_json_text(field);
-    case SM_COLUMN_INTEGERS:
-        return integers_to_json(field);
-    case SM_COLUMN_REALS:
-        return reals_to_json(field);
+    case SM_COLUMN_INTEGER: return sm_json_integer(*(const int64_t *)field);
+    case SM_COLUMN_REAL: return sm_json_real(*(const double *)field);
+    case SM_COLUMN_BOOLEAN: return json_boolean(*(const bool *)field);
+    case SM_COLUMN_TEXT: return sm_json_text(field);
+    case SM_COLUMN_INTEGERS: return integers_to_json(field);
+    case SM_COLUMN_REALS: return reals_to_json(field);
     case SM_COLUMN_JSON: {
         json_t *value = *(json_t *const *)field;
         return value != NULL ? json_incref(value) : json_null();
     }
-    case SM_COLUMN_TYPE_COUNT:
-        break;
+    case SM_COLUMN_TYPE_COUNT: break;
     }
     return NULL;
 }
@@ -119,9 +108,7 @@ json_t *sm_record_from_struct(const sm_table *table, const void *base) {
 
 // --- json, jsonl -------------------------------------------------------------------------
 
-static sm_status no_memory(void) {
-    return sm_fail(SM_ERR_OOM, "no memory to write a result record");
-}
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to write a result record"); }
 
 static sm_status dump(const sm_record_writer *w, const json_t *value) {
     // A failed write is seen by check_stream; what is left is memory.
@@ -305,9 +292,7 @@ static sm_status markdown_record(sm_record_writer *w, json_t *record) {
     return json_array_append(w->kept, record) == 0 ? SM_OK : no_memory();
 }
 
-static sm_status markdown_end(sm_record_writer *w) {
-    return sm_markdown_write(w->table, w->kept, w->out);
-}
+static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w->table, w->kept, w->out); }
 
 // --- writer --------------------------------------------------------------------------------
 

@@ -23,11 +23,11 @@
 #include <stdio.h>
 
 // X(code, name)
-#define SM_FORMAT_LIST(X)                                                                                              \
-    X(SM_FORMAT_JSON, "json")                                                                                          \
-    X(SM_FORMAT_JSONL, "jsonl")                                                                                        \
-    X(SM_FORMAT_CSV, "csv")                                                                                            \
-    X(SM_FORMAT_SQL, "sql")                                                                                            \
+#define SM_FORMAT_LIST(X)       \
+    X(SM_FORMAT_JSON, "json")   \
+    X(SM_FORMAT_JSONL, "jsonl") \
+    X(SM_FORMAT_CSV, "csv")     \
+    X(SM_FORMAT_SQL, "sql")     \
     X(SM_FORMAT_MARKDOWN, "md")
 
 typedef enum {
@@ -41,13 +41,13 @@ const char *sm_format_name(sm_format format);
 bool sm_format_parse(const char *name, sm_format *format); // "markdown" is md, too
 
 // A column's type, and what a struct behind the table keeps it in. X(code, SQL type)
-#define SM_COLUMN_LIST(X)                                                                                              \
-    X(SM_COLUMN_INTEGER, "INTEGER") /* int64_t, SM_ABSENT = null */                                                    \
-    X(SM_COLUMN_REAL, "REAL")       /* double, NaN = null */                                                           \
-    X(SM_COLUMN_BOOLEAN, "INTEGER") /* bool */                                                                         \
-    X(SM_COLUMN_TEXT, "TEXT")       /* char array, "" = null */                                                        \
-    X(SM_COLUMN_INTEGERS, "TEXT")   /* sm_integers, never null: [] when empty */                                       \
-    X(SM_COLUMN_REALS, "TEXT")      /* sm_reals, likewise */                                                           \
+#define SM_COLUMN_LIST(X)                                                        \
+    X(SM_COLUMN_INTEGER, "INTEGER") /* int64_t, SM_ABSENT = null */              \
+    X(SM_COLUMN_REAL, "REAL")       /* double, NaN = null */                     \
+    X(SM_COLUMN_BOOLEAN, "INTEGER") /* bool */                                   \
+    X(SM_COLUMN_TEXT, "TEXT")       /* char array, "" = null */                  \
+    X(SM_COLUMN_INTEGERS, "TEXT")   /* sm_integers, never null: [] when empty */ \
+    X(SM_COLUMN_REALS, "TEXT")      /* sm_reals, likewise */                     \
     X(SM_COLUMN_JSON, "TEXT")       /* json_t *, array or object, NULL = null */
 
 typedef enum {

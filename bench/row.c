@@ -46,9 +46,7 @@ void sm_row_free(sm_row *row) {
     memset(row, 0, sizeof(*row));
 }
 
-void sm_row_copy_text(char *array, size_t size_bytes, const char *text) {
-    snprintf(array, size_bytes, "%s", text);
-}
+void sm_row_copy_text(char *array, size_t size_bytes, const char *text) { snprintf(array, size_bytes, "%s", text); }
 
 void sm_row_set_machine(sm_row *row, json_t *context) {
     json_t *before = row->context;
@@ -104,23 +102,18 @@ sm_status sm_row_warn(sm_row *row, const char *format, ...) {
 
 static const char *status_name(sm_status status) {
     switch (status) {
-    case SM_OK:
-        return "ok";
-    case SM_ERR_OOM:
-        return "oom";
-    case SM_ERR_TIMEOUT:
-        return "timeout";
+    case SM_OK: return "ok";
+    case SM_ERR_OOM: return "oom";
+    case SM_ERR_TIMEOUT: return "timeout";
     case SM_ERR_UNSUPPORTED:
-    case SM_ERR_INTERRUPTED:
-        return "skipped";
+    case SM_ERR_INTERRUPTED: return "skipped";
     case SM_ERR_USAGE:
     case SM_ERR_INVALID:
     case SM_ERR_IO:
     case SM_ERR_FORMAT:
     case SM_ERR_DEVICE:
     case SM_ERR_MISMATCH:
-    case SM_ERR_INTERNAL:
-        break;
+    case SM_ERR_INTERNAL: break;
     }
     return "error";
 }
@@ -173,6 +166,4 @@ void sm_row_clear_speed(sm_row *row) {
     row->op_ns.n = 0;
 }
 
-json_t *sm_row_to_json(const sm_row *row) {
-    return sm_record_from_struct(&sm_row_table, row);
-}
+json_t *sm_row_to_json(const sm_row *row) { return sm_record_from_struct(&sm_row_table, row); }

@@ -77,20 +77,20 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
     snprintf(text, size_bytes, "%s%s%s", status, more[0] != '\0' ? ": " : "", more);
 }
 
-#define FIELD(member, column_type, its_unit, its_description)                                                          \
-    .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description),                      \
+#define FIELD(member, column_type, its_unit, its_description)                                     \
+    .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description), \
     .offset = offsetof(sm_row, member), .size_bytes = sizeof(((sm_row *)0)->member)
 
-#define INTEGER(member, unit_, description_) FIELD(member, SM_COLUMN_INTEGER, unit_, description_)
-#define REAL(member, unit_, description_) FIELD(member, SM_COLUMN_REAL, unit_, description_)
-#define TEXT(member, description_) FIELD(member, SM_COLUMN_TEXT, "", description_)
+#define INTEGER(member, unit_, description_)  FIELD(member, SM_COLUMN_INTEGER, unit_, description_)
+#define REAL(member, unit_, description_)     FIELD(member, SM_COLUMN_REAL, unit_, description_)
+#define TEXT(member, description_)            FIELD(member, SM_COLUMN_TEXT, "", description_)
 #define INTEGERS(member, unit_, description_) FIELD(member, SM_COLUMN_INTEGERS, unit_, description_)
-#define REALS(member, unit_, description_) FIELD(member, SM_COLUMN_REALS, unit_, description_)
-#define JSON(member, description_) FIELD(member, SM_COLUMN_JSON, "", description_)
+#define REALS(member, unit_, description_)    FIELD(member, SM_COLUMN_REALS, unit_, description_)
+#define JSON(member, description_)            FIELD(member, SM_COLUMN_JSON, "", description_)
 
-#define SHOWN(title, function) .heading = (title), .show = (function)
+#define SHOWN(title, function)             .heading = (title), .show = (function)
 #define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
-#define SHOWN_AS_NOTES(title) .heading = (title), .view = SM_SHOWN_AS_NOTES
+#define SHOWN_AS_NOTES(title)              .heading = (title), .view = SM_SHOWN_AS_NOTES
 
 static const sm_column columns[] = {
     {INTEGER(schema_version, "", "version of this table; grows when a field changes its meaning")},

@@ -9,9 +9,7 @@ sm_status sm_row_write(sm_row_writer *writer, const sm_row *row) {
     return sm_record_write(writer, sm_row_to_json(row));
 }
 
-sm_status sm_row_writer_close(sm_row_writer *writer) {
-    return sm_record_writer_close(writer);
-}
+sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }
 
 void sm_row_write_legend(FILE *out) {
     fputs("\n"

@@ -124,17 +124,14 @@ void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, s
 
 sm_show sm_show_by_type(sm_column_type type) {
     switch (type) {
-    case SM_COLUMN_REAL:
-        return sm_show_real;
-    case SM_COLUMN_BOOLEAN:
-        return sm_show_yes_no;
+    case SM_COLUMN_REAL: return sm_show_real;
+    case SM_COLUMN_BOOLEAN: return sm_show_yes_no;
     case SM_COLUMN_INTEGER:
     case SM_COLUMN_TEXT:
     case SM_COLUMN_INTEGERS:
     case SM_COLUMN_REALS:
     case SM_COLUMN_JSON:
-    case SM_COLUMN_TYPE_COUNT:
-        break;
+    case SM_COLUMN_TYPE_COUNT: break;
     }
     return sm_show_plain;
 }

@@ -13,9 +13,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void sort(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
-}
+static void sort(double *values, int64_t n) { qsort(values, (size_t)n, sizeof(*values), compare_doubles); }
 
 double sm_stats_quantile(const double *sorted, int64_t n, double p) {
     double h = (double)(n - 1) * p;

@@ -14,25 +14,26 @@ enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
 
 // What can be said of a device without opening it. Sizes in bytes; 0 = unknown.
 typedef struct {
-    char id[32];                // "cpu", "opencl:0.1"
-    char name[SM_TEXT_SIZE];    // "AMD EPYC 9654"
-    char driver[SM_TEXT_SIZE];  // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
-    char isa[32];               // instruction set that the kernels use: "avx512"; "" if none
-    char blas_core[32];         // core name that the BLAS chose; "" if none
-    char tier[32];              // which family of kernels; "" if only one
-    int n_units;                // cores or compute units
-    int n_threads;              // threads used by default
-    size_t memory_bytes;        // total
-    size_t free_bytes;          // available now
-    size_t max_alloc_bytes;     // largest single allocation; 0 = no limit
-    bool available;             // false: cannot be opened here, and `reason` says why
+    char id[32];               // "cpu", "opencl:0.1"
+    char name[SM_TEXT_SIZE];   // "AMD EPYC 9654"
+    char driver[SM_TEXT_SIZE]; // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
+    char isa[32];              // instruction set that the kernels use: "avx512"; "" if none
+    char blas_core[32];        // core name that the BLAS chose; "" if none
+    char tier[32];             // which family of kernels; "" if only one
+    int n_units;               // cores or compute units
+    int n_threads;             // threads used by default
+    size_t memory_bytes;       // total
+    size_t free_bytes;         // available now
+    size_t max_alloc_bytes;    // largest single allocation; 0 = no limit
+    bool available;            // false: cannot be opened here, and `reason` says why
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
 } sm_device_info;
 
 typedef struct {
-    int n_threads; // 0 = the device's default
+    int n_threads;   // 0 = the device's default
+    const char *isa; // instruction set of the kernels, "avx2"; NULL = the best there is
 } sm_open_options;
 
 typedef struct {
@@ -48,9 +49,9 @@ typedef struct {
 
 // Measured ceilings. 0 = not measured.
 typedef struct {
-    double flops;                // multiply-add FLOP/s of the dtype, all threads
+    double flops;                 // multiply-add FLOP/s of the dtype, all threads
     double bandwidth_bytes_per_s; // the best stream over memory larger than the caches
-    char source[SM_TEXT_SIZE];   // how it was measured, in words
+    char source[SM_TEXT_SIZE];    // how it was measured, in words
 } sm_peaks;
 
 struct sm_backend {

@@ -7,18 +7,18 @@
 #define STEPMARK_STATUS_H
 
 // X(code, text)
-#define SM_STATUS_LIST(X)                                  \
-    X(SM_OK, "ok")                                         \
-    X(SM_ERR_USAGE, "usage error")                         \
-    X(SM_ERR_INVALID, "invalid value")                     \
-    X(SM_ERR_IO, "input/output error")                     \
-    X(SM_ERR_FORMAT, "malformed file")                     \
-    X(SM_ERR_OOM, "out of memory")                         \
-    X(SM_ERR_UNSUPPORTED, "unsupported")                   \
-    X(SM_ERR_DEVICE, "device error")                       \
+#define SM_STATUS_LIST(X)                                   \
+    X(SM_OK, "ok")                                          \
+    X(SM_ERR_USAGE, "usage error")                          \
+    X(SM_ERR_INVALID, "invalid value")                      \
+    X(SM_ERR_IO, "input/output error")                      \
+    X(SM_ERR_FORMAT, "malformed file")                      \
+    X(SM_ERR_OOM, "out of memory")                          \
+    X(SM_ERR_UNSUPPORTED, "unsupported")                    \
+    X(SM_ERR_DEVICE, "device error")                        \
     X(SM_ERR_MISMATCH, "result differs from the reference") \
-    X(SM_ERR_TIMEOUT, "timeout")                           \
-    X(SM_ERR_INTERRUPTED, "interrupted")                   \
+    X(SM_ERR_TIMEOUT, "timeout")                            \
+    X(SM_ERR_INTERRUPTED, "interrupted")                    \
     X(SM_ERR_INTERNAL, "internal error")
 
 typedef enum {
@@ -38,21 +38,21 @@ sm_status sm_fail(sm_status status, const char *format, ...) __attribute__((form
 const char *sm_error_message(void);
 
 // Forwards a failure to the caller.
-#define SM_TRY(expression)                          \
-    do {                                            \
-        sm_status sm_try_status_ = (expression);    \
-        if (sm_try_status_ != SM_OK) {              \
-            return sm_try_status_;                  \
-        }                                           \
+#define SM_TRY(expression)                       \
+    do {                                         \
+        sm_status sm_try_status_ = (expression); \
+        if (sm_try_status_ != SM_OK) {           \
+            return sm_try_status_;               \
+        }                                        \
     } while (0)
 
 // Forwards a failure to the function's one cleanup path: sets `status`, jumps to `cleanup`.
-#define SM_TRY_GOTO(expression)         \
-    do {                                \
-        status = (expression);          \
-        if (status != SM_OK) {          \
-            goto cleanup;               \
-        }                               \
+#define SM_TRY_GOTO(expression) \
+    do {                        \
+        status = (expression);  \
+        if (status != SM_OK) {  \
+            goto cleanup;       \
+        }                       \
     } while (0)
 
 #endif

@@ -19,20 +19,20 @@ size_t sm_dtype_size(sm_dtype dtype);      // bytes an element
 const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32"
 
 // What a tensor is for; memory is reported by role. X(code, name)
-#define SM_ROLE_LIST(X)                                                                     \
-    X(SM_ROLE_PARAMETER, "parameters")                                                      \
-    X(SM_ROLE_GRADIENT, "gradients")                                                        \
-    X(SM_ROLE_OPTIMIZER, "optimizer")     /* AdamW's m and v */                             \
-    X(SM_ROLE_ACTIVATION, "activations")  /* written once a micro-step, packed by lifetime */ \
-    X(SM_ROLE_SCRATCH, "scratch")         /* short-lived, reused within a phase */          \
-    X(SM_ROLE_BATCH, "batch")             /* uploaded by the host: tokens, targets, hyper */ \
-    X(SM_ROLE_RESULT, "results")          /* small, read by the host: loss, grad norm */
+#define SM_ROLE_LIST(X)                                                                      \
+    X(SM_ROLE_PARAMETER, "parameters")                                                       \
+    X(SM_ROLE_GRADIENT, "gradients")                                                         \
+    X(SM_ROLE_OPTIMIZER, "optimizer")    /* AdamW's m and v */                               \
+    X(SM_ROLE_ACTIVATION, "activations") /* written once a micro-step, packed by lifetime */ \
+    X(SM_ROLE_SCRATCH, "scratch")        /* short-lived, reused within a phase */            \
+    X(SM_ROLE_BATCH, "batch")            /* uploaded by the host: tokens, targets, hyper */  \
+    X(SM_ROLE_RESULT, "results")         /* small, read by the host: loss, grad norm */
 
 typedef enum {
 #define X(code, name) code,
     SM_ROLE_LIST(X)
 #undef X
-    SM_ROLE_COUNT
+        SM_ROLE_COUNT
 } sm_role;
 
 const char *sm_role_name(sm_role role);
@@ -48,7 +48,7 @@ typedef struct {
 
     // A view is a contiguous part of another tensor (its root): a parameter within its
     // group, a chunk of rows. It has no memory of its own.
-    int view_of;              // index of the root tensor, or SM_NO_TENSOR
+    int view_of;               // index of the root tensor, or SM_NO_TENSOR
     int64_t view_offset_elems; // where in the root it begins
 
     // Filled by the planner, for roots and views alike.

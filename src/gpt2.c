@@ -3,14 +3,22 @@
 
 #include "gpt2.h"
 
+// Radford et al. 2019, table 2; 2.7B as published benchmarks of it have it.
+#define SIZE(size_name, size_alias, L, NH, C, F, V, T)                                                           \
+    {                                                                                                            \
+        size_name, size_alias, {                                                                                 \
+            .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = T, .layernorm_eps = 1e-5 \
+        }                                                                                                        \
+    }
 static const sm_gpt2_size sizes[] = {
-    {"tiny", "tiny", {.n_layer = 2, .n_head = 2, .d_model = 32, .d_ff = 128, .vocab = 256, .context = 64, .layernorm_eps = 1e-5}},
-    {"small", "124M", {.n_layer = 12, .n_head = 12, .d_model = 768, .d_ff = 3072, .vocab = 50257, .context = 1024, .layernorm_eps = 1e-5}},
-    {"medium", "355M", {.n_layer = 24, .n_head = 16, .d_model = 1024, .d_ff = 4096, .vocab = 50257, .context = 1024, .layernorm_eps = 1e-5}},
-    {"large", "774M", {.n_layer = 36, .n_head = 20, .d_model = 1280, .d_ff = 5120, .vocab = 50257, .context = 1024, .layernorm_eps = 1e-5}},
-    {"xl", "1558M", {.n_layer = 48, .n_head = 25, .d_model = 1600, .d_ff = 6400, .vocab = 50257, .context = 1024, .layernorm_eps = 1e-5}},
-    {"2.7B", "2.7b", {.n_layer = 32, .n_head = 32, .d_model = 2560, .d_ff = 10240, .vocab = 50257, .context = 1024, .layernorm_eps = 1e-5}},
+    SIZE("tiny", "36K", 2, 2, 32, 128, 256, 64),
+    SIZE("small", "124M", 12, 12, 768, 3072, 50257, 1024),
+    SIZE("medium", "355M", 24, 16, 1024, 4096, 50257, 1024),
+    SIZE("large", "774M", 36, 20, 1280, 5120, 50257, 1024),
+    SIZE("xl", "1558M", 48, 25, 1600, 6400, 50257, 1024),
+    SIZE("2.7B", "2649M", 32, 32, 2560, 10240, 50257, 1024),
 };
+#undef SIZE
 
 int sm_gpt2_size_count(void) { return (int)(sizeof sizes / sizeof sizes[0]); }
 
@@ -44,13 +52,14 @@ sm_status sm_gpt2_check(const sm_gpt2_config *config) {
         int64_t value;
         int64_t most;
     } dims[] = {
-        {"n_layer", config->n_layer, 10000},        {"n_head", config->n_head, 65536},
-        {"d_model", config->d_model, 1 << 20},      {"d_ff", config->d_ff, 1 << 22},
-        {"vocab", config->vocab, INT32_MAX - 64},   {"context", config->context, 1 << 24},
+        {"n_layer", config->n_layer, 10000},      {"n_head", config->n_head, 65536},
+        {"d_model", config->d_model, 1 << 20},    {"d_ff", config->d_ff, 1 << 22},
+        {"vocab", config->vocab, INT32_MAX - 64}, {"context", config->context, 1 << 24},
     };
     for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
         if (dims[i].value < 1 || dims[i].value > dims[i].most) {
-            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", dims[i].name, (long long)dims[i].value, (long long)dims[i].most);
+            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", dims[i].name, (long long)dims[i].value,
+                           (long long)dims[i].most);
         }
     }
     if (config->d_model % config->n_head != 0) {

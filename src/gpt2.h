@@ -15,7 +15,7 @@ typedef struct {
 } sm_gpt2_config;
 
 typedef struct {
-    const char *name; // "small"
+    const char *name;  // "small"
     const char *alias; // "124M"
     sm_gpt2_config config;
 } sm_gpt2_size;
@@ -37,11 +37,11 @@ int64_t sm_gpt2_padded_vocab(const sm_gpt2_config *config);
 typedef struct {
     int64_t B;
     int64_t T;
-    sm_dtype dtype;         // SM_F32, or SM_F64 for gradient checks
-    double dropout_p;       // on the embedding, the attention weights and both residual branches
-    uint64_t seed;          // of the dropout masks
-    bool backward;          // with zero-grad and backward ranges
-    bool optimizer;         // with the optimizer range (needs backward)
+    sm_dtype dtype;          // SM_F32, or SM_F64 for gradient checks
+    double dropout_p;        // on the embedding, the attention weights and both residual branches
+    uint64_t seed;           // of the dropout masks
+    bool backward;           // with zero-grad and backward ranges
+    bool optimizer;          // with the optimizer range (needs backward)
     size_t max_tensor_bytes; // parameter groups are split to stay below; 0 = no limit
 } sm_gpt2_options;
 

@@ -28,7 +28,8 @@ typedef struct {
 
 // --- the builder's vocabulary ---------------------------------------------------------------
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 
 // Remembers a failed allocation of a tensor; passes the index through.
 static int keep(builder *b, int tensor) {
@@ -39,7 +40,8 @@ static int keep(builder *b, int tensor) {
 }
 
 static int lasting(builder *b, sm_role role, sm_dtype dtype, const char *name, int n_dims, const int64_t *dims) {
-    return b->status == SM_OK ? keep(b, sm_plan_add_tensor(b->plan, role, dtype, n_dims, dims, "%s", name)) : SM_NO_TENSOR;
+    return b->status == SM_OK ? keep(b, sm_plan_add_tensor(b->plan, role, dtype, n_dims, dims, "%s", name))
+                              : SM_NO_TENSOR;
 }
 
 // An activation of a layer: "h.3.ln1".
@@ -50,7 +52,8 @@ static int activation(builder *b, int layer, const char *name, int n_dims, const
     if (layer < 0) {
         return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, b->plan->dtype, n_dims, dims, "%s", name));
     }
-    return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, b->plan->dtype, n_dims, dims, "h.%d.%s", layer, name));
+    return keep(b,
+                sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, b->plan->dtype, n_dims, dims, "h.%d.%s", layer, name));
 }
 
 static void emit(builder *b, sm_op op) {
@@ -59,8 +62,12 @@ static void emit(builder *b, sm_op op) {
     }
 }
 
-static int value(const builder *b, param_kind kind, int layer) { return gpt2_params_get(&b->params, kind, layer)->value; }
-static int gradient(const builder *b, param_kind kind, int layer) { return gpt2_params_get(&b->params, kind, layer)->gradient; }
+static int value(const builder *b, param_kind kind, int layer) {
+    return gpt2_params_get(&b->params, kind, layer)->value;
+}
+static int gradient(const builder *b, param_kind kind, int layer) {
+    return gpt2_params_get(&b->params, kind, layer)->gradient;
+}
 
 static void add_batch_and_results(builder *b) {
     sm_plan *plan = b->plan;
@@ -96,7 +103,8 @@ static int linear(builder *b, int layer, const char *name, int x, param_kind w, 
     return add.out[0];
 }
 
-static int layernorm(builder *b, int layer, const char *name, int x, param_kind w, param_kind bias, int *mean, int *rstd) {
+static int layernorm(builder *b, int layer, const char *name, int x, param_kind w, param_kind bias, int *mean,
+                     int *rstd) {
     char stat[SM_NAME_SIZE];
     sm_op op = sm_op_make(SM_OP_LAYERNORM_FORWARD, SM_PHASE_FORWARD, layer);
     op.attr.eps = b->config->layernorm_eps;
@@ -170,11 +178,11 @@ static int gelu(builder *b, int layer, int x) {
 
 static int block_forward(builder *b, int layer, int x) {
     block *s = &b->blocks[layer];
-    s->x = x;                                                                              // (B,T,C)
-    s->ln1 = layernorm(b, layer, "ln1", x, LN1_W, LN1_B, &s->ln1_mean, &s->ln1_rstd);      // (B,T,C)
-    s->qkv = linear(b, layer, "qkv", s->ln1, QKV_W, QKV_B, 3 * b->C);                      // (B,T,3C)
-    attention(b, layer, s);                                                                // (B,T,C)
-    int proj = linear(b, layer, "attproj", s->atty, ATTN_PROJ_W, ATTN_PROJ_B, b->C);       // (B,T,C)
+    s->x = x;                                                                         // (B,T,C)
+    s->ln1 = layernorm(b, layer, "ln1", x, LN1_W, LN1_B, &s->ln1_mean, &s->ln1_rstd); // (B,T,C)
+    s->qkv = linear(b, layer, "qkv", s->ln1, QKV_W, QKV_B, 3 * b->C);                 // (B,T,3C)
+    attention(b, layer, s);                                                           // (B,T,C)
+    int proj = linear(b, layer, "attproj", s->atty, ATTN_PROJ_W, ATTN_PROJ_B, b->C);  // (B,T,C)
     proj = dropout(b, SM_PHASE_FORWARD, layer, "attproj.dropout", "attproj.dropped", proj);
     s->res = residual(b, SM_PHASE_FORWARD, layer, "res1", x, proj);                        // (B,T,C)
     s->ln2 = layernorm(b, layer, "ln2", s->res, LN2_W, LN2_B, &s->ln2_mean, &s->ln2_rstd); // (B,T,C)
@@ -182,7 +190,7 @@ static int block_forward(builder *b, int layer, int x) {
     s->gelu = gelu(b, layer, s->fc);                                                       // (B,T,F)
     int mlp = linear(b, layer, "mlpproj", s->gelu, MLP_PROJ_W, MLP_PROJ_B, b->C);          // (B,T,C)
     mlp = dropout(b, SM_PHASE_FORWARD, layer, "mlpproj.dropout", "mlpproj.dropped", mlp);
-    return residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, mlp);                      // (B,T,C)
+    return residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, mlp); // (B,T,C)
 }
 
 static int embedding(builder *b) {
@@ -235,7 +243,8 @@ static int loss_scale(builder *b) {
 // --- backward -----------------------------------------------------------------------------------
 
 // Gradients of y = x W + b: into W's and b's, and dx, which is returned.
-static int linear_backward(builder *b, int layer, const char *dx_name, int x, int dy, param_kind w, param_kind bias, int64_t n_cols) {
+static int linear_backward(builder *b, int layer, const char *dx_name, int x, int dy, param_kind w, param_kind bias,
+                           int64_t n_cols) {
     sm_op db = sm_op_make(SM_OP_BIAS_BACKWARD, SM_PHASE_BACKWARD, layer);
     db.in[0] = dy;
     db.out[0] = gradient(b, bias, layer);
@@ -253,7 +262,8 @@ static int linear_backward(builder *b, int layer, const char *dx_name, int x, in
     return dx.out[0];
 }
 
-static int layernorm_backward(builder *b, int layer, const char *dx_name, int dy, int x, int mean, int rstd, param_kind w, param_kind bias) {
+static int layernorm_backward(builder *b, int layer, const char *dx_name, int dy, int x, int mean, int rstd,
+                              param_kind w, param_kind bias) {
     sm_op op = sm_op_make(SM_OP_LAYERNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
     op.attr.eps = b->config->layernorm_eps;
     op.in[0] = dy;
@@ -426,7 +436,8 @@ static sm_status check_options(const sm_gpt2_config *config, const sm_gpt2_optio
         return sm_fail(SM_ERR_INVALID, "batch size %lld is out of range; use 1 or more", (long long)options->B);
     }
     if (options->T < 1 || options->T > config->context) {
-        return sm_fail(SM_ERR_INVALID, "sequence length %lld does not fit the context of %lld; use a shorter one or a larger --context",
+        return sm_fail(SM_ERR_INVALID,
+                       "sequence length %lld does not fit the context of %lld; use a shorter one or a larger --context",
                        (long long)options->T, (long long)config->context);
     }
     if (!(options->dropout_p >= 0 && options->dropout_p < 1)) {
@@ -445,8 +456,12 @@ sm_status sm_gpt2_build(const sm_gpt2_config *config, const sm_gpt2_options *opt
         .plan = sm_plan_new(options->dtype),
         .config = config,
         .options = options,
-        .B = options->B, .T = options->T, .C = config->d_model, .F = config->d_ff,
-        .V = config->vocab, .Vp = sm_gpt2_padded_vocab(config),
+        .B = options->B,
+        .T = options->T,
+        .C = config->d_model,
+        .F = config->d_ff,
+        .V = config->vocab,
+        .Vp = sm_gpt2_padded_vocab(config),
         .blocks = calloc((size_t)config->n_layer, sizeof *b.blocks),
         .status = SM_OK,
     };

@@ -26,22 +26,24 @@ static const char *const param_names[N_PARAM_KINDS] = {
     [LNF_B] = "ln_f.bias",
 };
 
-// Shape of a parameter: rows = 0 for a vector.
-static void param_shape(const sm_gpt2_config *config, param_kind kind, int64_t *rows, int64_t *cols) {
-    int64_t C = config->d_model;
-    int64_t F = config->d_ff;
-    *rows = 0;
-    *cols = C;
+typedef struct {
+    int64_t rows; // 0 for a vector
+    int64_t cols;
+} param_shape;
+
+static param_shape shape_of(const sm_gpt2_config *config, param_kind kind) {
+    const int64_t C = config->d_model;
+    const int64_t F = config->d_ff;
     switch (kind) {
-    case WTE: *rows = sm_gpt2_padded_vocab(config); break; // (Vp, C)
-    case WPE: *rows = config->context; break;              // (context, C)
-    case QKV_W: *rows = C; *cols = 3 * C; break;           // (C, 3C)
-    case QKV_B: *cols = 3 * C; break;
-    case ATTN_PROJ_W: *rows = C; break;                    // (C, C)
-    case FC_W: *rows = C; *cols = F; break;                // (C, F)
-    case FC_B: *cols = F; break;
-    case MLP_PROJ_W: *rows = F; break;                     // (F, C)
-    default: break;
+    case WTE: return (param_shape){sm_gpt2_padded_vocab(config), C};
+    case WPE: return (param_shape){config->context, C};
+    case QKV_W: return (param_shape){C, 3 * C};
+    case QKV_B: return (param_shape){0, 3 * C};
+    case ATTN_PROJ_W: return (param_shape){C, C};
+    case FC_W: return (param_shape){C, F};
+    case FC_B: return (param_shape){0, F};
+    case MLP_PROJ_W: return (param_shape){F, C};
+    default: return (param_shape){0, C}; // biases into the stream, layernorms
     }
 }
 
@@ -50,10 +52,10 @@ static int64_t align_elems(int64_t n) { return (n + 63) / 64 * 64; }
 
 static void describe(gpt2_params *all, const sm_gpt2_config *config, param_kind kind, int layer) {
     gpt2_param *p = &all->params[all->n_params++];
-    int64_t rows = 0;
-    param_shape(config, kind, &rows, &p->cols);
-    p->is_matrix = rows > 0;
-    p->rows = rows > 0 ? rows : 1;
+    const param_shape shape = shape_of(config, kind);
+    p->is_matrix = shape.rows > 0;
+    p->rows = p->is_matrix ? shape.rows : 1;
+    p->cols = shape.cols;
     p->value = p->gradient = SM_NO_TENSOR;
     // The names hold "%d" only where a layer fills it.
     const char *number = strstr(param_names[kind], "%d");
@@ -84,7 +86,8 @@ static void assign_group(gpt2_params *all, gpt2_param *p, const sm_gpt2_options 
     while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
         g--;
     }
-    bool full = g >= 0 && limit_bytes > 0 && (size_t)(all->groups[g].n_elems + n_elems) * sm_dtype_size(options->dtype) > limit_bytes;
+    bool full = g >= 0 && limit_bytes > 0 &&
+                (size_t)(all->groups[g].n_elems + n_elems) * sm_dtype_size(options->dtype) > limit_bytes;
     if (g < 0 || full) {
         g = all->n_groups++;
         all->groups[g] = (gpt2_group){.is_matrix = p->is_matrix};
@@ -109,8 +112,8 @@ static sm_status add_group_tensors(sm_plan *plan, gpt2_group *g, int index, cons
     for (int i = 0; i < 4; i++) {
         *parts[i].tensor = SM_NO_TENSOR;
         if (parts[i].wanted) {
-            *parts[i].tensor = sm_plan_add_tensor(plan, parts[i].role, plan->dtype, 1, &g->n_elems, "%s.%s.%d", parts[i].what,
-                                                  g->is_matrix ? "matrices" : "vectors", index);
+            *parts[i].tensor = sm_plan_add_tensor(plan, parts[i].role, plan->dtype, 1, &g->n_elems, "%s.%s.%d",
+                                                  parts[i].what, g->is_matrix ? "matrices" : "vectors", index);
             if (*parts[i].tensor == SM_NO_TENSOR) {
                 return SM_ERR_INVALID;
             }
@@ -126,10 +129,12 @@ static sm_status add_views(sm_plan *plan, const gpt2_group *g, gpt2_param *p) {
         int of;
         const char *prefix;
         int *tensor;
-    } views[] = {{g->value, "", &p->value}, {g->gradient, "d.", &p->gradient}, {g->m, "m.", &unused}, {g->v, "v.", &unused}};
+    } views[] = {
+        {g->value, "", &p->value}, {g->gradient, "d.", &p->gradient}, {g->m, "m.", &unused}, {g->v, "v.", &unused}};
     for (int i = 0; i < 4; i++) {
         if (views[i].of != SM_NO_TENSOR) {
-            *views[i].tensor = sm_plan_add_view(plan, views[i].of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s", views[i].prefix, p->name);
+            *views[i].tensor = sm_plan_add_view(plan, views[i].of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s",
+                                                views[i].prefix, p->name);
             if (*views[i].tensor == SM_NO_TENSOR) {
                 return SM_ERR_INVALID;
             }
@@ -138,7 +143,8 @@ static sm_status add_views(sm_plan *plan, const gpt2_group *g, gpt2_param *p) {
     return SM_OK;
 }
 
-sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_gpt2_options *options, gpt2_params *params) {
+sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_gpt2_options *options,
+                          gpt2_params *params) {
     const size_t n = 4 + (size_t)config->n_layer * N_BLOCK_PARAMS;
     *params = (gpt2_params){
         .params = calloc(n, sizeof *params->params),

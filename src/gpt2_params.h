@@ -9,10 +9,22 @@
 #include "gpt2.h"
 
 typedef enum {
-    WTE, WPE,
-    LN1_W, LN1_B, QKV_W, QKV_B, ATTN_PROJ_W, ATTN_PROJ_B, // a block's first half,
-    LN2_W, LN2_B, FC_W, FC_B, MLP_PROJ_W, MLP_PROJ_B,     // and its second
-    LNF_W, LNF_B,
+    WTE,
+    WPE,
+    LN1_W,
+    LN1_B,
+    QKV_W,
+    QKV_B,
+    ATTN_PROJ_W,
+    ATTN_PROJ_B, // a block's first half,
+    LN2_W,
+    LN2_B,
+    FC_W,
+    FC_B,
+    MLP_PROJ_W,
+    MLP_PROJ_B, // and its second
+    LNF_W,
+    LNF_B,
     N_PARAM_KINDS
 } param_kind;
 
@@ -41,7 +53,8 @@ typedef struct {
 } gpt2_params;
 
 // Adds groups and parameters to a plan. `params` needs no initialisation; free it in any case.
-sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_gpt2_options *options, gpt2_params *params);
+sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_gpt2_options *options,
+                          gpt2_params *params);
 void gpt2_params_free(gpt2_params *params);
 
 // A parameter by kind, and by layer where each layer has one.

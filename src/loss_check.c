@@ -60,8 +60,8 @@ cleanup:
 }
 
 // Per-token losses of the slice by the reference, into losses (s.B * s.T).
-static sm_status reference_losses(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed, slice s,
-                                  const int32_t *tokens, const int32_t *targets, float *losses) {
+static sm_status reference_losses(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed,
+                                  slice s, const int32_t *tokens, const int32_t *targets, float *losses) {
     sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");
     const sm_open_options open_options = {.n_threads = 1};
@@ -98,7 +98,8 @@ cleanup:
 }
 
 // Compares the device's losses (B*T) with the slice's; fills the result.
-static sm_status compare(const sm_plan *plan, slice s, const float *losses, const float *expected, sm_loss_check *result) {
+static sm_status compare(const sm_plan *plan, slice s, const float *losses, const float *expected,
+                         sm_loss_check *result) {
     double sum = 0;
     double sum_reference = 0;
     for (int64_t b = 0; b < s.B; b++) {
@@ -116,20 +117,22 @@ static sm_status compare(const sm_plan *plan, slice s, const float *losses, cons
     result->loss = sum / (double)(s.B * s.T);
     result->loss_reference = sum_reference / (double)(s.B * s.T);
     if (!(result->max_error <= result->tolerance)) {
-        return sm_fail(SM_ERR_MISMATCH, "wrong loss: %.6f where the reference has %.6f (one token's differs by %.2g, allowed is %.2g); no speed is reported",
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong loss: %.6f where the reference has %.6f (one token's differs by %.2g, allowed is %.2g); "
+                       "no speed is reported",
                        result->loss, result->loss_reference, result->max_error, result->tolerance);
     }
     return SM_OK;
 }
 
-sm_status sm_check_loss(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed, const int32_t *tokens,
-                        const int32_t *targets, sm_loss_check *result) {
+sm_status sm_check_loss(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed,
+                        const int32_t *tokens, const int32_t *targets, sm_loss_check *result) {
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     const slice s = choose_slice(plan, dropout_p);
     *result = (sm_loss_check){.tolerance = tolerance_f32};
-    snprintf(result->how, sizeof result->how, "first %lld tokens of %lld of %lld sequences, each against the reference", (long long)s.T,
-             (long long)s.B, (long long)plan->B);
+    snprintf(result->how, sizeof result->how, "first %lld tokens of %lld of %lld sequences, each against the reference",
+             (long long)s.T, (long long)s.B, (long long)plan->B);
     float *losses = malloc((size_t)(plan->B * plan->T) * sizeof *losses);
     float *expected = malloc((size_t)(s.B * s.T) * sizeof *expected);
     if (losses == NULL || expected == NULL) {

@@ -19,26 +19,26 @@ typedef struct {
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 #define ELEMENTS LIST("n=1", "n=7", "n=64", "n=1000", "n=4099", "n=70001")
-#define ROWS LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
+#define ROWS     LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Layernorm of one or two channels has a gradient that is zero but for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
-#define TOKENS LIST("N=1", "N=7", "N=64", "N=1000")
-#define EMBEDDINGS                                                                                                     \
-    LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128",       \
+#define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
+#define EMBEDDINGS                                                                                               \
+    LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
          "B=4 T=33 C=130 V=3 P=64")
-#define MATMULS                                                                                                        \
-    LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130",         \
+#define MATMULS                                                                                                \
+    LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
          "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133")
 #define HEADS LIST("N=5 C=16 F=64 wt=1 vocab=50", "N=33 C=40 F=320 wt=1 vocab=257")
-#define ATTENTIONS                                                                                                     \
-    LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2",    \
-         "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                        \
+#define ATTENTIONS                                                                                                  \
+    LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
+         "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
          "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
-#define LOSSES                                                                                                         \
-    LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320",                     \
+#define LOSSES                                                                                     \
+    LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320", \
          "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
 
-#define PLAIN LIST("")
+#define PLAIN   LIST("")
 #define INPLACE LIST("", "inplace=1")
 #define DROPPED LIST("", "p=0.2")
 

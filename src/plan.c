@@ -18,7 +18,8 @@ size_t sm_dtype_size(sm_dtype dtype) {
 }
 
 const char *sm_dtype_name(sm_dtype dtype) {
-    static const char *const names[] = {[SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32"};
+    static const char *const names[] = {
+        [SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32"};
     return names[dtype];
 }
 
@@ -86,7 +87,8 @@ static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, con
     t->n_dims = n_dims;
     for (int i = 0; i < n_dims; i++) {
         if (dims[i] < 1 || dims[i] > most / n_elems) {
-            return sm_fail(SM_ERR_INVALID, "tensor %s: dimension %d is %lld, which makes its size impossible", t->name, i, (long long)dims[i]);
+            return sm_fail(SM_ERR_INVALID, "tensor %s: dimension %d is %lld, which makes its size impossible", t->name,
+                           i, (long long)dims[i]);
         }
         n_elems *= dims[i];
         t->dims[i] = dims[i];
@@ -103,7 +105,8 @@ static int append_tensor(sm_plan *plan, const sm_tensor *t) {
     return plan->n_tensors++;
 }
 
-int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims, const char *name_format, ...) {
+int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
+                       const char *name_format, ...) {
     sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR};
     va_list arguments;
     va_start(arguments, name_format);
@@ -112,7 +115,8 @@ int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, 
     return status == SM_OK ? append_tensor(plan, &t) : SM_NO_TENSOR;
 }
 
-int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims, const char *name_format, ...) {
+int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
+                     const char *name_format, ...) {
     const sm_tensor parent = plan->tensors[of];
     sm_tensor t = {.role = parent.role, .dtype = parent.dtype};
     va_list arguments;

@@ -27,7 +27,9 @@ typedef struct {
     size_t offset_bytes;
 } place;
 
-static size_t align_up(size_t size_bytes) { return (size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES; }
+static size_t align_up(size_t size_bytes) {
+    return (size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
 
 static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVATION || t->role == SM_ROLE_SCRATCH; }
 
@@ -73,19 +75,20 @@ static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
         }
         const sm_tensor *in = &plan->tensors[op->in[k]];
         const sm_tensor *out = &plan->tensors[op->out[0]];
-        bool whole = in->view_of == SM_NO_TENSOR && out->view_of == SM_NO_TENSOR && sm_tensor_bytes(in) == sm_tensor_bytes(out);
+        bool whole =
+            in->view_of == SM_NO_TENSOR && out->view_of == SM_NO_TENSOR && sm_tensor_bytes(in) == sm_tensor_bytes(out);
         int from = owner[op->in[k]];
         bool read_again = false; // as another operand of this op
         for (int other = 0; other < SM_MAX_IN; other++) {
             read_again |= other != k && op->in[other] == op->in[k];
         }
-        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != op->out[0] && lives[from].last == i && lives[op->out[0]].first == i) {
+        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != op->out[0] &&
+            lives[from].last == i && lives[op->out[0]].first == i) {
             owner[op->out[0]] = from;
             extend(&lives[from], lives[op->out[0]].last);
         }
     }
 }
-
 
 static int larger_first(const void *a, const void *b) {
     const place *x = a;
@@ -136,7 +139,9 @@ static sm_status add_arena(sm_plan *plan, sm_role role, int *arena) {
 
 static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
     if (align_up(sm_tensor_bytes(t)) > max_arena_bytes) {
-        return sm_fail(SM_ERR_OOM, "tensor %s needs %.2f GiB in one piece and the device allocates at most %.2f GiB; use a smaller batch or model",
+        return sm_fail(SM_ERR_OOM,
+                       "tensor %s needs %.2f GiB in one piece and the device allocates at most %.2f GiB; use a smaller "
+                       "batch or model",
                        t->name, (double)sm_tensor_bytes(t) / (1 << 30), (double)max_arena_bytes / (1 << 30));
     }
     return SM_OK;
@@ -162,7 +167,8 @@ static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_byte
     return SM_OK;
 }
 
-static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena_bytes, int first_arena, const place **alive) {
+static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena_bytes, int first_arena,
+                           const place **alive) {
     const sm_role role = plan->tensors[places[n].tensor].role;
     place *p = &places[n];
     SM_TRY(check_largest(&plan->tensors[p->tensor], max_arena_bytes));
@@ -243,7 +249,8 @@ sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes) {
         sm_tensor *t = &plan->tensors[i];
         if (t->view_of != SM_NO_TENSOR) {
             t->arena = plan->tensors[t->view_of].arena;
-            t->offset_bytes = plan->tensors[t->view_of].offset_bytes + (size_t)t->view_offset_elems * sm_dtype_size(t->dtype);
+            t->offset_bytes =
+                plan->tensors[t->view_of].offset_bytes + (size_t)t->view_offset_elems * sm_dtype_size(t->dtype);
         }
     }
     return SM_OK;

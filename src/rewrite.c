@@ -5,13 +5,18 @@
 #include "rewrite_passes.h"
 
 static const sm_rewrite rewrites[] = {
-    {"flash_attention", "attention that stores one number a query instead of T x T weights", sm_rewrite_flash_attention},
-    {"matmul_epilogue", "bias, GELU and GELU's derivative applied to a matmul's block while it is in cache", sm_rewrite_matmul_epilogue},
-    {"residual_layernorm", "residual and layernorm, forward and backward, in one pass over a row", sm_rewrite_residual_layernorm},
-    {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory", sm_rewrite_loss_head},
+    {"flash_attention", "attention that stores one number a query instead of T x T weights",
+     sm_rewrite_flash_attention},
+    {"matmul_epilogue", "bias, GELU and GELU's derivative applied to a matmul's block while it is in cache",
+     sm_rewrite_matmul_epilogue},
+    {"residual_layernorm", "residual and layernorm, forward and backward, in one pass over a row",
+     sm_rewrite_residual_layernorm},
+    {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
+     sm_rewrite_loss_head},
 };
 
-static const char *const mode_names[] = {[SM_MODE_NAIVE] = "naive", [SM_MODE_FUSED] = "fused", [SM_MODE_TUNED] = "tuned"};
+static const char *const mode_names[] = {
+    [SM_MODE_NAIVE] = "naive", [SM_MODE_FUSED] = "fused", [SM_MODE_TUNED] = "tuned"};
 
 const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
 
@@ -43,7 +48,8 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
         return SM_OK;
     }
     if (mode == SM_MODE_TUNED) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: choosing kernels by measurement is not available in this version; use fused");
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "mode tuned: choosing kernels by measurement is not available in this version; use fused");
     }
     for (int i = 0; i < sm_rewrite_count(); i++) {
         if (!(without & (1u << i))) {

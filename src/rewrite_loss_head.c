@@ -26,7 +26,9 @@ typedef struct {
 } head;
 
 // True for the ops that the chunks take the place of.
-static bool belongs(const head *h, int i) { return i == h->logits || i == h->loss || i == h->dlogits || i == h->dwte || i == h->dlnf; }
+static bool belongs(const head *h, int i) {
+    return i == h->logits || i == h->loss || i == h->dlogits || i == h->dwte || i == h->dlnf;
+}
 
 static bool find_head(const sm_plan *plan, head *h) {
     *h = (head){-1, -1, -1, -1, -1};
@@ -49,7 +51,8 @@ static int row_view(sm_plan *plan, int tensor, bool is_vector, int64_t first, in
     const sm_tensor t = plan->tensors[tensor];
     int64_t cols = is_vector ? 1 : sm_tensor_cols(&t);
     const int64_t dims[2] = {n, cols};
-    return sm_plan_add_view(plan, tensor, first * cols, is_vector ? 1 : 2, dims, "%.40s[%lld:%lld]", t.name, (long long)first, (long long)(first + n));
+    return sm_plan_add_view(plan, tensor, first * cols, is_vector ? 1 : 2, dims, "%.40s[%lld:%lld]", t.name,
+                            (long long)first, (long long)(first + n));
 }
 
 // The views that the five ops of one chunk share.
@@ -57,7 +60,8 @@ typedef struct {
     int logits, targets, losses, lse, lnf, dlnf;
 } chunk_views;
 
-static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backward, int logits, int64_t first, int64_t n, chunk_views *views) {
+static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backward, int logits, int64_t first, int64_t n,
+                            chunk_views *views) {
     *views = (chunk_views){
         .logits = row_view(plan, logits, false, 0, n),
         .targets = row_view(plan, head_ops[1].in[1], true, first, n),
@@ -97,7 +101,8 @@ static void bind_chunk(sm_op ops[5], const chunk_views *v) {
 }
 
 // Appends the ops of every chunk to `out`.
-static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out, int *n_out) {
+static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out,
+                             int *n_out) {
     const sm_tensor whole = plan->tensors[head_ops[0].out[0]];
     const int64_t n_chunks = (n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
     const int64_t chunk_rows = (n_rows + n_chunks - 1) / n_chunks;

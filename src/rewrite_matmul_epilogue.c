@@ -10,7 +10,8 @@
 
 // Is ops[i] an op of `kind` whose first input is `tensor`, read by nobody else?
 static bool consumes(const sm_plan *plan, int i, sm_op_kind kind, int tensor) {
-    return i < plan->n_ops && plan->ops[i].kind == kind && plan->ops[i].in[0] == tensor && sm_rewrite_n_readers(plan, tensor) == 1;
+    return i < plan->n_ops && plan->ops[i].kind == kind && plan->ops[i].in[0] == tensor &&
+           sm_rewrite_n_readers(plan, tensor) == 1;
 }
 
 // Fuses the ops that follow ops[i] into *matmul, a copy of it; returns how many it took.
@@ -23,7 +24,8 @@ static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
     matmul->in[2] = bias->in[1];
     matmul->out[0] = bias->out[0];
     // gelu's input is kept, as the second output is beside it: the backward reads it.
-    if (i + 2 < plan->n_ops && plan->ops[i + 2].kind == SM_OP_GELU_FORWARD && plan->ops[i + 2].in[0] == matmul->out[0]) {
+    if (i + 2 < plan->n_ops && plan->ops[i + 2].kind == SM_OP_GELU_FORWARD &&
+        plan->ops[i + 2].in[0] == matmul->out[0]) {
         matmul->attr.epilogue |= SM_EPILOGUE_GELU;
         matmul->out[1] = plan->ops[i + 2].out[0];
         return 2;

@@ -7,7 +7,8 @@
 #include "rewrite_passes.h"
 
 static bool fuse_forward(const sm_op *residual, const sm_op *layernorm, sm_op *fused) {
-    if (residual->kind != SM_OP_RESIDUAL || layernorm->kind != SM_OP_LAYERNORM_FORWARD || layernorm->in[0] != residual->out[0]) {
+    if (residual->kind != SM_OP_RESIDUAL || layernorm->kind != SM_OP_LAYERNORM_FORWARD ||
+        layernorm->in[0] != residual->out[0]) {
         return false;
     }
     *fused = *layernorm;
@@ -24,8 +25,8 @@ static bool fuse_forward(const sm_op *residual, const sm_op *layernorm, sm_op *f
 }
 
 static bool fuse_backward(const sm_plan *plan, const sm_op *layernorm, const sm_op *residual, sm_op *fused) {
-    if (layernorm->kind != SM_OP_LAYERNORM_BACKWARD || residual->kind != SM_OP_RESIDUAL || residual->in[1] != layernorm->out[0] ||
-        sm_rewrite_n_readers(plan, layernorm->out[0]) != 1) {
+    if (layernorm->kind != SM_OP_LAYERNORM_BACKWARD || residual->kind != SM_OP_RESIDUAL ||
+        residual->in[1] != layernorm->out[0] || sm_rewrite_n_readers(plan, layernorm->out[0]) != 1) {
         return false;
     }
     *fused = *layernorm;

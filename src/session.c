@@ -5,7 +5,8 @@
 
 #include "session.h"
 
-const sm_adamw sm_adamw_default = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0};
+const sm_adamw sm_adamw_default = {
+    .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0};
 
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session) {
     sm_status status = SM_OK;
@@ -59,7 +60,8 @@ static sm_status reserve_staging(sm_session *session, int64_t n_elems) {
 static sm_status check_transfer(const sm_session *session, int tensor, int64_t n_elems) {
     const sm_tensor *t = &session->plan->tensors[tensor];
     if (n_elems < 0 || n_elems > sm_tensor_elems(t)) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements asked for, it has %lld", t->name, (long long)n_elems, (long long)sm_tensor_elems(t));
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements asked for, it has %lld", t->name, (long long)n_elems,
+                       (long long)sm_tensor_elems(t));
     }
     if (t->dtype != SM_F32 && t->dtype != SM_F64) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
@@ -157,7 +159,9 @@ sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
     return SM_OK;
 }
 
-sm_status sm_session_synchronize(sm_session *session) { return session->device->backend->synchronize(session->executable); }
+sm_status sm_session_synchronize(sm_session *session) {
+    return session->device->backend->synchronize(session->executable);
+}
 
 static sm_status read_scalar(sm_session *session, int tensor, double *value) {
     float narrow = 0;
@@ -169,4 +173,6 @@ static sm_status read_scalar(sm_session *session, int tensor, double *value) {
 
 sm_status sm_session_loss(sm_session *session, double *loss) { return read_scalar(session, session->plan->loss, loss); }
 
-sm_status sm_session_grad_norm(sm_session *session, double *norm) { return read_scalar(session, session->plan->grad_norm, norm); }
+sm_status sm_session_grad_norm(sm_session *session, double *norm) {
+    return read_scalar(session, session->plan->grad_norm, norm);
+}

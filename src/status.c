@@ -9,8 +9,7 @@ static _Thread_local char last_message[512];
 const char *sm_status_text(sm_status status) {
     switch (status) {
 #define X(code, text) \
-    case code:        \
-        return text;
+    case code: return text;
         SM_STATUS_LIST(X)
 #undef X
     }

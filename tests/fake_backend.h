@@ -122,9 +122,7 @@ static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executa
     return SM_OK;
 }
 
-static void fake_release(sm_executable *executable) {
-    free(executable);
-}
+static void fake_release(sm_executable *executable) { free(executable); }
 
 static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     (void)executable;

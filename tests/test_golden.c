@@ -20,7 +20,7 @@
 #include "tokens.h"
 #include "weights.h"
 
-#define MODEL_DIR SM_TEST_GOLDEN_DIR "/model"
+#define MODEL_DIR  SM_TEST_GOLDEN_DIR "/model"
 #define KEY_PREFIX "transformer."
 
 static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass

@@ -95,13 +95,13 @@ static void assert_no_speed(const sm_row *row) {
     assert_true(isnan(row->avg_ts) && isnan(row->median_ts) && isnan(row->mfu) && isnan(row->step_efficiency));
 }
 
-#define assert_near(value, expected)                                                                                   \
-    do {                                                                                                               \
-        double value_ = (value);                                                                                       \
-        double expected_ = (expected);                                                                                 \
-        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) {                                             \
-            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_);                                             \
-        }                                                                                                              \
+#define assert_near(value, expected)                                       \
+    do {                                                                   \
+        double value_ = (value);                                           \
+        double expected_ = (expected);                                     \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
+        }                                                                  \
     } while (0)
 
 // --- tests ------------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ static void test_dropout_keeps_its_share(void **state) {
     assert_true(abs(kept - 75000) < 700); // five standard deviations
 }
 
-static float *init(const sm_plan *plan, const sm_gpt2_config *config, const char *name, uint64_t seed, int64_t *n_elems) {
+static float *init(const sm_plan *plan, const sm_gpt2_config *config, const char *name, uint64_t seed,
+                   int64_t *n_elems) {
     int tensor = sm_plan_find_tensor(plan, name);
     assert_true(tensor != SM_NO_TENSOR && sm_gpt2_is_param(plan, tensor));
     *n_elems = sm_gpt2_param_elems(plan, tensor);

@@ -75,8 +75,10 @@ static void a_path_that_cannot_be_written_is_named(void **state) {
         const char *name;
         const char *message;
     } cases[] = {
-        {"unwritable", "unwritable|not a regular file"}, {"missing/file", "missing/file|No such file"},
-        {"unwritable/file/x", "file/x|Not a directory"}, {"unwritable/", "not the name of a file"},
+        {"unwritable", "unwritable|not a regular file"},
+        {"missing/file", "missing/file|No such file"},
+        {"unwritable/file/x", "file/x|Not a directory"},
+        {"unwritable/", "not the name of a file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *path = temp_path(cases[i].name);

@@ -11,8 +11,13 @@
 #include "rewrite.h"
 
 static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
-    const sm_gpt2_options options = {
-        .B = B, .T = T, .dtype = SM_F32, .dropout_p = dropout_p, .backward = true, .optimizer = true, .max_tensor_bytes = max_tensor_bytes};
+    const sm_gpt2_options options = {.B = B,
+                                     .T = T,
+                                     .dtype = SM_F32,
+                                     .dropout_p = dropout_p,
+                                     .backward = true,
+                                     .optimizer = true,
+                                     .max_tensor_bytes = max_tensor_bytes};
     sm_plan *plan = NULL;
     if (sm_gpt2_build(&sm_gpt2_size_find(size)->config, &options, &plan) != SM_OK) {
         fail_msg("%s", sm_error_message());
@@ -79,7 +84,8 @@ static void assert_no_overlap(const sm_plan *plan) {
         for (int k = 0; k < i; k++) {
             const sm_tensor *b = &plan->tensors[k];
             bool apart = b->view_of != SM_NO_TENSOR || lives[k].last < 0 || a->arena != b->arena ||
-                         a->offset_bytes + sm_tensor_bytes(a) <= b->offset_bytes || b->offset_bytes + sm_tensor_bytes(b) <= a->offset_bytes;
+                         a->offset_bytes + sm_tensor_bytes(a) <= b->offset_bytes ||
+                         b->offset_bytes + sm_tensor_bytes(b) <= a->offset_bytes;
             // An op may write over its input: one life then ends at the op where the other begins.
             bool one_after_another = lives[i].last <= lives[k].first || lives[k].last <= lives[i].first;
             if (!apart && !one_after_another) {
@@ -168,8 +174,8 @@ static void test_fused_has_no_leftovers(void **state) {
     (void)state;
     sm_plan *plan = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
-    const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD, SM_OP_GELU_FORWARD,
-                               SM_OP_GELU_BACKWARD, SM_OP_RESIDUAL};
+    const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD,
+                               SM_OP_GELU_FORWARD,      SM_OP_GELU_BACKWARD,      SM_OP_RESIDUAL};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
         assert_int_equal(count_kind(plan, gone[i]), 0);
     }
@@ -192,7 +198,8 @@ static void test_fused_memory_is_linear_in_T(void **state) {
     for (int i = 0; i < 2; i++) {
         sm_gpt2_config config = sm_gpt2_size_find("small")->config;
         config.context = 8192;
-        const sm_gpt2_options options = {.B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = true};
+        const sm_gpt2_options options = {
+            .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = true};
         sm_plan *plan = NULL;
         assert_int_equal(sm_gpt2_build(&config, &options, &plan), SM_OK);
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
@@ -220,7 +227,9 @@ static void test_refusals(void **state) {
         {tiny, {.B = 1, .T = 8, .dropout_p = 1}, "dropout 1"},
         {{.n_layer = 1, .n_head = 3, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "3 heads"},
         {{.n_layer = 0, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "n_layer is 0"},
-        {{.n_layer = 1, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = INT32_MAX, .context = 8}, good, "vocab is 2147483647"},
+        {{.n_layer = 1, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = INT32_MAX, .context = 8},
+         good,
+         "vocab is 2147483647"},
         {{.n_layer = 1, .n_head = 1, .d_model = 1 << 20, .d_ff = 1 << 22, .vocab = 2000000000, .context = 1 << 24},
          {.B = INT32_MAX, .T = 1 << 24},
          "impossible"},

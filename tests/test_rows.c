@@ -229,9 +229,7 @@ static void test_csv(void **state) {
 
 // --- sql -------------------------------------------------------------------------------------
 
-static bool have_sqlite3(void) {
-    return system("command -v sqlite3 >/dev/null 2>&1") == 0;
-}
+static bool have_sqlite3(void) { return system("command -v sqlite3 >/dev/null 2>&1") == 0; }
 
 // What sqlite3 answers to a query after reading the text twice over: the table is there already
 // the second time.

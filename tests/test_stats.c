@@ -9,13 +9,13 @@
 
 #include "stats.h"
 
-#define assert_near(value, expected)                                                                                   \
-    do {                                                                                                               \
-        double value_ = (value);                                                                                       \
-        double expected_ = (expected);                                                                                 \
-        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) {                                             \
-            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_);                                             \
-        }                                                                                                              \
+#define assert_near(value, expected)                                       \
+    do {                                                                   \
+        double value_ = (value);                                           \
+        double expected_ = (expected);                                     \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
+        }                                                                  \
     } while (0)
 
 static void test_ten_samples(void **state) {

@@ -220,12 +220,9 @@ static void batches_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_are_detected_or_forced),
-        cmocka_unit_test(format_names_parse),
-        cmocka_unit_test(malformed_files_are_refused),
-        cmocka_unit_test(only_regular_files_open),
-        cmocka_unit_test(bytes_in_memory_are_tokens),
-        cmocka_unit_test(batches_walk_the_file_in_order),
+        cmocka_unit_test(formats_are_detected_or_forced),      cmocka_unit_test(format_names_parse),
+        cmocka_unit_test(malformed_files_are_refused),         cmocka_unit_test(only_regular_files_open),
+        cmocka_unit_test(bytes_in_memory_are_tokens),          cmocka_unit_test(batches_walk_the_file_in_order),
         cmocka_unit_test(batches_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);

@@ -250,13 +250,25 @@ static void variants_load_or_are_refused_by_name(void **state) {
         {"with masks", true, NULL, {{"h.0.attn.bias", 2, {4, 4}}, {"h.1.attn.masked_bias", 0, {1}}}, SM_OK, ""},
         {"with prefixed masks", false, NULL, {{"transformer.h.0.attn.bias", 2, {4, 4}}}, SM_OK, ""},
         {"with the tied head", false, NULL, {{"lm_head.weight", 2, {11, 8}}}, SM_OK, ""},
-        {"another head", false, NULL, {{"lm_head.weight", 2, {12, 8}}}, SM_ERR_FORMAT,
+        {"another head",
+         false,
+         NULL,
+         {{"lm_head.weight", 2, {12, 8}}},
+         SM_ERR_FORMAT,
          "'lm_head.weight' has shape [12, 8]|[11, 8]"},
-        {"unknown", false, NULL, {{"transformer.h.2.ln_1.bias", 1, {8}}}, SM_ERR_FORMAT,
+        {"unknown",
+         false,
+         NULL,
+         {{"transformer.h.2.ln_1.bias", 1, {8}}},
+         SM_ERR_FORMAT,
          "'transformer.h.2.ln_1.bias' is not part"},
         {"an activation's name", false, NULL, {{"h.0.ln_1", 1, {8}}}, SM_ERR_FORMAT, "'h.0.ln_1' is not part"},
         {"missing", false, bias, {{0}}, SM_ERR_FORMAT, "'transformer.ln_f.bias' is missing"},
-        {"twice", false, NULL, {{"ln_f.bias", 1, {8}}}, SM_ERR_FORMAT,
+        {"twice",
+         false,
+         NULL,
+         {{"ln_f.bias", 1, {8}}},
+         SM_ERR_FORMAT,
          "'transformer.ln_f.bias' and 'ln_f.bias' are the same"},
         {"too long", false, bias, {{"ln_f.bias", 1, {9}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [9]|needs [8]"},
         {"other dims", false, bias, {{"ln_f.bias", 2, {8, 1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [8, 1]|[8]"},
@@ -368,8 +380,8 @@ static void optimizer_state_comes_back(void **state) {
 
 static void bad_optimizer_files_are_refused(void **state) {
     (void)state;
-    static const sm_safetensors_pair steps[] = {{"step", "x"},  {"step", "-1"}, {"step", ""},
-                                                {"step", "1 "}, {"step", "99999999999999999999"}};
+    static const sm_safetensors_pair steps[] = {
+        {"step", "x"}, {"step", "-1"}, {"step", ""}, {"step", "1 "}, {"step", "99999999999999999999"}};
     static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
     char *path = temp_path("optimizer.safetensors");
     sm_session *session = open_session(SM_F32, true, 0);

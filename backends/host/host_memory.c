@@ -18,32 +18,6 @@ static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 // --- arenas ---------------------------------------------------------------------------
 
-// Maps size_bytes, whole pages, aligned to a huge page where that can help; NULL when refused.
-static void *map_arena(size_t size_bytes) {
-    size_t slack_bytes = size_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
-    if (size_bytes > SIZE_MAX - slack_bytes) {
-        return NULL;
-    }
-    char *mapped = mmap(NULL, size_bytes + slack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return NULL;
-    }
-    if (slack_bytes == 0) {
-        return mapped;
-    }
-    size_t head_bytes = (HUGE_PAGE_BYTES - (uintptr_t)mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
-    char *aligned = mapped + head_bytes;
-    size_t tail_bytes = slack_bytes - head_bytes;
-    if (head_bytes > 0) {
-        munmap(mapped, head_bytes);
-    }
-    if (tail_bytes > 0) {
-        munmap(aligned + size_bytes, tail_bytes);
-    }
-    madvise(aligned, size_bytes, MADV_HUGEPAGE); // advice: a kernel without huge pages may decline
-    return aligned;
-}
-
 // Rounds up to whole 4 KiB pages; 0 when that overflows. An empty arena takes one page.
 static size_t whole_pages(size_t size_bytes) {
     if (size_bytes > SIZE_MAX - 4095) {
@@ -52,13 +26,45 @@ static size_t whole_pages(size_t size_bytes) {
     return size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
 }
 
+// Where a huge page can help, maps one more than needed and gives back what lies outside the
+// aligned part.
+void *host_map(size_t size_bytes) {
+    size_t mapped_bytes = whole_pages(size_bytes);
+    size_t slack_bytes = mapped_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
+    if (mapped_bytes == 0 || mapped_bytes > SIZE_MAX - slack_bytes) {
+        return NULL;
+    }
+    char *mapped = mmap(NULL, mapped_bytes + slack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return NULL;
+    }
+    if (slack_bytes == 0) {
+        return mapped;
+    }
+    size_t head_bytes = (HUGE_PAGE_BYTES - (uintptr_t)mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+    char *aligned = mapped + head_bytes;
+    if (head_bytes > 0) {
+        munmap(mapped, head_bytes);
+    }
+    munmap(aligned + mapped_bytes, slack_bytes - head_bytes);
+    madvise(aligned, mapped_bytes, MADV_HUGEPAGE); // advice: a kernel without huge pages may decline
+    return aligned;
+}
+
+void host_unmap(void *block, size_t size_bytes) {
+    if (block != NULL) {
+        munmap(block, whole_pages(size_bytes));
+    }
+}
+
 // Adds up what the plan asks for and refuses it when the machine has less.
 static sm_status check_size(const sm_plan *plan) {
     size_t needed_bytes = 0;
     for (int i = 0; i < plan->n_arenas; i++) {
         size_t arena_bytes = whole_pages(plan->arenas[i].size_bytes);
         if (arena_bytes == 0 || arena_bytes > SIZE_MAX - needed_bytes) {
-            return sm_fail(SM_ERR_OOM, "plan needs more bytes than an address holds; use a smaller batch or sequence length");
+            return sm_fail(SM_ERR_OOM,
+                           "plan needs more bytes than an address holds; use a smaller batch or sequence length");
         }
         needed_bytes += arena_bytes;
     }
@@ -82,11 +88,13 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     }
     for (int i = 0; i < plan->n_arenas; i++) {
         size_t size_bytes = whole_pages(plan->arenas[i].size_bytes);
-        void *arena = map_arena(size_bytes);
+        void *arena = host_map(size_bytes);
         if (arena == NULL) {
             host_memory_free(memory);
-            return sm_fail(SM_ERR_OOM, "the system refused %.2f GiB for %s, %.2f GiB available; use a smaller batch or sequence length",
-                           (double)size_bytes / GIB, sm_role_name(plan->arenas[i].role), (double)host_available_bytes() / GIB);
+            return sm_fail(
+                SM_ERR_OOM,
+                "the system refused %.2f GiB for %s, %.2f GiB available; use a smaller batch or sequence length",
+                (double)size_bytes / GIB, sm_role_name(plan->arenas[i].role), (double)host_available_bytes() / GIB);
         }
         memory->arenas[i] = arena;
         memory->sizes_bytes[i] = size_bytes;
@@ -98,7 +106,7 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
 
 void host_memory_free(host_memory *memory) {
     for (int i = 0; i < memory->n_arenas; i++) {
-        munmap(memory->arenas[i], memory->sizes_bytes[i]);
+        host_unmap(memory->arenas[i], memory->sizes_bytes[i]);
     }
     free(memory->arenas);
     free(memory->sizes_bytes);
@@ -113,15 +121,16 @@ void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
 }
 
 // Address of a part of a tensor, after checking that the tensor has such a part.
-static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, char **part) {
+static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
+                           int64_t n_elems, char **part) {
     if (tensor < 0 || tensor >= plan->n_tensors) {
         return sm_fail(SM_ERR_INTERNAL, "no tensor %d in a plan of %d", tensor, plan->n_tensors);
     }
     const sm_tensor *t = &plan->tensors[tensor];
     int64_t size_elems = sm_tensor_elems(t);
     if (offset_elems < 0 || n_elems < 0 || offset_elems > size_elems || n_elems > size_elems - offset_elems) {
-        return sm_fail(SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name, (long long)offset_elems,
-                       (long long)offset_elems + (long long)n_elems, (long long)size_elems);
+        return sm_fail(SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name,
+                       (long long)offset_elems, (long long)offset_elems + (long long)n_elems, (long long)size_elems);
     }
     char *first = host_tensor(memory, plan, tensor);
     if (first == NULL) {
@@ -131,14 +140,16 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
     return SM_OK;
 }
 
-sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, const void *data) {
+sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems,
+                      const void *data) {
     char *part = NULL;
     SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
     memcpy(part, data, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
     return SM_OK;
 }
 
-sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
+sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
+                        int64_t n_elems, void *data) {
     char *part = NULL;
     SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
     memcpy(data, part, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
@@ -196,18 +207,20 @@ static bool read_field(const char *path, const char *key, uint64_t *value) {
 // The files of one cgroup version: where its tree is mounted, and what the fields are called.
 typedef struct {
     const char *mount;
-    const char *limit;    // absent, or "max", where there is none
+    const char *limit; // absent, or "max", where there is none
     const char *usage;
     const char *inactive; // key in memory.stat of the file cache that the kernel gives up first
 } cgroup_files;
 
-static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                       "total_inactive_file "};
 static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
 
 enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
 
 // Lowers the two figures to the limit of one group and to what is left of it.
-static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
+static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes,
+                        uint64_t *available_bytes) {
     char path[FILE_PATH_SIZE];
     uint64_t limit = 0;
     uint64_t usage = 0;

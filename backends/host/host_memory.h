@@ -5,6 +5,11 @@
 
 #include "plan.h"
 
+// Zeroed memory in whole pages, huge pages asked for where there is room for one; NULL when
+// refused. size_bytes > 0; give the same size back to host_unmap (NULL is fine).
+void *host_map(size_t size_bytes);
+void host_unmap(void *block, size_t size_bytes);
+
 // One block an arena, zeroed, 4 KiB-aligned at least, huge pages asked for.
 typedef struct {
     int n_arenas;
@@ -22,8 +27,10 @@ void host_memory_free(host_memory *memory);
 void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor);
 
 // upload/download of backend.h.
-sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
-sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems,
+                      const void *data);
+sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
+                        int64_t n_elems, void *data);
 
 // An op with its operands' addresses. Absent operands are NULL, tensor and address.
 typedef struct {

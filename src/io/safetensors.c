@@ -41,7 +41,7 @@ struct sm_safetensors {
     json_t *header; // owns the entries' names
     sm_safetensors_entry *entries;
     int n_entries;
-    int64_t data_bytes;   // size of the data
+    int64_t data_bytes;  // size of the data
     int64_t data_offset; // where in the file it begins
 };
 
@@ -130,9 +130,7 @@ static sm_status check_metadata(const char *path, json_t *metadata) {
     bool well_formed = json_is_object(metadata);
     const char *key;
     json_t *value;
-    json_object_foreach(metadata, key, value) {
-        well_formed = well_formed && json_is_string(value);
-    }
+    json_object_foreach(metadata, key, value) { well_formed = well_formed && json_is_string(value); }
     if (!well_formed) {
         return sm_fail(SM_ERR_FORMAT, "%s: %s is not an object of strings", path, METADATA_KEY);
     }
@@ -415,8 +413,7 @@ cleanup:
 }
 
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
-                                const sm_safetensors_pair *metadata, int n_metadata,
-                                sm_safetensors_writer **writer) {
+                                const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
     sm_status status = SM_OK;
     *writer = NULL;
     json_t *header = json_object();

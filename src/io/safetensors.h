@@ -40,7 +40,7 @@ typedef enum {
 #define X(code, name, bytes) code,
     SM_SAFETENSORS_DTYPE_LIST(X)
 #undef X
-    SM_ST_DTYPE_COUNT
+        SM_ST_DTYPE_COUNT
 } sm_safetensors_dtype;
 
 const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype);
@@ -93,8 +93,7 @@ typedef struct sm_safetensors_writer sm_safetensors_writer;
 // Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
 // the given pairs as metadata. Written by way of atomic_file.h.
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
-                                const sm_safetensors_pair *metadata, int n_metadata,
-                                sm_safetensors_writer **writer);
+                                const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
 
 // Appends the next n_elems floats of the data: the tensors one after the other.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);

@@ -198,8 +198,7 @@ int64_t sm_tokens_count(const sm_tokens *tokens) { return tokens->count; }
 
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens) { return tokens->format; }
 
-sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs,
-                          int32_t *targets) {
+sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets) {
     int64_t n;
     if (i < 0 || B < 1 || T < 1 || __builtin_mul_overflow(B, T, &n)) {
         return sm_fail(SM_ERR_INVALID, "batch %lld of %lld x %lld tokens: out of range", (long long)i, (long long)B,

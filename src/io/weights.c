@@ -21,8 +21,8 @@ typedef struct {
     int tensor; // of the plan
     int64_t n_elems;
     int n_dims;
-    int64_t dims[SM_MAX_DIMS]; // on disk: without wte's padding rows
-    char name[MAX_DISK_NAME];  // on disk
+    int64_t dims[SM_MAX_DIMS];         // on disk: without wte's padding rows
+    char name[MAX_DISK_NAME];          // on disk
     const sm_safetensors_entry *entry; // when loading: the file's tensor
 } slot;
 

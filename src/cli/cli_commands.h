@@ -1,0 +1,21 @@
+// cli_commands.h: the subcommands, one file each, and what main.c gives them.
+#ifndef STEPMARK_CLI_COMMANDS_H
+#define STEPMARK_CLI_COMMANDS_H
+
+#include <signal.h>
+
+#include "cli_options.h"
+
+// Set by SIGINT and SIGTERM. Long work looks at it between steps, keeps what it has and
+// returns SM_ERR_INTERRUPTED. A second signal ends the program at once.
+extern volatile sig_atomic_t cli_interrupted;
+
+// Each returns SM_OK, or a failure whose message main.c prints.
+#define X(code, name, function, purpose) sm_status function(const cli_options *options);
+CLI_COMMAND_LIST(X)
+#undef X
+
+// A line on stderr, "stepmark: ...".
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

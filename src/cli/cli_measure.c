@@ -1,0 +1,241 @@
+// cli_measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
+// batches; the harness does the rest.
+#include "cli_measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli_commands.h"
+#include "cli_model.h"
+#include "loss_check.h"
+
+static const double peak_seconds = 1.0;
+
+enum {
+    N_ATTRIBUTION = 3,
+    MAX_BATCHES = 16, // prepared micro-batches; a longer run goes through them again
+};
+
+static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16"};
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// --- peaks and plan ------------------------------------------------------------------------
+
+sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, sm_device *opened, sm_peaks *peaks) {
+    for (int i = 0; i < bench->n_peaks; i++) {
+        const cli_known_peaks *known = &bench->peaks[i];
+        if (known->device.backend == device.backend && known->device.index == device.index &&
+            known->n_threads == n_threads) {
+            *peaks = known->peaks;
+            return SM_OK;
+        }
+    }
+    sm_device *own = NULL;
+    if (opened == NULL) {
+        SM_TRY(cli_open_device(device, n_threads, bench->options->isa, &own));
+    }
+    sm_status status = device.backend->measure_peaks(opened != NULL ? opened : own, SM_F32, peak_seconds, peaks);
+    if (own != NULL) {
+        device.backend->close(own);
+    }
+    if (status == SM_ERR_UNSUPPORTED) { // a device without ceilings can still be timed
+        *peaks = (sm_peaks){.flops = 0};
+        snprintf(peaks->source, sizeof(peaks->source), "not measured: %s", sm_error_message());
+        status = SM_OK;
+    }
+    if (status == SM_OK && bench->n_peaks < CLI_MAX_PEAKS) {
+        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, n_threads, *peaks};
+    }
+    return status;
+}
+
+sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
+    unsigned phases = sm_pass_phases(job->pass);
+    const sm_gpt2_options gpt2_options = {
+        .B = job->B,
+        .T = job->T,
+        .dtype = SM_F32,
+        .dropout_p = options->dropout,
+        .seed = (uint64_t)options->seed,
+        .backward = (phases & SM_RUN_BACKWARD) != 0,
+        .optimizer = (phases & SM_RUN_OPTIMIZER) != 0,
+        .max_tensor_bytes = max_tensor_bytes,
+    };
+    return cli_build_plan(&job->config, &gpt2_options, job->mode, options->without_bits, plan);
+}
+
+// --- batches and check: the harness's workload -----------------------------------------------
+
+typedef struct {
+    const cli_options *options;
+    const cli_job *job;
+    int32_t *ids; // n_batches times B*T inputs, then B*T targets
+    int64_t n_batches;
+} workload;
+
+static int32_t *batch(const workload *w, int64_t index) {
+    return w->ids + index % w->n_batches * 2 * w->job->B * w->job->T;
+}
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    const workload *w = ctx;
+    const int32_t *inputs = batch(w, index);
+    return sm_session_set_batch(session, inputs, inputs + w->job->B * w->job->T);
+}
+
+static sm_status check(void *ctx, sm_session *session, sm_row *row) {
+    const workload *w = ctx;
+    const int32_t *inputs = batch(w, 0);
+    sm_loss_check result;
+    sm_status status = sm_check_loss(session, &w->job->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
+                                     inputs + w->job->B * w->job->T, &result);
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->loss = result.loss;
+        row->loss_reference = result.loss_reference;
+        SM_ROW_TEXT(row->loss_check, result.how);
+    }
+    return status;
+}
+
+static sm_status prepare_batches(workload *w) {
+    sm_status status = SM_OK;
+    const cli_job *job = w->job;
+    sm_tokens *tokens = NULL;
+    const size_t batch_bytes = 2 * (size_t)(job->B * job->T) * sizeof(*w->ids);
+    SM_TRY_GOTO(cli_open_tokens(w->options, job->config.vocab, &tokens));
+    int64_t n_whole = (sm_tokens_count(tokens) - 1) / (job->B * job->T); // then the walk begins again
+    w->n_batches = n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole;
+    if (w->n_batches < 1) {
+        status =
+            sm_fail(SM_ERR_INVALID,
+                    "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
+                    w->options->data != NULL ? w->options->data : "embedded text", (long long)sm_tokens_count(tokens),
+                    (long long)job->B, (long long)job->T, (long long)(job->B * job->T + 1));
+        goto cleanup;
+    }
+    w->ids = malloc((size_t)w->n_batches * batch_bytes);
+    if (w->ids == NULL) {
+        status = sm_fail(SM_ERR_OOM, "run: no memory for %lld batches of %lld x %lld tokens", (long long)w->n_batches,
+                         (long long)job->B, (long long)job->T);
+        goto cleanup;
+    }
+    for (int64_t i = 0; i < w->n_batches; i++) {
+        int32_t *inputs = batch(w, i);
+        SM_TRY_GOTO(sm_tokens_batch(tokens, i, job->B, job->T, inputs, inputs + job->B * job->T));
+    }
+cleanup:
+    sm_tokens_close(tokens);
+    return status;
+}
+
+// --- a row ---------------------------------------------------------------------------------
+
+static void set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
+    const sm_gpt2_config *c = &job->config;
+    const cli_options *options = bench->options;
+    sm_row_set_machine(row, bench->machine);
+    sm_row_set_test(row, job->pass, job->B, job->T, (int)options->accum);
+    SM_ROW_TEXT(row->model_type, job->model);
+    SM_ROW_TEXT(row->backend, job->device.backend->name);
+    SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
+    SM_ROW_TEXT(row->precision, precision_names[job->precision]);
+    char *backends = row->backends;
+    size_t used = 0;
+    for (int i = 0; i < sm_backend_count() && used < sizeof(row->backends); i++) {
+        used += (size_t)snprintf(backends + used, sizeof(row->backends) - used, "%s%s", i > 0 ? "," : "",
+                                 sm_backend_at(i)->name);
+    }
+    row->model_n_params = sm_gpt2_n_params(c);
+    row->vocab = c->vocab;
+    row->n_ctx = c->context;
+    row->n_layer = c->n_layer;
+    row->n_head = c->n_head;
+    row->d_model = c->d_model;
+    row->d_ff = c->d_ff;
+    row->dropout = options->dropout;
+    row->seed = options->seed;
+    if (job->n_threads > 0) {
+        row->n_threads = job->n_threads;
+    }
+}
+
+static void on_progress(void *ctx, sm_stage stage, int done, int total) {
+    (void)ctx;
+    cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+}
+
+static sm_protocol make_protocol(const cli_options *options, const cli_job *job) {
+    return (sm_protocol){
+        .n_warmup = (int)options->warmup,
+        .n_repetitions = (int)options->repetitions,
+        .n_attribution = N_ATTRIBUTION,
+        .n_accum = (int)options->accum,
+        .pass = job->pass,
+        .adamw = sm_adamw_default,
+        .timeout_s = options->timeout_s,
+        .delay_s = options->delay_s,
+        .interrupted = &cli_interrupted,
+        .progress = options->progress ? on_progress : NULL,
+    };
+}
+
+// The session of a job, with its weights in it; build_ns is the plan's and the backend's part.
+static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
+                              sm_row *row) {
+    sm_plan *plan;
+    int64_t start_ns = now_ns();
+    SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
+    SM_TRY(sm_session_open(device, plan, session));
+    row->build_ns = now_ns() - start_ns;
+    return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
+}
+
+static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
+                         workload *w) {
+    const cli_options *options = bench->options;
+    const sm_workload harness_workload = {.ctx = w, .next_batch = next_batch, .check = check};
+    const sm_protocol protocol = make_protocol(options, job);
+    sm_peaks peaks;
+    if (job->precision != CLI_FP32) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "precision %s: this version computes in fp32 only",
+                       precision_names[job->precision]);
+    }
+    SM_TRY(prepare_batches(w));
+    int64_t start_ns = now_ns();
+    SM_TRY(cli_open_device(job->device, job->n_threads, options->isa, device));
+    row->open_ns = now_ns() - start_ns;
+    SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
+    SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, *device, &peaks));
+    row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;
+    row->peak_bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : NAN;
+    SM_ROW_TEXT(row->peak_source, peaks.source);
+    SM_TRY(open_session(options, job, *device, session, row));
+    return sm_harness_measure(*session, &protocol, &harness_workload, row);
+}
+
+sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
+    sm_device *device = NULL;
+    sm_session *session = NULL;
+    workload w = {.options = bench->options, .job = job};
+    sm_device_info info;
+    set_configuration(bench, job, row);
+    if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
+        SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
+    }
+    sm_status status = measure(bench, job, row, &device, &session, &w);
+    if (status != SM_OK && session == NULL) {
+        sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
+    }
+    sm_session_close(session);
+    if (device != NULL) {
+        job->device.backend->close(device);
+    }
+    free(w.ids);
+    return status;
+}

@@ -1,0 +1,50 @@
+// cli_measure.h: one row of `stepmark run`: from a configuration to a measured row.
+#ifndef STEPMARK_CLI_MEASURE_H
+#define STEPMARK_CLI_MEASURE_H
+
+#include "cli_session.h"
+#include "harness.h"
+#include "rewrite.h"
+
+// What a row measures.
+typedef struct {
+    const char *model; // as asked for
+    sm_gpt2_config config;
+    cli_device device;
+    int64_t n_threads; // 0: the device's default
+    cli_precision precision;
+    sm_mode mode;
+    sm_pass_type pass;
+    int64_t B;
+    int64_t T;
+} cli_job;
+
+// Measured ceilings are kept: they cost a second, and rows of one device share them.
+enum { CLI_MAX_PEAKS = 64 };
+
+typedef struct {
+    cli_device device;
+    int64_t n_threads;
+    sm_peaks peaks;
+} cli_known_peaks;
+
+typedef struct {
+    const cli_options *options;
+    json_t *machine; // facts, shared by all rows
+    cli_known_peaks peaks[CLI_MAX_PEAKS];
+    int n_peaks;
+} cli_bench;
+
+// The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in
+// sm_gpt2_options.
+sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
+
+// The device's ceilings, measured at the first call for that thread count; 0 where the backend
+// has none. `opened` may be NULL: the device is opened for it.
+sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, sm_device *opened, sm_peaks *peaks);
+
+// Measures and fills an initialised row, whatever happens. The status is that of the row, as
+// sm_harness_measure's.
+sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
+
+#endif

@@ -1,0 +1,420 @@
+// cli_options.c: reads a command line through the table of flags (cli_flags.c). getopt_long
+// finds the flags; what it is given is made from the table, as are the defaults.
+#include "cli_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli_flag.h"
+#include "record.h"
+#include "rewrite.h"
+
+enum {
+    MAX_FLAGS = 64,         // of one subcommand
+    FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
+};
+
+static const char *const command_names[CLI_COMMAND_COUNT] = {
+#define X(code, name, function, purpose) name,
+    CLI_COMMAND_LIST(X)
+#undef X
+};
+
+static const char *const command_purposes[CLI_COMMAND_COUNT] = {
+#define X(code, name, function, purpose) purpose,
+    CLI_COMMAND_LIST(X)
+#undef X
+};
+
+const char *cli_command_name(cli_command command) { return command_names[command]; }
+
+const char *cli_command_purpose(cli_command command) { return command_purposes[command]; }
+
+// --- the nearest name ------------------------------------------------------------------
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+// Number of slips (a letter too many, missing, wrong, or two swapped) between two texts of less
+// than CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
+static int edit_distance(const char *a, const char *b) {
+    int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
+    int n_a = (int)strlen(a);
+    int n_b = (int)strlen(b);
+    for (int i = 0; i <= n_a; i++) {
+        for (int j = 0; j <= n_b; j++) {
+            if (i == 0 || j == 0) {
+                distance[i][j] = i + j;
+                continue;
+            }
+            int best = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min_int(best, min_int(distance[i - 1][j], distance[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = min_int(best, distance[i - 2][j - 2] + 1);
+            }
+            distance[i][j] = best;
+        }
+    }
+    return distance[n_a][n_b];
+}
+
+const char *cli_nearest(const char *text, const char *const *names, int n) {
+    size_t length = strlen(text);
+    if (length >= CLI_TEXT_SIZE) {
+        return NULL;
+    }
+    int best_distance = 2 + (int)length / 4; // more slips than this is another word
+    const char *best = NULL;
+    for (int i = 0; i < n; i++) {
+        int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
+        if (distance < best_distance && distance < (int)length) {
+            best_distance = distance;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+cli_command cli_command_find(const char *name) {
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (strcmp(name, command_names[i]) == 0) {
+            return (cli_command)i;
+        }
+    }
+    const char *nearest = cli_nearest(name, command_names, CLI_COMMAND_COUNT);
+    if (nearest != NULL) {
+        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
+    } else {
+        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; see `stepmark --help`", name);
+    }
+    return CLI_COMMAND_COUNT;
+}
+
+// --- values ----------------------------------------------------------------------------
+
+// Copies the entry of a list that ends at a character of `ends` and moves *text behind it.
+static sm_status next_entry(const char *what, const char **text, const char *ends, char entry[CLI_TEXT_SIZE]) {
+    size_t length = strcspn(*text, ends);
+    if (length == 0) {
+        return sm_fail(SM_ERR_USAGE, "%s: empty entry; give a value or a comma list of values", what);
+    }
+    if (length >= CLI_TEXT_SIZE) {
+        return sm_fail(SM_ERR_USAGE, "%s: '%.20s...' is too long", what, *text);
+    }
+    memcpy(entry, *text, length);
+    entry[length] = '\0';
+    *text += length;
+    return SM_OK;
+}
+
+static sm_status parse_int(const char *what, const char *text, int64_t min, int64_t max, int64_t *value) {
+    char *end = NULL;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (end == text || *end != '\0') {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
+    }
+    if (errno == ERANGE || parsed < min || parsed > max) {
+        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a whole number from %lld to %lld", what, text,
+                       (long long)min, (long long)max);
+    }
+    *value = parsed;
+    return SM_OK;
+}
+
+static sm_status parse_real(const char *what, const char *text, double min, double max, double *value) {
+    char *end = NULL;
+    double parsed = strtod(text, &end);
+    if (end == text || *end != '\0') {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
+    }
+    if (!(parsed >= min && parsed <= max)) {
+        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a number from %.7g to %.7g", what, text, min, max);
+    }
+    *value = parsed;
+    return SM_OK;
+}
+
+static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
+    if (list->n == CLI_MAX_VALUES) {
+        return sm_fail(SM_ERR_USAGE, "%s: more than %d values", what, CLI_MAX_VALUES);
+    }
+    list->values[list->n++] = value;
+    return SM_OK;
+}
+
+// One entry: "a", "a-b", "a-b+step" or "a-b*mult".
+static sm_status parse_range(const char *what, const char *entry, int64_t min, int64_t max, cli_ints *list) {
+    char part[CLI_TEXT_SIZE];
+    int64_t first;
+    int64_t last;
+    int64_t by = 1;
+    const char *rest = entry;
+    SM_TRY(next_entry(what, &rest, "-", part));
+    SM_TRY(parse_int(what, part, min, max, &first));
+    if (*rest == '\0') {
+        return append_int(what, list, first);
+    }
+    rest++;
+    SM_TRY(next_entry(what, &rest, "+*", part));
+    SM_TRY(parse_int(what, part, min, max, &last));
+    bool multiply = *rest == '*';
+    if (*rest != '\0') {
+        SM_TRY(parse_int(what, rest + 1, multiply ? 2 : 1, max, &by));
+    }
+    if (last < first || (multiply && first == 0)) {
+        return sm_fail(SM_ERR_USAGE, "%s: the range %s never reaches its end", what, entry);
+    }
+    for (int64_t value = first; value <= last;) {
+        SM_TRY(append_int(what, list, value));
+        if (multiply ? value > last / by : value > last - by) {
+            break;
+        }
+        value = multiply ? value * by : value + by;
+    }
+    return SM_OK;
+}
+
+sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list) {
+    list->n = 0;
+    for (;;) {
+        char entry[CLI_TEXT_SIZE];
+        SM_TRY(next_entry(what, &text, ",", entry));
+        // A leading minus is a sign, out of range for every list; it must not read as a range.
+        if (entry[0] == '-') {
+            int64_t value;
+            SM_TRY(parse_int(what, entry, min, max, &value));
+            SM_TRY(append_int(what, list, value));
+        } else {
+            SM_TRY(parse_range(what, entry, min, max, list));
+        }
+        if (*text == '\0') {
+            return SM_OK;
+        }
+        text++;
+    }
+}
+
+static sm_status parse_texts(const char *what, const char *text, cli_texts *list) {
+    list->n = 0;
+    for (;;) {
+        if (list->n == CLI_MAX_TEXTS) {
+            return sm_fail(SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
+        }
+        SM_TRY(next_entry(what, &text, ",", list->texts[list->n]));
+        list->n++;
+        if (*text == '\0') {
+            return SM_OK;
+        }
+        text++;
+    }
+}
+
+// The index of `text` among the words of "md|csv|json".
+static sm_status parse_choice(const char *what, const char *words, const char *text, int64_t *index) {
+    size_t length = strlen(text);
+    *index = 0;
+    for (const char *word = words;;) {
+        size_t word_length = strcspn(word, "|");
+        if (word_length == length && memcmp(word, text, length) == 0) {
+            return SM_OK;
+        }
+        if (word[word_length] == '\0') {
+            return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+        }
+        word += word_length + 1;
+        (*index)++;
+    }
+}
+
+static sm_status parse_choices(const char *what, const char *words, const char *text, cli_ints *list) {
+    cli_texts entries;
+    SM_TRY(parse_texts(what, text, &entries));
+    list->n = 0;
+    for (int i = 0; i < entries.n; i++) {
+        int64_t index;
+        SM_TRY(parse_choice(what, words, entries.texts[i], &index));
+        SM_TRY(append_int(what, list, index));
+    }
+    return SM_OK;
+}
+
+static sm_status parse_format(const char *what, const char *words, const char *text, int *format) {
+    sm_format found;
+    if (!sm_format_parse(text, &found)) {
+        return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+    }
+    *format = (int)found;
+    return SM_OK;
+}
+
+static sm_status store(const cli_flag *flag, const char *text, cli_options *options) {
+    void *target = (char *)options + flag->target;
+    char what[CLI_TEXT_SIZE];
+    snprintf(what, sizeof(what), "--%s", flag->name);
+    switch (flag->type) {
+    case CLI_SWITCH: *(bool *)target = true; return SM_OK;
+    case CLI_TEXT: *(const char **)target = text; return SM_OK;
+    case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
+    case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
+    case CLI_INTS: return cli_parse_ints(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
+    case CLI_TEXTS: return parse_texts(what, text, target);
+    case CLI_CHOICES: return parse_choices(what, flag->argument, text, target);
+    case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
+    case CLI_CHOICE: {
+        int64_t index;
+        SM_TRY(parse_choice(what, flag->argument, text, &index));
+        *(int *)target = (int)index;
+        return SM_OK;
+    }
+    }
+    return sm_fail(SM_ERR_INTERNAL, "%s: a flag of no type", what);
+}
+
+// --- the whole line ----------------------------------------------------------------------
+
+// What getopt_long wants to know, for one subcommand.
+typedef struct {
+    struct option longs[MAX_FLAGS + 1];
+    const char *names[MAX_FLAGS];
+    const cli_flag *rows[MAX_FLAGS];
+    int n;
+    char shorts[2 * MAX_FLAGS + 2];
+} getopt_tables;
+
+static void make_getopt_tables(cli_command command, getopt_tables *tables) {
+    memset(tables, 0, sizeof(*tables));
+    char *letter = tables->shorts;
+    *letter++ = ':'; // a missing argument is reported as ':'
+    for (int i = 0; i < cli_flag_count() && tables->n < MAX_FLAGS; i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if ((flag->commands & (1u << command)) == 0) {
+            continue;
+        }
+        int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
+        tables->longs[tables->n] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + tables->n};
+        tables->names[tables->n] = flag->name;
+        tables->rows[tables->n] = flag;
+        tables->n++;
+        if (flag->letter != 0) {
+            *letter++ = flag->letter;
+            if (has_argument == required_argument) {
+                *letter++ = ':';
+            }
+        }
+    }
+}
+
+static const cli_flag *find_row(const getopt_tables *tables, int value) {
+    if (value >= FIRST_LONG_VALUE) {
+        return tables->rows[value - FIRST_LONG_VALUE];
+    }
+    for (int i = 0; i < tables->n; i++) {
+        if (tables->rows[i]->letter == value) {
+            return tables->rows[i];
+        }
+    }
+    return NULL;
+}
+
+// The subcommands that do take a flag, as "run, train"; false if there is none.
+static bool who_takes(const char *name, char *text, size_t size_bytes) {
+    unsigned commands = 0;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        if (strcmp(cli_flag_at(i)->name, name) == 0) {
+            commands |= cli_flag_at(i)->commands;
+        }
+    }
+    text[0] = '\0';
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (commands & (1u << i)) {
+            size_t used = strlen(text);
+            snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", command_names[i]);
+        }
+    }
+    return commands != 0;
+}
+
+static sm_status unknown_flag(const getopt_tables *tables, const char *argument) {
+    char name[CLI_TEXT_SIZE];
+    char takers[2 * CLI_TEXT_SIZE];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    if (who_takes(name, takers, sizeof(takers))) {
+        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of this subcommand", name, takers);
+    }
+    const char *nearest = cli_nearest(name, tables->names, tables->n);
+    if (nearest == NULL) {
+        return sm_fail(SM_ERR_USAGE, "unknown flag --%s", name);
+    }
+    return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
+}
+
+// What getopt_long refused: found == ':' a missing argument, '?' the rest.
+static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
+    const cli_flag *flag = optopt != 0 ? find_row(tables, optopt) : NULL;
+    if (found == ':' && flag != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, flag->argument);
+    }
+    if (flag != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
+    }
+    if (optopt != 0) {
+        return sm_fail(SM_ERR_USAGE, "unknown flag -%c", optopt);
+    }
+    return unknown_flag(tables, argument);
+}
+
+static sm_status read_arguments(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int found = getopt_long(argc, argv, tables->shorts, tables->longs, NULL);
+        if (found == -1) {
+            break;
+        }
+        if (found == '?' || found == ':') {
+            return refused(tables, found, argv[optind - 1]);
+        }
+        SM_TRY(store(find_row(tables, found), optarg, options));
+    }
+    if (optind < argc) {
+        return sm_fail(SM_ERR_USAGE, "unexpected argument '%s'; flags begin with - or --", argv[optind]);
+    }
+    return SM_OK;
+}
+
+// --without's names as bits.
+static sm_status find_rewrites(cli_options *options) {
+    const char *names[CLI_MAX_TEXTS];
+    int n = sm_rewrite_count();
+    for (int i = 0; i < n && i < CLI_MAX_TEXTS; i++) {
+        names[i] = sm_rewrite_at(i)->name;
+    }
+    for (int i = 0; i < options->without.n; i++) {
+        const char *name = options->without.texts[i];
+        int index = sm_rewrite_find(name);
+        if (index < 0) {
+            const char *nearest = cli_nearest(name, names, n);
+            return sm_fail(SM_ERR_USAGE, "--without: no rewrite '%s'; did you mean %s?", name,
+                           nearest != NULL ? nearest : names[0]);
+        }
+        options->without_bits |= 1u << index;
+    }
+    return SM_OK;
+}
+
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
+    getopt_tables tables;
+    make_getopt_tables(command, &tables);
+    memset(options, 0, sizeof(*options));
+    options->command = command;
+    options->layer = -1;
+    for (int i = 0; i < tables.n; i++) {
+        if (tables.rows[i]->initial != NULL) {
+            SM_TRY(store(tables.rows[i], tables.rows[i]->initial, options));
+        }
+    }
+    SM_TRY(read_arguments(&tables, argc, argv, options));
+    return find_rewrites(options);
+}

@@ -1,0 +1,118 @@
+// cli_options.h: the command line. One table (cli_options.c) lists every flag: its name, its
+// argument, its help, which subcommands take it, how it is read and where it is stored.
+// Parsing, --help and "did you mean" all come from that table.
+#ifndef STEPMARK_CLI_OPTIONS_H
+#define STEPMARK_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "status.h"
+
+// X(code, name, function, purpose)
+#define CLI_COMMAND_LIST(X)                                                                                  \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")       \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")    \
+    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend") \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")       \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything") \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+
+typedef enum {
+#define X(code, name, function, purpose) code,
+    CLI_COMMAND_LIST(X)
+#undef X
+        CLI_COMMAND_COUNT
+} cli_command;
+
+const char *cli_command_name(cli_command command);
+const char *cli_command_purpose(cli_command command);
+
+// The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
+cli_command cli_command_find(const char *name);
+
+// Values of a comma list; empty when the flag was not given.
+enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
+
+typedef struct {
+    int64_t values[CLI_MAX_VALUES];
+    int n;
+} cli_ints;
+
+typedef struct {
+    char texts[CLI_MAX_TEXTS][CLI_TEXT_SIZE];
+    int n;
+} cli_texts;
+
+// The choices of --precision, in the order of its argument's text in the table.
+typedef enum { CLI_FP32, CLI_TF32, CLI_BF16, CLI_FP16 } cli_precision;
+
+// Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
+typedef struct {
+    cli_command command;
+
+    cli_texts models;
+    cli_ints batch_sizes;
+    cli_ints seq_lens;
+    int64_t vocab, context, n_layer, n_head, d_model, d_ff; // 0 = as the size says
+    double dropout;
+
+    cli_texts backends;
+    cli_ints threads;
+    const char *isa;
+    cli_ints precisions; // cli_precision
+    cli_ints modes;      // sm_mode
+    cli_texts without;
+    unsigned without_bits; // --without as sm_plan_rewrite takes it
+    cli_ints passes;       // sm_pass_type
+
+    int64_t warmup;
+    int64_t repetitions;
+    double delay_s;
+    double timeout_s;
+    double fit_s;
+    bool progress;
+
+    const char *data;
+    int data_format; // sm_tokens_format
+    const char *weights;
+    const char *save;
+    const char *log;
+    int64_t seed;
+
+    int64_t steps;
+    int64_t accum;
+    double lr, beta1, beta2, eps, weight_decay, grad_clip;
+    int64_t warmup_steps;
+    int schedule; // sm_schedule_kind
+
+    int64_t layer; // -1 = not given
+    bool all;
+    bool values;
+
+    int output; // sm_format
+    bool list_devices;
+    bool help;
+
+    int argc; // the program's whole command line, for the record
+    char **argv;
+} cli_options;
+
+// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names
+// the flag, what is wrong with it and, where one is near, the flag that was probably meant.
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options);
+
+// Purpose, flags with defaults, examples, exit codes.
+void cli_options_help(FILE *stream, cli_command command);
+
+// "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
+// the flag in messages.
+sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
+
+// The entry of `names` (n of them) nearest to `text`, or NULL when none is near enough for
+// text to be a slip of it.
+const char *cli_nearest(const char *text, const char *const *names, int n);
+
+#endif

@@ -1,0 +1,157 @@
+// cli_session.c: devices by name, weights and data.
+#include "cli_session.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli_model.h"
+#include "corpus.h"
+#include "weights.h"
+
+// --- devices -------------------------------------------------------------------------------
+
+static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
+    for (int i = 0; i < list->n; i++) {
+        if (list->devices[i].backend == backend && list->devices[i].index == index) {
+            return SM_OK; // named twice, for instance by "all,cpu"
+        }
+    }
+    if (list->n == CLI_MAX_DEVICES) {
+        return sm_fail(SM_ERR_USAGE, "--backend: more than %d devices", CLI_MAX_DEVICES);
+    }
+    list->devices[list->n++] = (cli_device){backend, index};
+    return SM_OK;
+}
+
+// Appends the devices that one name stands for; *found says whether there are any.
+static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
+    bool all = strcmp(name, "all") == 0;
+    *found = false;
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        for (int i = 0; i < backend->device_count(); i++) {
+            sm_device_info info;
+            SM_TRY(backend->describe(i, &info));
+            bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
+            if (named || (all && backend->benchmarked && info.available)) {
+                *found = true;
+                SM_TRY(append(list, backend, i));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
+    list->n = 0;
+    for (int i = 0; i < names->n; i++) {
+        bool found;
+        SM_TRY(append_named(names->texts[i], list, &found));
+        if (found) {
+            continue;
+        }
+        const char *backends[CLI_MAX_TEXTS] = {"all"};
+        int n = 1;
+        for (int b = 0; b < sm_backend_count() && n < CLI_MAX_TEXTS; b++) {
+            backends[n++] = sm_backend_at(b)->name;
+        }
+        const char *nearest = cli_nearest(names->texts[i], backends, n);
+        return sm_fail(SM_ERR_USAGE, "--backend: no '%s' here; %s%s%s", names->texts[i],
+                       nearest != NULL ? "did you mean " : "see `stepmark devices`", nearest != NULL ? nearest : "",
+                       nearest != NULL ? "?" : "");
+    }
+    return SM_OK;
+}
+
+sm_status cli_open_device(cli_device device, int64_t n_threads, const char *isa, sm_device **opened) {
+    sm_device_info info;
+    const sm_open_options options = {.n_threads = (int)n_threads, .isa = isa};
+    *opened = NULL;
+    SM_TRY(device.backend->describe(device.index, &info));
+    if (!info.available) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+    }
+    return device.backend->open(device.index, &options, opened);
+}
+
+// --- model and weights ---------------------------------------------------------------------
+
+static sm_status refuse_dimension(const char *flag, int64_t given) {
+    return given == 0 ? SM_OK
+                      : sm_fail(SM_ERR_USAGE, "--%s: the model of --weights fixes it; leave one of them out", flag);
+}
+
+sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_config *config) {
+    if (options->weights == NULL) {
+        return cli_model_config(options, size_name, config);
+    }
+    SM_TRY(refuse_dimension("vocab", options->vocab));
+    SM_TRY(refuse_dimension("context", options->context));
+    SM_TRY(refuse_dimension("n-layer", options->n_layer));
+    SM_TRY(refuse_dimension("n-head", options->n_head));
+    SM_TRY(refuse_dimension("d-model", options->d_model));
+    SM_TRY(refuse_dimension("d-ff", options->d_ff));
+    return sm_weights_read_config(options->weights, config);
+}
+
+static sm_status init_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed) {
+    sm_status status = SM_OK;
+    const sm_plan *plan = session->plan;
+    int64_t largest = 1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t n_elems = sm_gpt2_is_param(plan, i) ? sm_gpt2_param_elems(plan, i) : 0;
+        largest = n_elems > largest ? n_elems : largest;
+    }
+    float *values = malloc((size_t)largest * sizeof(*values));
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "weights: no memory for %lld elements", (long long)largest);
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(plan, i)) {
+            sm_gpt2_init_param(config, plan, i, seed, values);
+            SM_TRY_GOTO(sm_session_write(session, i, sm_gpt2_param_elems(plan, i), values));
+        }
+    }
+cleanup:
+    free(values);
+    return status;
+}
+
+sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder) {
+    return folder != NULL ? sm_weights_load(folder, config, session) : init_weights(session, config, seed);
+}
+
+// --- files ---------------------------------------------------------------------------------
+
+sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
+    if (options->data != NULL) {
+        return sm_tokens_open(options->data, (sm_tokens_format)options->data_format, vocab, tokens);
+    }
+    return sm_tokens_from_bytes(sm_corpus_data, (size_t)sm_corpus_size_bytes, vocab, tokens);
+}
+
+// The folder that `path` is in, in the caller's `parent`.
+static const char *parent_of(const char *path, char parent[PATH_MAX]) {
+    snprintf(parent, PATH_MAX, "%s", path);
+    return dirname(parent);
+}
+
+sm_status cli_check_folder(const char *flag, const char *folder) {
+    struct stat info;
+    char buffer[PATH_MAX];
+    bool exists = stat(folder, &info) == 0;
+    if (exists && !S_ISDIR(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "%s: %s is not a folder; choose another name", flag, folder);
+    }
+    const char *written = exists ? folder : parent_of(folder, buffer); // what changes
+    if (access(written, W_OK | X_OK) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: %s cannot be written: %s: %s", flag, folder, written, strerror(errno));
+    }
+    return SM_OK;
+}

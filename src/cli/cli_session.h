@@ -1,0 +1,46 @@
+// cli_session.h: devices by name, weights and data: what a subcommand that runs something needs.
+#ifndef STEPMARK_CLI_SESSION_H
+#define STEPMARK_CLI_SESSION_H
+
+#include "backend.h"
+#include "cli_options.h"
+#include "gpt2.h"
+#include "session.h"
+#include "tokens.h"
+
+// A device that --backend named: number `index` of a backend.
+typedef struct {
+    const sm_backend *backend;
+    int index;
+} cli_device;
+
+enum { CLI_MAX_DEVICES = 64 };
+
+typedef struct {
+    cli_device devices[CLI_MAX_DEVICES];
+    int n;
+} cli_device_list;
+
+// The devices that `names` stand for: a backend's name (all its devices), a device's id, or
+// "all" (every available device of a backend that belongs to benchmarks). SM_ERR_USAGE when
+// a name is unknown. An unavailable device that is named outright is in the list.
+sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
+
+// The config of --weights, or of the size with the dimensions of the command line.
+sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_config *config);
+
+// The weights of --weights, or fresh ones of --seed, into a session.
+sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder);
+
+// The tokens of --data, or the embedded text as bytes. The caller closes them.
+sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);
+
+// Whether a folder can be written, or made: looked at before long work, so that its result is
+// not lost. `flag` is for the message.
+sm_status cli_check_folder(const char *flag, const char *folder);
+
+// Opens a device with that many threads (0: its default) and, where not NULL, the cpu kernels of
+// the instruction set `isa`. The message of a failure says which device.
+sm_status cli_open_device(cli_device device, int64_t n_threads, const char *isa, sm_device **opened);
+
+#endif

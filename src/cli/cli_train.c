@@ -1,0 +1,254 @@
+// cli_train.c: real training on a data file, one line a step.
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli_commands.h"
+#include "cli_model.h"
+#include "cli_session.h"
+#include "cli_train_log.h"
+#include "schedule.h"
+#include "show.h"
+#include "weights.h"
+
+static const double peak_seconds = 0.5; // for measuring what 100% is
+static const double cosine_final_fraction = 0.1;
+
+typedef struct {
+    const cli_options *options;
+    sm_gpt2_config config;
+    int64_t B;
+    int64_t T;
+    sm_tokens *tokens;
+    sm_device *device;
+    sm_session *session;
+    FILE *log;
+    int32_t *inputs; // B*T, then as many targets
+    int32_t *targets;
+    int64_t first_step; // steps that the loaded optimizer state has behind it
+    double step_flops;  // of all micro-batches and the update
+    double peak_flops;  // FLOP/s; 0 = unknown
+} training;
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// --- setting up ----------------------------------------------------------------------------
+
+static sm_status check_options(training *t) {
+    const cli_options *options = t->options;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    if (options->precisions.values[0] != CLI_FP32) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "--precision: training runs in fp32 in this version");
+    }
+    t->B = options->batch_sizes.values[0];
+    t->T = options->seq_lens.values[0];
+    SM_TRY(cli_config(options, options->models.texts[0], &t->config));
+    SM_TRY(cli_check_seq_len(&t->config, t->T));
+    if (options->save != NULL) {
+        SM_TRY(cli_check_folder("--save", options->save));
+    }
+    return SM_OK;
+}
+
+static sm_status open_device(training *t) {
+    const cli_options *options = t->options;
+    cli_device_list devices;
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    if (devices.n != 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
+                       devices.n);
+    }
+    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options->isa,
+                           &t->device);
+}
+
+static double range_flops(const sm_plan *plan, sm_phase range) {
+    sm_range ops = sm_plan_range(plan, range);
+    double flops = 0;
+    for (int i = ops.first; i < ops.end; i++) {
+        flops += sm_op_flops(plan, &plan->ops[i]);
+    }
+    return flops;
+}
+
+static sm_status open_session(training *t) {
+    const cli_options *options = t->options;
+    sm_plan *plan;
+    const sm_gpt2_options gpt2_options = {
+        .B = t->B,
+        .T = t->T,
+        .dtype = SM_F32,
+        .dropout_p = options->dropout,
+        .seed = (uint64_t)options->seed,
+        .backward = true,
+        .optimizer = true,
+        .max_tensor_bytes = t->device->info.max_alloc_bytes,
+    };
+    SM_TRY(cli_build_plan(&t->config, &gpt2_options, (sm_mode)options->modes.values[0], options->without_bits, &plan));
+    t->step_flops =
+        (double)options->accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
+        range_flops(plan, SM_PHASE_OPTIMIZER);
+    return sm_session_open(t->device, plan, &t->session);
+}
+
+static sm_status load_state(training *t) {
+    const cli_options *options = t->options;
+    SM_TRY(cli_load_weights(t->session, &t->config, (uint64_t)options->seed, options->weights));
+    if (options->weights == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_weights_load_optimizer(options->weights, t->session, &t->first_step));
+    if (t->first_step > 0) {
+        cli_note("%s: continues after step %lld", options->weights, (long long)t->first_step);
+    } else {
+        cli_note("%s: no optimizer state; AdamW starts anew", options->weights);
+    }
+    return SM_OK;
+}
+
+static sm_status set_up(training *t) {
+    SM_TRY(check_options(t));
+    SM_TRY(cli_open_tokens(t->options, t->config.vocab, &t->tokens));
+    t->inputs = malloc(2 * (size_t)(t->B * t->T) * sizeof(*t->inputs));
+    if (t->inputs == NULL) {
+        return sm_fail(SM_ERR_OOM, "train: no memory for a batch of %lld x %lld tokens", (long long)t->B,
+                       (long long)t->T);
+    }
+    t->targets = t->inputs + t->B * t->T;
+    SM_TRY(sm_tokens_batch(t->tokens, 0, t->B, t->T, t->inputs, t->targets)); // too short a file is told at once
+    if (t->options->log != NULL) {
+        SM_TRY(cli_train_log_open(t->options->log, &t->log));
+    }
+    SM_TRY(open_device(t));
+    SM_TRY(open_session(t));
+    SM_TRY(load_state(t));
+    t->session->n_micro_steps = (uint64_t)(t->first_step * t->options->accum); // dropout's masks go on, too
+    sm_peaks peaks;
+    if (t->device->backend->measure_peaks(t->device, SM_F32, peak_seconds, &peaks) == SM_OK) {
+        t->peak_flops = peaks.flops; // without it the share of the peak is left out
+    }
+    return SM_OK;
+}
+
+// --- a step --------------------------------------------------------------------------------
+
+// Gradients of one step's micro-batches; *loss is the mean of theirs.
+static sm_status accumulate(training *t, int64_t step, double *loss) {
+    int64_t n_accum = t->options->accum;
+    *loss = 0;
+    for (int64_t micro = 0; micro < n_accum; micro++) {
+        double micro_loss;
+        SM_TRY(sm_tokens_batch(t->tokens, (step - 1) * n_accum + micro, t->B, t->T, t->inputs, t->targets));
+        SM_TRY(sm_session_set_batch(t->session, t->inputs, t->targets));
+        unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        SM_TRY(sm_session_run(t->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+        SM_TRY(sm_session_loss(t->session, &micro_loss));
+        *loss += micro_loss / (double)n_accum;
+    }
+    return SM_OK;
+}
+
+static sm_status take_step(training *t, const sm_schedule *schedule, int64_t step, cli_train_step *result) {
+    const cli_options *o = t->options;
+    const sm_adamw adamw = {
+        .lr = sm_schedule_lr(schedule, step),
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+        .weight_decay = o->weight_decay,
+        .grad_clip = o->grad_clip,
+    };
+    int64_t start_ns = now_ns();
+    SM_TRY(sm_session_set_hyper(t->session, &adamw, step, o->accum));
+    SM_TRY(accumulate(t, step, &result->loss));
+    if (!isfinite(result->loss)) {
+        return sm_fail(SM_ERR_INVALID, "step %lld: the loss is %g; nothing is saved; try a lower --lr or --grad-clip 1",
+                       (long long)step, result->loss);
+    }
+    SM_TRY(sm_session_run(t->session, SM_RUN_OPTIMIZER, NULL));
+    SM_TRY(sm_session_grad_norm(t->session, &result->grad_norm));
+    if (!isfinite(result->grad_norm)) {
+        return sm_fail(SM_ERR_INVALID, "step %lld: the gradient's norm is %g; nothing is saved; try a lower --lr",
+                       (long long)step, result->grad_norm);
+    }
+    result->step = step;
+    result->lr = adamw.lr;
+    result->elapsed_ns = now_ns() - start_ns;
+    result->n_tokens = t->B * t->T * o->accum;
+    return SM_OK;
+}
+
+static void print_step(const training *t, int64_t last_step, const cli_train_step *s) {
+    double seconds = (double)s->elapsed_ns / 1e9;
+    char tokens_per_s[32];
+    char mfu[32] = "-";
+    sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
+    if (t->peak_flops > 0) {
+        snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * t->step_flops / seconds / t->peak_flops);
+    }
+    printf("step %lld/%lld | loss %.6f | norm %.4f | lr %.1e | %.1f ms | %s of peak | %s tok/s\n", (long long)s->step,
+           (long long)last_step, s->loss, s->grad_norm, s->lr, 1e3 * seconds, mfu, tokens_per_s);
+    fflush(stdout);
+}
+
+static sm_status save(training *t, int64_t step) {
+    const char *folder = t->options->save;
+    SM_TRY(sm_weights_save(folder, &t->config, t->session));
+    SM_TRY(sm_weights_save_optimizer(folder, t->session, step));
+    cli_note("%s: saved after step %lld", folder, (long long)step);
+    return SM_OK;
+}
+
+static sm_status train(training *t) {
+    const cli_options *o = t->options;
+    int64_t last_step = t->first_step + o->steps;
+    int64_t step = t->first_step;
+    const sm_schedule schedule = {
+        .kind = (sm_schedule_kind)o->schedule,
+        .lr = o->lr,
+        .final_fraction = cosine_final_fraction,
+        .warmup_steps = o->warmup_steps,
+        .n_steps = last_step,
+    };
+    while (step < last_step && !cli_interrupted) {
+        cli_train_step result;
+        SM_TRY(take_step(t, &schedule, step + 1, &result));
+        step++;
+        print_step(t, last_step, &result);
+        if (t->log != NULL) {
+            SM_TRY(cli_train_log_write(t->log, o->log, &result));
+        }
+    }
+    if (o->save != NULL && step > t->first_step) {
+        SM_TRY(save(t, step));
+    }
+    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+}
+
+sm_status cli_train(const cli_options *options) {
+    training t = {.options = options};
+    sm_status status = set_up(&t);
+    if (status == SM_OK) {
+        status = train(&t);
+    }
+    if (t.log != NULL) {
+        sm_status closed = cli_train_log_close(t.log, options->log);
+        status = status != SM_OK ? status : closed;
+    }
+    sm_session_close(t.session);
+    if (t.device != NULL) {
+        t.device->backend->close(t.device);
+    }
+    sm_tokens_close(t.tokens);
+    free(t.inputs);
+    return status;
+}

@@ -1,0 +1,197 @@
+// cli_walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops,
+// sets headings and adds up.
+#include <stdio.h>
+
+#include "cli_commands.h"
+#include "cli_model.h"
+#include "cli_walk_print.h"
+#include "show.h"
+
+typedef struct {
+    const cli_options *options;
+    sm_gpt2_config config;
+    sm_mode mode;
+    const sm_plan *plan;      // owned, or by `values`
+    cli_walk_values *values;  // NULL without --values
+    sm_record_writer *writer; // NULL for text
+} walk;
+
+static bool is_shown(const walk *w, int op) {
+    int64_t wanted = w->options->layer < 0 ? 0 : w->options->layer;
+    int layer = w->plan->ops[op].layer;
+    return w->options->all || layer < 0 || layer == wanted;
+}
+
+static void print_title(const walk *w) {
+    const sm_gpt2_config *c = &w->config;
+    const sm_plan *plan = w->plan;
+    char n_params[32];
+    sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
+    printf("GPT-2 %s: L=%lld blocks, NH=%lld heads, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
+           w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head, (long long)c->d_model,
+           (long long)c->d_ff, (long long)c->vocab, (long long)sm_gpt2_padded_vocab(c), n_params);
+    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s: %d ops\n", (long long)plan->B,
+           (long long)plan->T, sm_mode_name(w->mode), plan->n_ops);
+}
+
+static void print_ids(const char *name, const int32_t *ids, int64_t n) {
+    const int64_t most = 16;
+    printf("%-8s", name);
+    for (int64_t i = 0; i < n && i < most; i++) {
+        printf(" %d", ids[i]);
+    }
+    printf("%s\n", n > most ? " ..." : "");
+}
+
+static void print_batch(const walk *w) {
+    if (w->values != NULL) {
+        int64_t n = w->plan->B * w->plan->T;
+        print_ids("tokens", cli_walk_values_batch(w->values), n);
+        print_ids("targets", cli_walk_values_batch(w->values) + n, n);
+    }
+}
+
+// A heading where a range or a block begins, and a line for a run of blocks left out.
+static void print_headings(const walk *w, int index) {
+    const sm_op *op = &w->plan->ops[index];
+    const sm_op *before = index > 0 ? op - 1 : NULL;
+    bool new_range = before == NULL || before->range != op->range;
+    if (new_range) {
+        printf("\n=== %s ===\n\n", sm_phase_name(op->range));
+    }
+    if (!is_shown(w, index) && (new_range || is_shown(w, index - 1))) {
+        int end = index;
+        while (end < w->plan->n_ops && w->plan->ops[end].range == op->range && !is_shown(w, end)) {
+            end++;
+        }
+        printf("       ... ops %d to %d: blocks %d to %d, like the block shown\n\n", index, end - 1, op->layer,
+               w->plan->ops[end - 1].layer);
+    } else if (is_shown(w, index) && op->layer >= 0 && (new_range || before->layer != op->layer)) {
+        printf("--- block %d ---\n\n", op->layer);
+    }
+}
+
+static void print_total(const char *name, int n_ops, double flops, double bytes) {
+    char flops_text[32];
+    char bytes_text[32];
+    sm_text_scaled(flops, "FLOP", flops_text, sizeof(flops_text));
+    sm_text_bytes(bytes, bytes_text, sizeof(bytes_text));
+    printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, flops_text, bytes_text, bytes > 0 ? flops / bytes : 0);
+}
+
+static void print_totals(const sm_plan *plan) {
+    double flops[SM_PHASE_COUNT] = {0};
+    double bytes[SM_PHASE_COUNT] = {0};
+    int n_ops[SM_PHASE_COUNT] = {0};
+    double all_flops = 0;
+    double all_bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sm_phase phase = plan->ops[i].phase;
+        flops[phase] += sm_op_flops(plan, &plan->ops[i]);
+        bytes[phase] += sm_op_bytes(plan, &plan->ops[i]);
+        n_ops[phase]++;
+    }
+    printf("=== totals ===\n\n%-10s %5s %12s %12s %12s\n", "phase", "ops", "work", "bytes", "FLOPs/byte");
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
+        all_flops += flops[phase];
+        all_bytes += bytes[phase];
+    }
+    print_total("step", plan->n_ops, all_flops, all_bytes);
+}
+
+static sm_status summarise_outputs(const walk *w, const sm_op *op, cli_walk_op_values *values) {
+    values->has = w->values != NULL;
+    for (int i = 0; i < SM_MAX_OUT && values->has; i++) {
+        if (op->out[i] != SM_NO_TENSOR) {
+            SM_TRY(cli_walk_values_summarise(w->values, op->out[i], &values->outputs[i]));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status show_op(const walk *w, int index) {
+    cli_walk_op_values values;
+    SM_TRY(summarise_outputs(w, &w->plan->ops[index], &values));
+    if (w->writer == NULL) {
+        cli_walk_print_op(w->plan, index, &values);
+        return SM_OK;
+    }
+    return sm_record_write(w->writer, cli_walk_op_record(w->plan, index, &values));
+}
+
+static sm_status walk_ops(const walk *w) {
+    for (int i = 0; i < w->plan->n_ops; i++) {
+        if (cli_interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        if (w->values != NULL) {
+            SM_TRY(cli_walk_values_execute(w->values, i));
+        }
+        if (w->writer == NULL) {
+            print_headings(w, i);
+        }
+        if (is_shown(w, i)) {
+            SM_TRY(show_op(w, i));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status check_options(walk *w) {
+    const cli_options *options = w->options;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_model_config(options, options->models.texts[0], &w->config));
+    SM_TRY(cli_check_seq_len(&w->config, options->seq_lens.values[0]));
+    if (options->layer >= w->config.n_layer) {
+        return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->layer,
+                       (long long)w->config.n_layer - 1);
+    }
+    w->mode = (sm_mode)options->modes.values[0];
+    return SM_OK;
+}
+
+sm_status cli_walk(const cli_options *options) {
+    sm_status status = SM_OK;
+    walk w = {.options = options};
+    sm_plan *plan = NULL;
+    SM_TRY(check_options(&w));
+    const sm_gpt2_options gpt2_options = {
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+        .dtype = SM_F32,
+        .dropout_p = options->dropout,
+        .seed = (uint64_t)options->seed,
+        .backward = true,
+        .optimizer = true,
+    };
+    SM_TRY(cli_build_plan(&w.config, &gpt2_options, w.mode, options->without_bits, &plan));
+    w.plan = plan;
+    if (options->values) {
+        status = cli_walk_values_open(plan, &w.config, (uint64_t)options->seed, &w.values);
+        plan = NULL; // taken over
+        if (status != SM_OK) {
+            goto cleanup;
+        }
+    }
+    if (options->output == SM_FORMAT_MARKDOWN) {
+        print_title(&w);
+        print_batch(&w);
+        SM_TRY_GOTO(walk_ops(&w));
+        print_totals(w.plan);
+    } else {
+        SM_TRY_GOTO(sm_record_writer_open(&cli_walk_table, (sm_format)options->output, stdout, &w.writer));
+        SM_TRY_GOTO(walk_ops(&w));
+        sm_record_writer *writer = w.writer;
+        w.writer = NULL;
+        status = sm_record_writer_close(writer);
+    }
+cleanup:
+    sm_record_writer_close(w.writer); // ends what an error cut short
+    cli_walk_values_free(w.values);
+    sm_plan_free(plan);
+    return status;
+}

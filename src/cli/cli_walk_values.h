@@ -1,0 +1,33 @@
+// cli_walk_values.h: a plan run op by op on the reference backend, for its numbers.
+#ifndef STEPMARK_CLI_WALK_VALUES_H
+#define STEPMARK_CLI_WALK_VALUES_H
+
+#include "cli_session.h"
+
+typedef struct cli_walk_values cli_walk_values;
+
+// Opens the reference backend with fresh weights and a batch of random tokens, both of `seed`;
+// a token's target is the token after it. Takes the plan over, also when it fails. The plan may
+// be read (never changed) through *values until it is freed.
+sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, cli_walk_values **values);
+void cli_walk_values_free(cli_walk_values *values); // NULL is fine
+
+// The batch: B*T tokens, then as many targets.
+const int32_t *cli_walk_values_batch(const cli_walk_values *values);
+
+// Executes one op. Ops are executed in their order.
+sm_status cli_walk_values_execute(cli_walk_values *values, int op);
+
+// What is printed of a tensor.
+enum { CLI_WALK_FIRST = 4 };
+
+typedef struct {
+    int64_t n_elems;
+    int n_first; // of `first`
+    double first[CLI_WALK_FIRST];
+    double norm; // L2
+} cli_walk_summary;
+
+sm_status cli_walk_values_summarise(cli_walk_values *values, int tensor, cli_walk_summary *summary);
+
+#endif
