@@ -21,6 +21,7 @@ void sm_row_write_legend(FILE *out) {
           "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
           "  traffic at peak bandwidth) against the step's time.\n"
           "- memory: peak resident memory of the process, or what is allocated on a device of its own.\n"
-          "- loss: of the first step; a row is ok only if it agrees with the reference.\n",
+          "- loss: mean over the tokens that the check compares; a row is ok only if each of them\n"
+    "  agrees with the reference.\n",
           out);
 }

@@ -1,0 +1,52 @@
+// cpu.h: what the files of the cpu backend share: its device and its executable.
+#ifndef STEPMARK_CPU_H
+#define STEPMARK_CPU_H
+
+#include "backend.h"
+#include "host_memory.h"
+
+#include "cpu_kernel.h"
+
+// One instruction set that this build has kernels for.
+typedef struct {
+    const char *name;        // "avx512"
+    bool (*supported)(void); // by this processor
+    const cpu_kernel_table *kernels;
+} cpu_isa;
+
+typedef struct {
+    sm_device base;
+    const cpu_isa *isa;
+} cpu_device;
+
+typedef struct {
+    sm_executable base;
+    const cpu_kernel_table *kernels;
+    host_memory memory;
+    host_op *ops;
+    int n_threads;
+    void **scratch;       // n_threads blocks
+    size_t scratch_bytes; // of each
+} cpu_executable;
+
+// cpu_isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for
+// an unknown name, SM_ERR_UNSUPPORTED for one that the processor lacks.
+const cpu_isa *cpu_isa_best(void);
+sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
+bool cpu_has_avx512(void);
+bool cpu_has_avx2(void);
+
+// cpu_execute.c: functions of sm_backend.
+sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
+void cpu_release(sm_executable *executable);
+sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
+
+// cpu_peaks.c: function of sm_backend.
+sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+
+// cpu_execute.c: on x86, makes denormal numbers count as zero in this thread (they cost a hundred
+// cycles each, and carry nothing) and returns the state before, for cpu_denormals_restore().
+unsigned cpu_denormals_off(void);
+void cpu_denormals_restore(unsigned state);
+
+#endif

@@ -1,0 +1,137 @@
+// cpu_execute.c: runs a range of a plan inside one parallel region.
+//
+// All threads walk the ops in order; each does its part of an op and waits for the others.
+// Nothing forks or joins per op, and BLAS is only ever called serially, by each thread on its
+// own part.
+#include <omp.h>
+#include <stdlib.h>
+
+#include "cpu.h"
+
+enum { PAGE_BYTES = 4096 };
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+unsigned cpu_denormals_off(void) {
+    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
+    unsigned state = _mm_getcsr();
+    _mm_setcsr(state | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+    return state;
+}
+
+void cpu_denormals_restore(unsigned state) { _mm_setcsr(state); }
+#else
+unsigned cpu_denormals_off(void) { return 0; }
+
+void cpu_denormals_restore(unsigned state) { (void)state; }
+#endif
+
+// The most that any op asks of one thread, in whole pages.
+static size_t largest_scratch(const cpu_executable *e, const sm_plan *plan) {
+    size_t most_bytes = 1;
+    for (int i = 0; i < plan->n_ops; i++) {
+        cpu_scratch_bytes needs = e->kernels->scratch_bytes[plan->ops[i].kind];
+        size_t size_bytes = needs == NULL ? 0 : needs(&e->ops[i]);
+        most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
+    }
+    return (most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
+    e->scratch_bytes = largest_scratch(e, plan);
+    e->scratch = calloc((size_t)e->n_threads, sizeof *e->scratch);
+    // The plan's own memory was just promised, and still counts as available.
+    double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
+    size_t available_bytes = host_available_bytes();
+    bool done = e->scratch != NULL && (available_bytes == 0 || needed_bytes <= (double)available_bytes);
+    for (int i = 0; done && i < e->n_threads; i++) {
+        e->scratch[i] = host_map(e->scratch_bytes);
+        done = e->scratch[i] != NULL;
+    }
+    if (!done) {
+        return sm_fail(SM_ERR_OOM,
+                       "cpu: plan and scratch of %d threads need %.2f GiB, %.2f GiB available; use a smaller batch or "
+                       "fewer threads",
+                       e->n_threads, needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
+    }
+    return SM_OK;
+}
+
+// Writes to every page, so that the kernel provides it now and not within the first step; each
+// thread an equal slice, so that on a machine with several memories all of them are used.
+static void touch_memory(const cpu_executable *e) {
+#pragma omp parallel num_threads(e->n_threads)
+    {
+        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
+        for (int i = 0; i < e->memory.n_arenas; i++) {
+            cpu_range mine = cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, team.thread, team.n_threads);
+            for (int64_t byte = mine.first; byte < mine.end; byte += PAGE_BYTES) {
+                ((volatile char *)e->memory.arenas[i])[byte] = 0;
+            }
+        }
+        for (size_t byte = 0; byte < e->scratch_bytes; byte += PAGE_BYTES) {
+            ((volatile char *)e->scratch[team.thread])[byte] = 0;
+        }
+    }
+}
+
+sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    sm_status status = SM_OK;
+    const cpu_device *cpu = (const cpu_device *)device;
+    cpu_executable *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for an executable");
+    }
+    e->base.device = device;
+    e->base.plan = plan;
+    e->kernels = cpu->isa->kernels;
+    e->n_threads = device->info.n_threads;
+    SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
+    SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
+    SM_TRY_GOTO(allocate_scratch(e, plan));
+    touch_memory(e);
+    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes;
+    *executable = &e->base;
+    return SM_OK;
+cleanup:
+    cpu_release(&e->base);
+    return status;
+}
+
+void cpu_release(sm_executable *executable) {
+    if (executable == NULL) {
+        return;
+    }
+    cpu_executable *e = (cpu_executable *)executable;
+    for (int i = 0; e->scratch != NULL && i < e->n_threads; i++) {
+        host_unmap(e->scratch[i], e->scratch_bytes);
+    }
+    free(e->scratch);
+    free(e->ops);
+    host_memory_free(&e->memory);
+    free(e);
+}
+
+sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    const cpu_executable *e = (const cpu_executable *)executable;
+#pragma omp parallel num_threads(e->n_threads)
+    {
+        // A limit on threads may give fewer than asked for; the kernels take what there are.
+        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
+        const unsigned state = cpu_denormals_off();
+        const bool keeps_time = op_ns != NULL && team.thread == 0;
+        int64_t before_ns = keeps_time ? host_now_ns() : 0;
+        for (int i = range.first; i < range.end; i++) {
+            e->kernels->run[e->ops[i].op->kind](&e->ops[i], &team);
+#pragma omp barrier
+            if (keeps_time) {
+                int64_t now_ns = host_now_ns();
+                op_ns[i] += now_ns - before_ns;
+                before_ns = now_ns;
+            }
+        }
+        cpu_denormals_restore(state);
+    }
+    return SM_OK;
+}

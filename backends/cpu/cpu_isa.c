@@ -1,0 +1,63 @@
+// cpu_isa.c: the instruction sets that there are kernels for, and which of them this
+// processor (and its operating system) supports.
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu.h"
+
+static bool always(void) { return true; }
+
+#if defined(__x86_64__)
+extern const cpu_kernel_table cpu_kernels_avx2;
+extern const cpu_kernel_table cpu_kernels_avx512;
+
+bool cpu_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool cpu_has_avx512(void) {
+    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#else
+bool cpu_has_avx2(void) { return false; }
+bool cpu_has_avx512(void) { return false; }
+#endif
+
+// Best first.
+static const cpu_isa isas[] = {
+#if defined(__x86_64__)
+    {"avx512", cpu_has_avx512, &cpu_kernels_avx512},
+    {"avx2", cpu_has_avx2, &cpu_kernels_avx2},
+#endif
+    {"baseline", always, &cpu_kernels_baseline},
+};
+
+enum { N_ISAS = sizeof isas / sizeof isas[0] };
+
+const cpu_isa *cpu_isa_best(void) {
+    int i = 0;
+    while (!isas[i].supported()) { // baseline always is
+        i++;
+    }
+    return &isas[i];
+}
+
+sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
+    for (int i = 0; i < N_ISAS; i++) {
+        if (strcmp(isas[i].name, name) != 0) {
+            continue;
+        }
+        if (!isas[i].supported()) {
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "cpu: instruction set %s: this processor does not have it; its best is %s", name,
+                           cpu_isa_best()->name);
+        }
+        *isa = &isas[i];
+        return SM_OK;
+    }
+    char known[SM_TEXT_SIZE] = "";
+    for (int i = 0; i < N_ISAS; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", isas[i].name);
+    }
+    return sm_fail(SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name, known);
+}

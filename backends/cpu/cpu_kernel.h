@@ -1,0 +1,135 @@
+// cpu_kernel.h: what every kernel of the cpu backend is: a function that does one thread's
+// part of one op.
+//
+// The files cpu_kernel_*.c hold plain C loops. The build compiles each of them once for every
+// instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match;
+// ISA(name) appends that word to a public name, and each build of cpu_kernel_table.c exports
+// one table. cpu_isa.c chooses a table at run time.
+//
+// A kernel is called by all threads of the team at once, with the same op. It decides what is
+// its part from team->thread, and may use `#pragma omp barrier` as long as every thread meets
+// it. The executor puts a barrier after each op. A kernel allocates nothing.
+#ifndef STEPMARK_CPU_KERNEL_H
+#define STEPMARK_CPU_KERNEL_H
+
+#include "host_memory.h"
+
+#ifndef CPU_ISA
+#define CPU_ISA baseline
+#endif
+#define CPU_JOIN_EXPANDED(name, isa) name##_##isa
+#define CPU_JOIN(name, isa)          CPU_JOIN_EXPANDED(name, isa)
+#define ISA(name)                    CPU_JOIN(name, CPU_ISA)
+
+// What one thread knows of the team that executes an op.
+typedef struct {
+    int thread; // 0 .. n_threads-1
+    int n_threads;
+    void *const *scratch; // one block a thread, page-aligned, of the largest scratch_bytes of the plan
+} cpu_team;
+
+typedef void (*cpu_run)(const host_op *op, const cpu_team *team);
+typedef size_t (*cpu_scratch_bytes)(const host_op *op); // what one thread needs
+
+// Memory traffic that cpu_peaks.c measures.
+typedef enum {
+    CPU_STREAM_TRIAD,
+    CPU_STREAM_TRIAD_NONTEMPORAL,
+    CPU_STREAM_UPDATE,
+    CPU_STREAM_READ,
+    CPU_STREAM_COUNT
+} cpu_stream;
+
+// All that one instruction set has.
+typedef struct {
+    cpu_run run[SM_OP_KIND_COUNT];                     // NULL: there is no kernel
+    cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
+    // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were.
+    double (*peak_flops)(int64_t n_rounds);
+    // Streams once over arrays of n_elems and returns the bytes that count.
+    double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems);
+} cpu_kernel_table;
+
+extern const cpu_kernel_table ISA(cpu_kernels);
+
+#define CPU_KERNEL(name)  void ISA(cpu_##name)(const host_op *op, const cpu_team *team)
+#define CPU_SCRATCH(name) size_t ISA(cpu_##name##_scratch)(const host_op *op)
+
+CPU_KERNEL(zero);
+CPU_KERNEL(loss_scale);
+CPU_KERNEL(embedding_forward);
+CPU_KERNEL(embedding_backward);
+CPU_KERNEL(dropout);
+CPU_KERNEL(layernorm_forward);
+CPU_KERNEL(layernorm_backward);
+CPU_KERNEL(matmul_forward);
+CPU_KERNEL(matmul_backward_input);
+CPU_KERNEL(matmul_backward_weight);
+CPU_KERNEL(bias_forward);
+CPU_KERNEL(bias_backward);
+CPU_KERNEL(attention_forward);
+CPU_KERNEL(attention_backward);
+CPU_KERNEL(gelu_forward);
+CPU_KERNEL(gelu_backward);
+CPU_KERNEL(residual);
+CPU_KERNEL(crossentropy_forward);
+CPU_KERNEL(crossentropy_backward);
+CPU_KERNEL(loss_mean);
+CPU_KERNEL(grad_sqnorm);
+CPU_KERNEL(grad_clip);
+CPU_KERNEL(adamw);
+CPU_KERNEL(residual_layernorm_forward);
+CPU_KERNEL(residual_layernorm_backward);
+CPU_KERNEL(flash_attention_forward);
+CPU_KERNEL(flash_attention_backward);
+
+CPU_SCRATCH(layernorm_backward); // both kinds of it
+CPU_SCRATCH(bias_backward);
+CPU_SCRATCH(grad_sqnorm);
+CPU_SCRATCH(attention_forward);
+CPU_SCRATCH(attention_backward);
+CPU_SCRATCH(flash_attention_forward);
+CPU_SCRATCH(flash_attention_backward);
+
+double ISA(cpu_peak_flops)(int64_t n_rounds);
+double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems);
+
+// A half-open range of rows, columns or elements.
+typedef struct {
+    int64_t first;
+    int64_t end;
+} cpu_range;
+
+// Part `part` of `n_parts` nearly equal parts of 0..n-1, cut at multiples of `step`.
+static inline cpu_range cpu_split(int64_t n, int64_t step, int part, int n_parts) {
+    int64_t n_steps = (n + step - 1) / step;
+    int64_t share = n_steps / n_parts;
+    int64_t rest = n_steps % n_parts; // the first `rest` parts take one step more
+    int64_t first = part * share + (part < rest ? part : rest);
+    int64_t end = first + share + (part < rest ? 1 : 0);
+    return (cpu_range){first * step < n ? first * step : n, end * step < n ? end * step : n};
+}
+
+// This thread's part of rows; of elements, in whole cache lines.
+static inline cpu_range cpu_my_rows(const cpu_team *team, int64_t n_rows) {
+    return cpu_split(n_rows, 1, team->thread, team->n_threads);
+}
+static inline cpu_range cpu_my_elems(const cpu_team *team, int64_t n_elems) {
+    return cpu_split(n_elems, 16, team->thread, team->n_threads);
+}
+
+// Adds to sum[0..n_cols) the arrays of n_cols floats that lie at offset_elems of each thread's
+// scratch, each thread a range of columns, in the order of the threads. All threads must
+// have passed a barrier since they wrote them.
+static inline void cpu_add_partials(const cpu_team *team, int64_t offset_elems, int64_t n_cols, float *sum) {
+    cpu_range cols = cpu_my_elems(team, n_cols);
+    for (int k = 0; k < team->n_threads; k++) {
+        const float *partial = (const float *)team->scratch[k] + offset_elems;
+#pragma omp simd
+        for (int64_t c = cols.first; c < cols.end; c++) {
+            sum[c] += partial[c];
+        }
+    }
+}
+
+#endif

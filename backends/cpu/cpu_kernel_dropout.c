@@ -1,0 +1,20 @@
+// cpu_kernel_dropout.c: y = x times 0 or 1/(1 - p), drawn by Philox (philox.h).
+#include "cpu_kernel.h"
+#include "cpu_math.h"
+
+CPU_KERNEL(dropout) {
+    enum { BLOCK_ELEMS = 4 * CPU_PHILOX_LANES };
+    const float *x = op->in[0]; // may be y itself
+    float *y = op->out[0];
+    cpu_dropout_rule rule = cpu_dropout_make(op->op->attr.dropout_p, op->op->attr.rng_key, op->in[1]);
+    cpu_range mine = cpu_split(sm_tensor_elems(op->in_tensor[0]), BLOCK_ELEMS, team->thread, team->n_threads);
+    float factors[BLOCK_ELEMS];
+    for (int64_t first = mine.first; first < mine.end; first += BLOCK_ELEMS) {
+        int64_t count = mine.end - first < BLOCK_ELEMS ? mine.end - first : BLOCK_ELEMS;
+        cpu_dropout_factors(&rule, (uint64_t)first, count, factors);
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) {
+            y[first + i] = x[first + i] * factors[i];
+        }
+    }
+}

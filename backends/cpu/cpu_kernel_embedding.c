@@ -1,0 +1,58 @@
+// cpu_kernel_embedding.c: rows of the token and position tables, and their gradients.
+#include "cpu_kernel.h"
+
+CPU_KERNEL(embedding_forward) {
+    const int32_t *token = op->in[0];
+    const float *wte = op->in[1];
+    const float *wpe = op->in[2];
+    float *x = op->out[0];
+    int64_t T = op->out_tensor[0]->dims[1];
+    int64_t C = op->out_tensor[0]->dims[2];
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[0]));
+    for (int64_t n = rows.first; n < rows.end; n++) {
+        const float *token_row = wte + token[n] * C;
+        const float *position_row = wpe + n % T * C;
+#pragma omp simd
+        for (int64_t c = 0; c < C; c++) {
+            x[n * C + c] = token_row[c] + position_row[c];
+        }
+    }
+}
+
+// dst[c] += src[c] over a range of columns.
+static void add_columns(float *dst, const float *src, cpu_range cols) {
+#pragma omp simd
+    for (int64_t c = cols.first; c < cols.end; c++) {
+        dst[c] += src[c];
+    }
+}
+
+// A token may occur many times, so a row of dwte must belong to one thread: threads form a
+// grid of row owners (by id modulo their number) and column owners of at least 64 channels,
+// as many column owners as divide the team. Every thread reads all ids and adds, in the order
+// of the batch, what falls to it: no atomics, the same sum every time.
+CPU_KERNEL(embedding_backward) {
+    enum { MIN_COLS = 64 };
+    const int32_t *token = op->in[0];
+    const float *dx = op->in[1];
+    float *dwte = op->out[0];
+    float *dwpe = op->out[1];
+    int64_t T = op->in_tensor[1]->dims[1];
+    int64_t C = op->in_tensor[1]->dims[2];
+    int64_t n_rows = sm_tensor_rows(op->in_tensor[1]);
+    int n_col_parts = team->n_threads;
+    while (n_col_parts > 1 && (team->n_threads % n_col_parts != 0 || C / n_col_parts < MIN_COLS)) {
+        n_col_parts--;
+    }
+    int n_row_parts = team->n_threads / n_col_parts;
+    int row_part = team->thread / n_col_parts;
+    cpu_range cols = cpu_split(C, 16, team->thread % n_col_parts, n_col_parts);
+    for (int64_t n = 0; n < n_rows; n++) {
+        if (token[n] % n_row_parts == row_part) {
+            add_columns(dwte + token[n] * C, dx + n * C, cols);
+        }
+        if (n % T % n_row_parts == row_part) {
+            add_columns(dwpe + n % T * C, dx + n * C, cols);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// cpu_kernel_grad_norm.c: the global gradient norm and the factor that clips it.
+#include <math.h>
+
+#include "cpu_kernel.h"
+
+CPU_SCRATCH(grad_sqnorm) {
+    (void)op;
+    return sizeof(double);
+}
+
+// Squares are summed in double: a float sum over a hundred million elements loses digits.
+CPU_KERNEL(grad_sqnorm) {
+    const float *g = op->in[0];
+    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[0]));
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = mine.first; i < mine.end; i++) {
+        sum += (double)g[i] * (double)g[i];
+    }
+    *(double *)team->scratch[team->thread] = sum;
+#pragma omp barrier
+    if (team->thread == 0) {
+        double total = 0;
+        for (int k = 0; k < team->n_threads; k++) {
+            total += *(const double *)team->scratch[k];
+        }
+        *(float *)op->out[0] = (float)total;
+    }
+}
+
+CPU_KERNEL(grad_clip) {
+    const float *sqnorm = op->in[0];
+    const float *hyper = op->in[1];
+    float *norm = op->out[0];
+    float *clip = op->out[1];
+    if (team->thread != 0) {
+        return;
+    }
+    int64_t n_groups = sm_tensor_elems(op->in_tensor[0]);
+    double total = 0;
+    for (int64_t k = 0; k < n_groups; k++) {
+        total += (double)sqnorm[k];
+    }
+    double length = sqrt(total);
+    double limit = (double)hyper[SM_HYPER_GRAD_CLIP];
+    double ratio = limit / (length + 1e-6);
+    *norm = (float)length;
+    *clip = limit == 0 || ratio > 1 ? 1.0f : (float)ratio; // a norm of NaN gives a factor of NaN
+}

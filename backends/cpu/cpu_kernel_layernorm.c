@@ -1,0 +1,130 @@
+// cpu_kernel_layernorm.c: layer normalisation, alone and with the residual sum beside it.
+//
+// Rows are shared out over the threads. A row fits in the first-level cache, so the three
+// passes over it (mean, variance, result) read memory once. Gradients of w and b are sums over
+// rows: each thread sums its own in scratch, then each adds up a range of columns.
+#include <math.h>
+#include <string.h>
+
+#include "cpu_kernel.h"
+
+typedef struct {
+    float mean;
+    float rstd;
+} moments;
+
+static moments row_moments(const float *x, int64_t C, double eps) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < C; c++) {
+        sum += x[c];
+    }
+    const float mean = sum / (float)C;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t c = 0; c < C; c++) {
+        squares += (x[c] - mean) * (x[c] - mean);
+    }
+    return (moments){mean, 1.0f / sqrtf(squares / (float)C + (float)eps)};
+}
+
+static void normalise_row(const float *x, const float *w, const float *b, float *y, int64_t C, moments of) {
+#pragma omp simd
+    for (int64_t c = 0; c < C; c++) {
+        y[c] = (x[c] - of.mean) * of.rstd * w[c] + b[c];
+    }
+}
+
+CPU_KERNEL(layernorm_forward) {
+    const float *x = op->in[0];
+    float *y = op->out[0];
+    float *mean = op->out[1];
+    float *rstd = op->out[2];
+    int64_t C = sm_tensor_cols(op->in_tensor[0]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    for (int64_t n = rows.first; n < rows.end; n++) {
+        moments of = row_moments(x + n * C, C, op->op->attr.eps);
+        normalise_row(x + n * C, op->in[1], op->in[2], y + n * C, C, of);
+        mean[n] = of.mean;
+        rstd[n] = of.rstd;
+    }
+}
+
+CPU_KERNEL(residual_layernorm_forward) {
+    const float *a = op->in[0]; // may be r itself
+    const float *b = op->in[1];
+    float *r = op->out[0];
+    float *y = op->out[1];
+    float *mean = op->out[2];
+    float *rstd = op->out[3];
+    int64_t C = sm_tensor_cols(op->in_tensor[0]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    for (int64_t n = rows.first; n < rows.end; n++) {
+#pragma omp simd
+        for (int64_t i = n * C; i < (n + 1) * C; i++) {
+            r[i] = a[i] + b[i];
+        }
+        moments of = row_moments(r + n * C, C, op->op->attr.eps);
+        normalise_row(r + n * C, op->in[2], op->in[3], y + n * C, C, of);
+        mean[n] = of.mean;
+        rstd[n] = of.rstd;
+    }
+}
+
+CPU_SCRATCH(layernorm_backward) { return 3 * (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float); }
+
+// One row: adds to the partial sums dw and db, and writes dx, to which dskip (may be NULL, may
+// be dx itself) is added. g (C) keeps dy w between the passes, so that g minus its mean cancels exactly.
+static void backward_row(const float *dy, const float *x, const float *w, moments of, const float *dskip, int64_t C,
+                         float *dx, float *dw, float *db, float *g) {
+    float sum_g = 0;
+    float sum_gx = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gx)
+    for (int64_t c = 0; c < C; c++) {
+        float xh = (x[c] - of.mean) * of.rstd;
+        g[c] = dy[c] * w[c];
+        sum_g += g[c];
+        sum_gx += g[c] * xh;
+        dw[c] += dy[c] * xh;
+        db[c] += dy[c];
+    }
+    const float mean_g = sum_g / (float)C;
+    const float mean_gx = sum_gx / (float)C;
+    if (dskip == NULL) {
+#pragma omp simd
+        for (int64_t c = 0; c < C; c++) {
+            dx[c] = of.rstd * (g[c] - mean_g - (x[c] - of.mean) * of.rstd * mean_gx);
+        }
+    } else {
+#pragma omp simd
+        for (int64_t c = 0; c < C; c++) {
+            dx[c] = dskip[c] + of.rstd * (g[c] - mean_g - (x[c] - of.mean) * of.rstd * mean_gx);
+        }
+    }
+}
+
+static void layernorm_backward(const host_op *op, const float *dskip, const cpu_team *team) {
+    const float *dy = op->in[0];
+    const float *x = op->in[1];
+    const float *mean = op->in[3];
+    const float *rstd = op->in[4];
+    float *dx = op->out[0];
+    int64_t C = sm_tensor_cols(op->in_tensor[0]);
+    float *dw = team->scratch[team->thread];
+    float *db = dw + C;
+    float *g = db + C;
+    memset(dw, 0, 2 * (size_t)C * sizeof *dw);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    for (int64_t n = rows.first; n < rows.end; n++) {
+        moments of = {mean[n], rstd[n]};
+        backward_row(dy + n * C, x + n * C, op->in[2], of, dskip == NULL ? NULL : dskip + n * C, C, dx + n * C, dw, db,
+                     g);
+    }
+#pragma omp barrier
+    cpu_add_partials(team, 0, C, op->out[1]);
+    cpu_add_partials(team, C, C, op->out[2]);
+}
+
+CPU_KERNEL(layernorm_backward) { layernorm_backward(op, NULL, team); }
+
+CPU_KERNEL(residual_layernorm_backward) { layernorm_backward(op, op->in[5], team); }

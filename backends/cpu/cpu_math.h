@@ -1,0 +1,158 @@
+// cpu_math.h: exp and GELU as straight-line code that compilers turn into vector code, and
+// Philox a row at a time. NaN stays NaN everywhere: a wrong loss must show.
+#ifndef STEPMARK_CPU_MATH_H
+#define STEPMARK_CPU_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "philox.h"
+
+// e^x with a relative error below 2e-7. Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r,
+// where 2^n is written into the exponent bits and e^r is its Taylor series to r^7 (next term:
+// (ln2/2)^8/8! = 5e-9). ln2 is subtracted in two pieces (Cody and Waite 1980), the first with
+// few enough bits that n times it is exact. Below -87 the result is 0: it would be denormal.
+static inline float cpu_exp(float x) {
+    const float lowest = -87.0f;
+    const float highest = 88.8f; // beyond ln(FLT_MAX): overflows to infinity as it should
+    float clamped = x < lowest ? lowest : x;
+    clamped = clamped > highest ? highest : clamped;
+    const float round = 12582912.0f; // 1.5 * 2^23: adding it leaves round(n) in the low mantissa bits
+    float shifted = clamped * 1.44269504f + round;
+    float n = shifted - round;
+    float r = clamped - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    // 2^(n-1), doubled at the end, so that n = 128 does not overflow the exponent bits.
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits - 0x4B400000u + 126u) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    float y = p * power * 2.0f;
+    return x < lowest ? 0.0f : y;
+}
+
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+static inline float cpu_gelu(float x) {
+    float minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
+    return x / (1.0f + cpu_exp(minus_2u));
+}
+
+// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u) kept finite.
+// Beyond +-20 it is 1 and 0 to the last digit; there x stands still, so that its powers stay finite.
+static inline float cpu_gelu_derivative(float wide_x) {
+    float x = wide_x < -20.0f ? -20.0f : wide_x;
+    x = x > 20.0f ? 20.0f : x;
+    float minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
+    float e = cpu_exp(minus_2u > 80.0f ? 80.0f : minus_2u);
+    float s = 1.0f / (1.0f + e);
+    float slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x); // 2u'
+    return s + x * slope * (e * s) * s;
+}
+
+// The largest of n values; NaNs are passed over. Lanes by hand: compilers are shy of a maximum as
+// a reduction, because of NaN.
+static inline float cpu_largest(const float *x, int64_t n) {
+    enum { LANES = 32 };
+    float lane[LANES];
+    for (int i = 0; i < LANES; i++) {
+        lane[i] = -INFINITY;
+    }
+    int64_t done = 0;
+    for (; done + LANES <= n; done += LANES) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            lane[i] = x[done + i] > lane[i] ? x[done + i] : lane[i];
+        }
+    }
+    float largest = -INFINITY;
+    for (; done < n; done++) {
+        largest = x[done] > largest ? x[done] : largest;
+    }
+    for (int i = 0; i < LANES; i++) {
+        largest = lane[i] > largest ? lane[i] : largest;
+    }
+    return largest;
+}
+
+enum { CPU_PHILOX_LANES = 32 }; // blocks computed side by side
+
+// Words 0..3 of the CPU_PHILOX_LANES Philox blocks (first_block + i, step), in order.
+static inline void cpu_philox_words(uint64_t key, uint64_t step, uint64_t first_block,
+                                    uint32_t words[4 * CPU_PHILOX_LANES]) {
+    uint32_t c0[CPU_PHILOX_LANES], c1[CPU_PHILOX_LANES], c2[CPU_PHILOX_LANES], c3[CPU_PHILOX_LANES];
+    uint32_t k0 = (uint32_t)key;
+    uint32_t k1 = (uint32_t)(key >> 32);
+    for (int i = 0; i < CPU_PHILOX_LANES; i++) {
+        uint64_t block = first_block + (uint64_t)i;
+        c0[i] = (uint32_t)block;
+        c1[i] = (uint32_t)(block >> 32);
+        c2[i] = (uint32_t)step;
+        c3[i] = (uint32_t)(step >> 32);
+    }
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < CPU_PHILOX_LANES; i++) {
+            uint64_t p0 = (uint64_t)0xD2511F53u * c0[i];
+            uint64_t p1 = (uint64_t)0xCD9E8D57u * c2[i];
+            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+            c1[i] = (uint32_t)p1;
+            c3[i] = (uint32_t)p0;
+        }
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    for (int i = 0; i < CPU_PHILOX_LANES; i++) {
+        words[4 * i] = c0[i];
+        words[4 * i + 1] = c1[i];
+        words[4 * i + 2] = c2[i];
+        words[4 * i + 3] = c3[i];
+    }
+}
+
+// Dropout as a tensor sees it (the rule is in philox.h).
+typedef struct {
+    uint64_t key;
+    uint64_t step;
+    uint32_t threshold;
+    float scale; // of what is kept: 1/(1 - p)
+} cpu_dropout_rule;
+
+static inline cpu_dropout_rule cpu_dropout_make(double p, uint64_t key, const uint32_t *rng_step) {
+    cpu_dropout_rule rule = {.key = key, .threshold = sm_dropout_threshold(p), .scale = (float)(1.0 / (1.0 - p))};
+    if (rng_step != NULL) {
+        rule.step = rng_step[0] | (uint64_t)rng_step[1] << 32;
+    }
+    return rule;
+}
+
+// What elements first .. first+n-1 of the tensor are multiplied by: 0 or scale.
+static inline void cpu_dropout_factors(const cpu_dropout_rule *rule, uint64_t first, int64_t n, float *factors) {
+    uint32_t words[4 * CPU_PHILOX_LANES];
+    uint64_t block = first / 4;
+    int64_t skip = (int64_t)(first % 4);
+    for (int64_t done = 0; done < n;) {
+        cpu_philox_words(rule->key, rule->step, block, words);
+        int64_t count = 4 * CPU_PHILOX_LANES - skip;
+        count = count < n - done ? count : n - done;
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) {
+            factors[done + i] = words[skip + i] >= rule->threshold ? rule->scale : 0.0f;
+        }
+        done += count;
+        block += CPU_PHILOX_LANES;
+        skip = 0;
+    }
+}
+
+#endif
