@@ -2,7 +2,10 @@
 #
 # One build folder a configuration: build/release, build/asan, build/clang. `make` shows help.
 
-MAKEFLAGS += --no-print-directory -j$(shell nproc)
+MAKEFLAGS += --no-print-directory
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 CONFIG ?= release
 B := build/$(CONFIG)
 

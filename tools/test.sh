@@ -12,6 +12,8 @@ $make CONFIG=clang tests >/dev/null
 step "tests"
 $make tests >/dev/null
 $make run-tests
+step "the README's commands"
+tools/test_readme.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 $make CONFIG=asan tests >/dev/null
 $make CONFIG=asan run-tests

@@ -1,0 +1,29 @@
+#!/bin/sh
+# test_readme.sh: runs every command that the README shows. `make bench` is run with a tiny model; `make test` is
+# what runs this.
+set -eu
+cd "$(dirname "$0")/.."
+n_passed=0
+n_failed=0
+
+check() {
+    if (eval "$1") >build/readme.log 2>&1; then
+        n_passed=$((n_passed + 1))
+    else
+        n_failed=$((n_failed + 1))
+        echo "failed: $1"
+        tail -5 build/readme.log
+    fi
+}
+
+# Indented or fenced lines that begin with make or the program; what follows " #" is a comment.
+sed -n 's/^ *\(\(make [a-z-]*\|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
+while IFS= read -r command <&3; do
+    case $command in
+    "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;
+    "make test") ;;
+    *) check "$command" ;;
+    esac
+done 3<build/readme.commands
+echo "README's commands: $n_passed passed, $n_failed failed"
+[ "$n_failed" = 0 ] && [ "$n_passed" -ge 9 ]
