@@ -6,6 +6,8 @@
 #ifndef STEPMARK_STATUS_H
 #define STEPMARK_STATUS_H
 
+#include <stdbool.h>
+
 // X(code, text)
 #define SM_STATUS_LIST(X)                                   \
     X(SM_OK, "ok")                                          \
@@ -30,9 +32,14 @@ typedef enum {
 // The fixed text of a code, for example "out of memory".
 const char *sm_status_text(sm_status status);
 
-// Keeps the formatted line as this thread's error message and returns `status`.
-// The line names the file or flag, the fact, and what to do; it has no newline.
-sm_status sm_fail(sm_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Keeps the formatted line as this thread's error message. The line names the file or flag, the
+// fact, and what to do; it has no newline. Returns true.
+bool sm_keep_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// sm_fail(status, format, ...): keeps the message and is `status`. (A macro over an inline function,
+// so that a static analyser sees that what fails does not return SM_OK.)
+#define sm_fail(status, ...) sm_failed((status), sm_keep_message(__VA_ARGS__))
+static inline sm_status sm_failed(sm_status status, bool kept) { return kept ? status : SM_ERR_INTERNAL; }
 
 // The message of this thread's last sm_fail(); "" if there was none.
 const char *sm_error_message(void);

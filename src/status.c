@@ -16,7 +16,7 @@ const char *sm_status_text(sm_status status) {
     return "unknown status";
 }
 
-sm_status sm_fail(sm_status status, const char *format, ...) {
+bool sm_keep_message(const char *format, ...) {
     // A message may quote the one that it wraps, so it is formatted apart first.
     char message[sizeof last_message];
     va_list arguments;
@@ -24,7 +24,7 @@ sm_status sm_fail(sm_status status, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     snprintf(last_message, sizeof last_message, "%s", message);
-    return status;
+    return true;
 }
 
 const char *sm_error_message(void) { return last_message; }
