@@ -14,26 +14,35 @@ enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
 
 // What can be said of a device without opening it. Sizes in bytes; 0 = unknown.
 typedef struct {
-    char id[32];               // "cpu", "opencl:0.1"
-    char name[SM_TEXT_SIZE];   // "AMD EPYC 9654"
-    char driver[SM_TEXT_SIZE]; // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
-    char isa[32];              // instruction set that the kernels use: "avx512"; "" if none
-    char blas_core[32];        // core name that the BLAS chose; "" if none
-    char tier[32];             // which family of kernels; "" if only one
-    int n_units;               // cores or compute units
-    int n_threads;             // threads used by default
-    size_t memory_bytes;       // total
-    size_t free_bytes;         // available now
-    size_t max_alloc_bytes;    // largest single allocation; 0 = no limit
-    bool available;            // false: cannot be opened here, and `reason` says why
+    char id[32];                    // "cpu", "opencl:0.1"
+    char name[SM_TEXT_SIZE];        // "AMD EPYC 9654"
+    char driver[SM_TEXT_SIZE];      // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
+    char isa[32];                   // instruction set that the kernels use: "avx512"; "" if none
+    char blas_core[32];             // core name that the BLAS chose; "" if none
+    char tier[32];                  // which family of kernels; "" if only one
+    char tier_reason[SM_TEXT_SIZE]; // what made it that one
+    char platform[SM_TEXT_SIZE];    // OpenCL: whose implementation; "" elsewhere
+    char features[SM_TEXT_SIZE];    // OpenCL: "sub-groups, fp16, ..."; "" elsewhere
+    int clock_mhz;                  // the highest, as the driver tells; 0 = unknown
+    size_t local_bytes;             // OpenCL: local memory of a work-group; 0 elsewhere
+    int n_units;                    // cores or compute units
+    int n_threads;                  // threads used by default
+    char binding[SM_TEXT_SIZE];     // where these threads run: "one a core: processors 0-1"; "" if there is no choice
+    char slowed_by_env[32];         // an environment variable that makes it slower than it is; "" if none. It must be
+                                    // gone before the program starts
+    size_t memory_bytes;            // total
+    size_t free_bytes;              // available now
+    size_t max_alloc_bytes;         // largest single allocation; 0 = no limit
+    bool available;                 // false: cannot be opened here, and `reason` says why
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
 } sm_device_info;
 
 typedef struct {
-    int n_threads;   // 0 = the device's default
-    const char *isa; // instruction set of the kernels, "avx2"; NULL = the best there is
+    int n_threads;        // 0 = the device's default
+    const char *isa;      // instruction set of the kernels, "avx2"; NULL = the best there is
+    const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
 } sm_open_options;
 
 typedef struct {
@@ -54,6 +63,25 @@ typedef struct {
     char source[SM_TEXT_SIZE];    // how it was measured, in words
 } sm_peaks;
 
+// One ceiling of a device as it was opened (its threads, its binding), measured by the backend's own kernel.
+typedef struct {
+    const char *name;    // "fma f32", "dot bf16", "read", "write", "copy", "triad", ...
+    const char *where;   // where the operands lie: "registers", "L1", "L2", "L3", "memory"
+    const char *unit;    // "FLOP/s" or "bytes/s"
+    const char *meaning; // one line: what is done, and what counts
+    double best;         // the best trial; 0 = could not be measured, and `reason` says why
+    double median;       // of all trials: far below the best where something else ran
+    int n_trials;
+    size_t working_set_bytes; // of all threads together; 0 = registers
+    double clock_hz;          // processor clock seen right after the trials: median; 0 = not known
+    double clock_low_hz;      // the lowest of any trial and thread, and the highest
+    double clock_high_hz;
+    char reason[SM_TEXT_SIZE];
+} sm_ceiling;
+
+// Takes one ceiling as soon as it is there. A failure ends the measurement and is passed on.
+typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
+
 struct sm_backend {
     const char *name;    // "cpu"
     const char *summary; // one line
@@ -71,6 +99,9 @@ struct sm_backend {
 
     // Measures for about `seconds` in all.
     sm_status (*measure_peaks)(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+
+    // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
+    sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
     // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
     // SM_ERR_OOM says what was asked and what there is.

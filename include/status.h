@@ -9,18 +9,19 @@
 #include <stdbool.h>
 
 // X(code, text)
-#define SM_STATUS_LIST(X)                                   \
-    X(SM_OK, "ok")                                          \
-    X(SM_ERR_USAGE, "usage error")                          \
-    X(SM_ERR_INVALID, "invalid value")                      \
-    X(SM_ERR_IO, "input/output error")                      \
-    X(SM_ERR_FORMAT, "malformed file")                      \
-    X(SM_ERR_OOM, "out of memory")                          \
-    X(SM_ERR_UNSUPPORTED, "unsupported")                    \
-    X(SM_ERR_DEVICE, "device error")                        \
-    X(SM_ERR_MISMATCH, "result differs from the reference") \
-    X(SM_ERR_TIMEOUT, "timeout")                            \
-    X(SM_ERR_INTERRUPTED, "interrupted")                    \
+#define SM_STATUS_LIST(X)                                        \
+    X(SM_OK, "ok")                                               \
+    X(SM_ERR_USAGE, "usage error")                               \
+    X(SM_ERR_INVALID, "invalid value")                           \
+    X(SM_ERR_IO, "input/output error")                           \
+    X(SM_ERR_FORMAT, "malformed file")                           \
+    X(SM_ERR_OOM, "out of memory")                               \
+    X(SM_ERR_UNSUPPORTED, "unsupported")                         \
+    X(SM_ERR_DEVICE, "device error")                             \
+    X(SM_ERR_MISMATCH, "result differs from the reference")      \
+    X(SM_ERR_REGRESSION, "slower than what it is compared with") \
+    X(SM_ERR_TIMEOUT, "timeout")                                 \
+    X(SM_ERR_INTERRUPTED, "interrupted")                         \
     X(SM_ERR_INTERNAL, "internal error")
 
 typedef enum {

@@ -269,3 +269,33 @@ size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]) {
     }
     return total_bytes;
 }
+
+sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
+    sm_status status = SM_OK;
+    size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes
+    lifetime *lives = malloc(n_tensors * sizeof *lives);
+    int *owner = malloc(n_tensors * sizeof *owner);
+    if (lives == NULL || owner == NULL) {
+        status = sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
+        goto cleanup;
+    }
+    find_lifetimes(plan, lives);
+    share_in_place(plan, lives, owner);
+    for (int i = 0; i < plan->n_ops; i++) {
+        alive_bytes[i] = 0;
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role != role || t->view_of != SM_NO_TENSOR || owner[i] != i) {
+            continue;
+        }
+        lifetime life = is_transient(t) ? lives[i] : (lifetime){0, plan->n_ops - 1};
+        for (int op = life.first; op <= life.last; op++) {
+            alive_bytes[op] += align_up(sm_tensor_bytes(t));
+        }
+    }
+cleanup:
+    free(lives);
+    free(owner);
+    return status;
+}

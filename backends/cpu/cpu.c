@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cpu.h"
 
@@ -50,9 +49,14 @@ static void warn_of_blas(sm_device_info *info) {
         warn(info,
              "OpenBLAS uses its %s core, without the processor's %s, because OPENBLAS_CORETYPE=%s is set; unset it",
              info->blas_core, lacking, forced);
+        snprintf(info->slowed_by_env, sizeof info->slowed_by_env, "OPENBLAS_CORETYPE");
     } else if (lacking != NULL) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
              info->blas_core, lacking);
+    }
+    const char *dropped = getenv("STEPMARK_DROPPED_ENV"); // set by the command line, which started itself anew
+    if (dropped != NULL) {
+        warn(info, "%.80s was set, and held OpenBLAS back; stepmark started itself anew without it", dropped);
     }
     if (openblas_get_parallel() == 1) {
         warn(info, "this OpenBLAS has its own threads (pthread build); it is called serially, and stepmark's threads "
@@ -81,9 +85,11 @@ static sm_status describe(int index, sm_device_info *info) {
     name_driver(info->driver, sizeof info->driver);
     snprintf(info->isa, sizeof info->isa, "%s", cpu_isa_best()->name);
     snprintf(info->blas_core, sizeof info->blas_core, "%s", openblas_get_corename());
-    long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
-    info->n_units = n_processors > 0 ? (int)n_processors : 0;
-    info->n_threads = host_n_threads();
+    info->n_units = cpu_topology_n_cores();
+    cpu_binding *binding;
+    SM_TRY(cpu_binding_make(NULL, &info->n_threads, &binding));
+    snprintf(info->binding, sizeof info->binding, "%s", cpu_binding_text(binding));
+    cpu_binding_free(binding);
     info->memory_bytes = host_total_bytes();
     info->free_bytes = host_available_bytes();
     warn_of_blas(info);
@@ -98,7 +104,16 @@ static sm_status check_threads(int n_threads) {
     return SM_OK;
 }
 
+static void close_device(sm_device *device) {
+    cpu_device *cpu = (cpu_device *)device;
+    if (cpu != NULL) {
+        cpu_binding_free(cpu->binding);
+        free(cpu);
+    }
+}
+
 static sm_status open_device(int index, const sm_open_options *options, sm_device **device) {
+    sm_status status = SM_OK;
     sm_device_info info;
     const cpu_isa *isa = cpu_isa_best();
     SM_TRY(describe(index, &info));
@@ -110,8 +125,11 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     if (cpu == NULL) {
         return sm_fail(SM_ERR_OOM, "cpu: no memory for a device");
     }
+    // OpenMP's limit is respected here, once: scratch is shared out among exactly so many threads.
+    info.n_threads = options->n_threads < omp_get_thread_limit() ? options->n_threads : omp_get_thread_limit();
+    SM_TRY_GOTO(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
+    snprintf(info.binding, sizeof info.binding, "%s", cpu_binding_text(cpu->binding));
     snprintf(info.isa, sizeof info.isa, "%s", isa->name);
-    info.n_threads = options->n_threads > 0 ? options->n_threads : info.n_threads;
     openblas_set_num_threads(1); // each of our threads calls it on its own part
     omp_set_dynamic(0);          // as many threads as asked for
     cpu->base.backend = &sm_backend_cpu;
@@ -119,9 +137,10 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     cpu->isa = isa;
     *device = &cpu->base;
     return SM_OK;
+cleanup:
+    close_device(&cpu->base);
+    return status;
 }
-
-static void close_device(sm_device *device) { free(device); }
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
@@ -162,6 +181,7 @@ const sm_backend sm_backend_cpu = {
     .close = close_device,
     .supports = supports,
     .measure_peaks = cpu_measure_peaks,
+    .measure_ceilings = cpu_measure_ceilings,
     .prepare = cpu_prepare,
     .release = cpu_release,
     .execute = cpu_execute,

@@ -6,6 +6,7 @@
 #include "host_memory.h"
 
 #include "cpu_kernel.h"
+#include "cpu_topology.h"
 
 // One instruction set that this build has kernels for.
 typedef struct {
@@ -17,11 +18,13 @@ typedef struct {
 typedef struct {
     sm_device base;
     const cpu_isa *isa;
+    cpu_binding *binding;
 } cpu_device;
 
 typedef struct {
     sm_executable base;
     const cpu_kernel_table *kernels;
+    const cpu_binding *binding; // the device's
     host_memory memory;
     host_op *ops;
     int n_threads;
@@ -34,6 +37,7 @@ typedef struct {
 const cpu_isa *cpu_isa_best(void);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
 bool cpu_has_avx512(void);
+bool cpu_has_avx512_bf16(void);
 bool cpu_has_avx2(void);
 
 // cpu_execute.c: functions of sm_backend.
@@ -41,8 +45,9 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
 void cpu_release(sm_executable *executable);
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 
-// cpu_peaks.c: function of sm_backend.
+// cpu_peaks.c: functions of sm_backend.
 sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
 // cpu_execute.c: on x86, makes denormal numbers count as zero in this thread (they cost a hundred
 // cycles each, and carry nothing) and returns the state before, for cpu_denormals_restore().

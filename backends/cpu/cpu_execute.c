@@ -32,7 +32,7 @@ static size_t largest_scratch(const cpu_executable *e, const sm_plan *plan) {
     size_t most_bytes = 1;
     for (int i = 0; i < plan->n_ops; i++) {
         cpu_scratch_bytes needs = e->kernels->scratch_bytes[plan->ops[i].kind];
-        size_t size_bytes = needs == NULL ? 0 : needs(&e->ops[i]);
+        size_t size_bytes = needs == NULL ? 0 : needs(&e->ops[i], e->n_threads);
         most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
     }
     return (most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -58,22 +58,38 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     return SM_OK;
 }
 
-// Writes to every page, so that the kernel provides it now and not within the first step; each
-// thread an equal slice, so that on a machine with several memories all of them are used.
-static void touch_memory(const cpu_executable *e) {
+// Writes to every page of a part of memory.
+static void touch(void *memory, cpu_range bytes) {
+    for (int64_t byte = bytes.first; byte < bytes.end; byte += PAGE_BYTES) {
+        ((volatile char *)memory)[byte] = 0;
+    }
+}
+
+// Has the kernel provide all pages now, and not within the first step. Each thread touches first
+// what it will work on: its share of every tensor, as the kernels cut rows and elements. On a
+// machine with several memories that part then lies in the thread's own. What no tensor holds is
+// shared out evenly.
+static void touch_memory(const cpu_executable *e, const sm_plan *plan) {
 #pragma omp parallel num_threads(e->n_threads)
     {
         const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
-        for (int i = 0; i < e->memory.n_arenas; i++) {
-            cpu_range mine = cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, team.thread, team.n_threads);
-            for (int64_t byte = mine.first; byte < mine.end; byte += PAGE_BYTES) {
-                ((volatile char *)e->memory.arenas[i])[byte] = 0;
+        cpu_bind_thread(e->binding, team.thread);
+        for (int i = 0; i < plan->n_tensors; i++) {
+            const sm_tensor *t = &plan->tensors[i];
+            if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
+                int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
+                touch(host_tensor(&e->memory, plan, i),
+                      cpu_split((int64_t)sm_tensor_bytes(t), step, team.thread, team.n_threads));
             }
         }
-        for (size_t byte = 0; byte < e->scratch_bytes; byte += PAGE_BYTES) {
-            ((volatile char *)e->scratch[team.thread])[byte] = 0;
+        touch(e->scratch[team.thread], (cpu_range){0, (int64_t)e->scratch_bytes});
+#pragma omp barrier
+        for (int i = 0; i < e->memory.n_arenas; i++) {
+            touch(e->memory.arenas[i],
+                  cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, team.thread, team.n_threads));
         }
     }
+    cpu_unbind_thread();
 }
 
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
@@ -86,11 +102,12 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->base.device = device;
     e->base.plan = plan;
     e->kernels = cpu->isa->kernels;
+    e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
     SM_TRY_GOTO(allocate_scratch(e, plan));
-    touch_memory(e);
+    touch_memory(e, plan);
     e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes;
     *executable = &e->base;
     return SM_OK;
@@ -119,6 +136,7 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
     {
         // A limit on threads may give fewer than asked for; the kernels take what there are.
         const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
+        cpu_bind_thread(e->binding, team.thread);
         const unsigned state = cpu_denormals_off();
         const bool keeps_time = op_ns != NULL && team.thread == 0;
         int64_t before_ns = keeps_time ? host_now_ns() : 0;
@@ -133,5 +151,6 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
         }
         cpu_denormals_restore(state);
     }
+    cpu_unbind_thread();
     return SM_OK;
 }

@@ -29,14 +29,19 @@ typedef struct {
 } cpu_team;
 
 typedef void (*cpu_run)(const host_op *op, const cpu_team *team);
-typedef size_t (*cpu_scratch_bytes)(const host_op *op); // what one thread needs
+typedef size_t (*cpu_scratch_bytes)(const host_op *op, int n_threads); // what one thread needs
 
-// Memory traffic that cpu_peaks.c measures.
+// Memory traffic that is measured. PAST_CACHES: by stores that leave the line out of the caches and do
+// not read it first.
 typedef enum {
-    CPU_STREAM_TRIAD,
-    CPU_STREAM_TRIAD_NONTEMPORAL,
-    CPU_STREAM_UPDATE,
-    CPU_STREAM_READ,
+    CPU_STREAM_READ,  // sum of a, b and c
+    CPU_STREAM_WRITE, // a = constant
+    CPU_STREAM_WRITE_PAST_CACHES,
+    CPU_STREAM_COPY, // a = c
+    CPU_STREAM_COPY_PAST_CACHES,
+    CPU_STREAM_TRIAD, // a = b + 3 c
+    CPU_STREAM_TRIAD_PAST_CACHES,
+    CPU_STREAM_UPDATE, // a = a/2 + c, b = b/2 + c
     CPU_STREAM_COUNT
 } cpu_stream;
 
@@ -46,14 +51,17 @@ typedef struct {
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
     // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were.
     double (*peak_flops)(int64_t n_rounds);
-    // Streams once over arrays of n_elems and returns the bytes that count.
-    double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems);
+    // The same with vdpbf16ps; NULL: not compiled. The processor must have avx512_bf16.
+    double (*peak_dot_bf16)(int64_t n_rounds);
+    // Streams n_passes times over arrays of n_elems, a multiple of 128, and returns the bytes that count: those
+    // that the program reads and writes.
+    double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 } cpu_kernel_table;
 
 extern const cpu_kernel_table ISA(cpu_kernels);
 
 #define CPU_KERNEL(name)  void ISA(cpu_##name)(const host_op *op, const cpu_team *team)
-#define CPU_SCRATCH(name) size_t ISA(cpu_##name##_scratch)(const host_op *op)
+#define CPU_SCRATCH(name) size_t ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
 
 CPU_KERNEL(zero);
 CPU_KERNEL(loss_scale);
@@ -84,6 +92,7 @@ CPU_KERNEL(flash_attention_forward);
 CPU_KERNEL(flash_attention_backward);
 
 CPU_SCRATCH(layernorm_backward); // both kinds of it
+CPU_SCRATCH(matmul);             // all three of them
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
 CPU_SCRATCH(attention_forward);
@@ -92,7 +101,10 @@ CPU_SCRATCH(flash_attention_forward);
 CPU_SCRATCH(flash_attention_backward);
 
 double ISA(cpu_peak_flops)(int64_t n_rounds);
-double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems);
+#if defined(__AVX512F__)
+double ISA(cpu_peak_dot_bf16)(int64_t n_rounds);
+#endif
+double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 
 // A half-open range of rows, columns or elements.
 typedef struct {

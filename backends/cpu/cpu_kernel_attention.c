@@ -65,7 +65,10 @@ static void multiply_row(float *x, const float *by, int64_t n) {
     }
 }
 
-CPU_SCRATCH(attention_forward) { return BLOCK_ROWS * (size_t)op->out_tensor[0]->dims[1] * sizeof(float); }
+CPU_SCRATCH(attention_forward) {
+    (void)n_threads;
+    return BLOCK_ROWS * (size_t)op->out_tensor[0]->dims[1] * sizeof(float);
+}
 
 static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *kept) {
     const float *qkv = (const float *)op->in[0] + h->row * 3 * h->C + h->column;
@@ -100,7 +103,10 @@ CPU_KERNEL(attention_forward) {
     }
 }
 
-CPU_SCRATCH(attention_backward) { return 2 * BLOCK_ROWS * (size_t)op->in_tensor[0]->dims[1] * sizeof(float); }
+CPU_SCRATCH(attention_backward) {
+    (void)n_threads;
+    return 2 * BLOCK_ROWS * (size_t)op->in_tensor[0]->dims[1] * sizeof(float);
+}
 
 // One row: da (of the dropped weights) becomes ds, over the first n keys; beyond is 0.
 static void score_gradient_row(const float *att, const float *factors, float *da, int64_t n, int64_t n_columns) {

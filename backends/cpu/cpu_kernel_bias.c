@@ -17,7 +17,10 @@ CPU_KERNEL(bias_forward) {
     }
 }
 
-CPU_SCRATCH(bias_backward) { return (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float); }
+CPU_SCRATCH(bias_backward) {
+    (void)n_threads;
+    return (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float);
+}
 
 // Each thread sums its rows, four at a time, into its scratch; then each adds up a range of columns.
 CPU_KERNEL(bias_backward) {

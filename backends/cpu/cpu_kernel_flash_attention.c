@@ -166,6 +166,7 @@ static size_t forward_elems(int64_t HS, int64_t n_tiles) {
 }
 
 CPU_SCRATCH(flash_attention_forward) {
+    (void)n_threads;
     const sm_tensor *y = op->out_tensor[0];
     return forward_elems(y->dims[2] / op->op->attr.n_head, (y->dims[1] + TILE - 1) / TILE) * sizeof(float);
 }
@@ -305,6 +306,7 @@ typedef struct {
 } backward_scratch;
 
 CPU_SCRATCH(flash_attention_backward) {
+    (void)n_threads;
     const sm_tensor *y = op->in_tensor[0];
     size_t tile = TILE * (size_t)padded_width(y->dims[2] / op->op->attr.n_head);
     size_t n_tiles = (size_t)((y->dims[1] + TILE - 1) / TILE);

@@ -5,6 +5,7 @@
 
 CPU_SCRATCH(grad_sqnorm) {
     (void)op;
+    (void)n_threads;
     return sizeof(double);
 }
 

@@ -71,7 +71,10 @@ CPU_KERNEL(residual_layernorm_forward) {
     }
 }
 
-CPU_SCRATCH(layernorm_backward) { return 3 * (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float); }
+CPU_SCRATCH(layernorm_backward) {
+    (void)n_threads;
+    return 3 * (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float);
+}
 
 // One row: adds to the partial sums dw and db, and writes dx, to which dskip (may be NULL, may
 // be dx itself) is added. g (C) keeps dy w between the passes, so that g minus its mean cancels exactly.

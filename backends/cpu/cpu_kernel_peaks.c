@@ -1,20 +1,23 @@
-// cpu_kernel_peaks.c: what one thread can compute and move, for cpu_peaks.c.
+// cpu_kernel_peaks.c: what one thread can compute and move, for cpu_ceilings.c and cpu_peaks.c.
 #include "cpu_kernel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+// may_alias: the streams below go over arrays of float.
 #if defined(__AVX512F__)
 enum { VECTOR = 16, N_SUMS = 16 };
-typedef float vector __attribute__((vector_size(64)));
+typedef float vector __attribute__((vector_size(64), may_alias));
 #elif defined(__AVX__)
 enum { VECTOR = 8, N_SUMS = 12 };
-typedef float vector __attribute__((vector_size(32)));
+typedef float vector __attribute__((vector_size(32), may_alias));
 #else
 enum { VECTOR = 4, N_SUMS = 12 };
-typedef float vector __attribute__((vector_size(16)));
+typedef float vector __attribute__((vector_size(16), may_alias));
 #endif
+
+// --- arithmetic ---------------------------------------------------------------------------
 
 // Enough independent sums to fill the pipelines of two units four or five cycles deep, few
 // enough to stay in registers. The factor is just below 1, so that no sum grows or dies.
@@ -43,67 +46,180 @@ double ISA(cpu_peak_flops)(int64_t n_rounds) {
     return 2.0 * N_SUMS * VECTOR * (double)n_rounds;
 }
 
-// a = b + 3 c by stores that do not read a's cache lines first. Arrays 64-byte aligned.
-static void triad_nontemporal(float *a, const float *b, const float *c, int64_t n_elems) {
 #if defined(__AVX512F__)
-    const __m512 three = _mm512_set1_ps(3.0f);
-    for (int64_t i = 0; i + 16 <= n_elems; i += 16) {
-        _mm512_stream_ps(a + i, _mm512_add_ps(_mm512_load_ps(b + i), _mm512_mul_ps(three, _mm512_load_ps(c + i))));
+// vdpbf16ps: each of 16 floats gains the products of two pairs of bf16. Only for a processor that has it:
+// the file as a whole is compiled for AVX-512 without.
+__attribute__((target("avx512bf16"))) double ISA(cpu_peak_dot_bf16)(int64_t n_rounds) {
+    volatile short seed = 0x3c7f; // about 0.0156: sums of its squares stay small; not known to the compiler
+    const __m512bh pairs = (__m512bh)_mm512_set1_epi16(seed);
+    __m512 sum[N_SUMS];
+    for (int i = 0; i < N_SUMS; i++) {
+        sum[i] = _mm512_set1_ps((float)i);
     }
-    _mm_sfence();
+    for (int64_t round = 0; round < n_rounds; round++) {
+        for (int i = 0; i < N_SUMS; i++) {
+            sum[i] = _mm512_dpbf16_ps(sum[i], pairs, pairs);
+        }
+    }
+    float total = 0;
+    for (int i = 0; i < N_SUMS; i++) {
+        total += _mm512_reduce_add_ps(sum[i]);
+    }
+    seed = (short)total;
+    return 2.0 * 32 * N_SUMS * (double)n_rounds;
+}
+#endif
+
+// --- streams ------------------------------------------------------------------------------
+
+// Arrays are aligned to 64 bytes and hold a multiple of BLOCK elements. A block is several
+// vectors, so that the loop's own instructions and the latency of additions do not count.
+enum { UNROLLED = 8, BLOCK = UNROLLED * VECTOR };
+
+#define AT(array, i, k)   (((vector *)((array) + (i)))[k])
+#define SEEN(array, i, k) (((const vector *)((array) + (i)))[k])
+
+static vector splat(float value) {
+    vector all;
+    for (int lane = 0; lane < VECTOR; lane++) {
+        all[lane] = value;
+    }
+    return all;
+}
+
+// A store that goes past the caches, without reading the line first.
+static inline void store_past_caches(float *to, vector value) {
+#if defined(__AVX512F__)
+    _mm512_stream_ps(to, (__m512)value);
 #elif defined(__AVX__)
-    const __m256 three = _mm256_set1_ps(3.0f);
-    for (int64_t i = 0; i + 8 <= n_elems; i += 8) {
-        _mm256_stream_ps(a + i, _mm256_add_ps(_mm256_load_ps(b + i), _mm256_mul_ps(three, _mm256_load_ps(c + i))));
-    }
-    _mm_sfence();
+    _mm256_stream_ps(to, (__m256)value);
 #elif defined(__x86_64__)
-    const __m128 three = _mm_set1_ps(3.0f);
-    for (int64_t i = 0; i + 4 <= n_elems; i += 4) {
-        _mm_stream_ps(a + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(three, _mm_load_ps(c + i))));
-    }
-    _mm_sfence();
+    _mm_stream_ps(to, (__m128)value);
 #else
-    for (int64_t i = 0; i < n_elems; i++) {
-        a[i] = b[i] + 3.0f * c[i];
-    }
+    *(vector *)to = value;
 #endif
 }
 
-static void triad(float *a, const float *b, const float *c, int64_t n_elems) {
-#pragma omp simd
-    for (int64_t i = 0; i < n_elems; i++) {
-        a[i] = b[i] + 3.0f * c[i];
-    }
+// Nothing that was stored may be left out, nor loads moved, across this.
+static inline void end_pass(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+    __asm__ volatile("" ::: "memory");
 }
 
-// Two arrays rewritten in place with the help of a third: the pattern of AdamW.
-static void update(float *a, float *b, const float *c, int64_t n_elems) {
-#pragma omp simd
-    for (int64_t i = 0; i < n_elems; i++) {
-        a[i] = 0.5f * a[i] + c[i];
-        b[i] = 0.5f * b[i] + c[i];
+// Three arrays at once, because prefetchers follow each by itself. One loop for all passes: to end one, and to add its
+// sums up, takes as long as a tenth of a pass over a first-level cache.
+static void read_often(const float *a, const float *b, const float *c, int64_t n_elems, int64_t n_passes) {
+    vector sum[UNROLLED];
+    for (int k = 0; k < UNROLLED; k++) {
+        sum[k] = splat(0);
     }
-}
-
-// Sums three arrays; the sum goes to a volatile, so that the reads happen.
-static void read_all(const float *a, const float *b, const float *c, int64_t n_elems) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n_elems; i++) {
-        sum += a[i] + b[i] + c[i];
+    int64_t i = 0;
+    for (int64_t block = 0; block < n_passes * (n_elems / BLOCK); block++) {
+        for (int k = 0; k < UNROLLED; k++) {
+            sum[k] += SEEN(a, i, k);
+            sum[k] += SEEN(b, i, k);
+            sum[k] += SEEN(c, i, k);
+        }
+        i += BLOCK;
+        i = i == n_elems ? 0 : i;
     }
-    volatile float sink = sum;
+    for (int k = 1; k < UNROLLED; k++) {
+        sum[0] += sum[k];
+    }
+    volatile float sink = sum[0][0] + sum[0][VECTOR - 1]; // so that the reads happen
     (void)sink;
 }
 
-double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems) {
-    switch (stream) {
-    case CPU_STREAM_TRIAD: triad(a, b, c, n_elems); return 12.0 * (double)n_elems;
-    case CPU_STREAM_TRIAD_NONTEMPORAL: triad_nontemporal(a, b, c, n_elems); return 12.0 * (double)n_elems;
-    case CPU_STREAM_UPDATE: update(a, b, c, n_elems); return 20.0 * (double)n_elems; // three reads, two writes
-    case CPU_STREAM_READ: read_all(a, b, c, n_elems); return 12.0 * (double)n_elems;
-    case CPU_STREAM_COUNT: break;
+static void write_once(float *a, int64_t n_elems) {
+    const vector value = splat(0.7f);
+    for (int64_t i = 0; i < n_elems; i += BLOCK) {
+        for (int k = 0; k < UNROLLED; k++) {
+            AT(a, i, k) = value;
+        }
     }
-    return 0;
+}
+
+static void write_past_caches(float *a, int64_t n_elems) {
+    const vector value = splat(0.7f);
+    for (int64_t i = 0; i < n_elems; i += VECTOR) {
+        store_past_caches(a + i, value);
+    }
+}
+
+static void copy_once(float *a, const float *c, int64_t n_elems) {
+    for (int64_t i = 0; i < n_elems; i += BLOCK) {
+        for (int k = 0; k < UNROLLED; k++) {
+            AT(a, i, k) = SEEN(c, i, k);
+        }
+        __asm__ volatile("" ::: "memory"); // or a compiler calls memcpy, which chooses stores of its own
+    }
+}
+
+static void copy_past_caches(float *a, const float *c, int64_t n_elems) {
+    for (int64_t i = 0; i < n_elems; i += VECTOR) {
+        store_past_caches(a + i, SEEN(c, i, 0));
+    }
+}
+
+static void triad_once(float *a, const float *b, const float *c, int64_t n_elems) {
+    const vector three = splat(3.0f);
+    for (int64_t i = 0; i < n_elems; i += BLOCK) {
+        for (int k = 0; k < UNROLLED; k++) {
+            AT(a, i, k) = SEEN(b, i, k) + three * SEEN(c, i, k);
+        }
+    }
+}
+
+static void triad_past_caches(float *a, const float *b, const float *c, int64_t n_elems) {
+    const vector three = splat(3.0f);
+    for (int64_t i = 0; i < n_elems; i += VECTOR) {
+        store_past_caches(a + i, SEEN(b, i, 0) + three * SEEN(c, i, 0));
+    }
+}
+
+// Two arrays rewritten in place with the help of a third: the pattern of AdamW. All loads come before the stores,
+// because a load that follows a store to the same place of another page may wait for it.
+static void update_once(float *a, float *b, const float *c, int64_t n_elems) {
+    const vector half = splat(0.5f);
+    for (int64_t i = 0; i < n_elems; i += BLOCK) {
+        for (int k = 0; k < UNROLLED; k++) {
+            const vector new_a = half * AT(a, i, k) + SEEN(c, i, k);
+            const vector new_b = half * AT(b, i, k) + SEEN(c, i, k);
+            AT(a, i, k) = new_a;
+            AT(b, i, k) = new_b;
+        }
+    }
+}
+
+double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes) {
+    static const double bytes_per_elem[CPU_STREAM_COUNT] = {
+        [CPU_STREAM_READ] = 12,
+        [CPU_STREAM_WRITE] = 4,
+        [CPU_STREAM_WRITE_PAST_CACHES] = 4,
+        [CPU_STREAM_COPY] = 8,
+        [CPU_STREAM_COPY_PAST_CACHES] = 8,
+        [CPU_STREAM_TRIAD] = 12,
+        [CPU_STREAM_TRIAD_PAST_CACHES] = 12,
+        [CPU_STREAM_UPDATE] = 20, // three reads, two writes
+    };
+    if (stream == CPU_STREAM_READ) {
+        read_often(a, b, c, n_elems, n_passes);
+    }
+    for (int64_t pass = 0; stream != CPU_STREAM_READ && pass < n_passes; pass++) {
+        switch (stream) {
+        case CPU_STREAM_WRITE: write_once(a, n_elems); break;
+        case CPU_STREAM_WRITE_PAST_CACHES: write_past_caches(a, n_elems); break;
+        case CPU_STREAM_COPY: copy_once(a, c, n_elems); break;
+        case CPU_STREAM_COPY_PAST_CACHES: copy_past_caches(a, c, n_elems); break;
+        case CPU_STREAM_TRIAD: triad_once(a, b, c, n_elems); break;
+        case CPU_STREAM_TRIAD_PAST_CACHES: triad_past_caches(a, b, c, n_elems); break;
+        case CPU_STREAM_UPDATE: update_once(a, b, c, n_elems); break;
+        case CPU_STREAM_READ:
+        case CPU_STREAM_COUNT: break;
+        }
+        end_pass();
+    }
+    return bytes_per_elem[stream] * (double)n_elems * (double)n_passes;
 }

@@ -36,6 +36,9 @@ const cpu_kernel_table ISA(cpu_kernels) = {
         {
             [SM_OP_LAYERNORM_BACKWARD] = ISA(cpu_layernorm_backward_scratch),
             [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = ISA(cpu_layernorm_backward_scratch),
+            [SM_OP_MATMUL_FORWARD] = ISA(cpu_matmul_scratch),
+            [SM_OP_MATMUL_BACKWARD_INPUT] = ISA(cpu_matmul_scratch),
+            [SM_OP_MATMUL_BACKWARD_WEIGHT] = ISA(cpu_matmul_scratch),
             [SM_OP_BIAS_BACKWARD] = ISA(cpu_bias_backward_scratch),
             [SM_OP_GRAD_SQNORM] = ISA(cpu_grad_sqnorm_scratch),
             [SM_OP_ATTENTION_FORWARD] = ISA(cpu_attention_forward_scratch),
@@ -44,5 +47,8 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_FLASH_ATTENTION_BACKWARD] = ISA(cpu_flash_attention_backward_scratch),
         },
     .peak_flops = ISA(cpu_peak_flops),
+#if defined(__AVX512F__)
+    .peak_dot_bf16 = ISA(cpu_peak_dot_bf16),
+#endif
     .peak_stream = ISA(cpu_peak_stream),
 };

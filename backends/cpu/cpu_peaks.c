@@ -1,151 +1,177 @@
-// cpu_peaks.c: measures what this machine's threads can compute and move together.
-//
-// Each figure is the best of several trials in which all threads start together at a
-// barrier and the last to finish ends the clock: a ceiling is what was reached undisturbed.
-#include <omp.h>
+// cpu_peaks.c: the ceilings of this machine's threads: all of them (`stepmark peaks`), and the two
+// that rows are judged by. A ceiling is what was reached undisturbed: the best of many trials.
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "cpu.h"
+#include "cpu_trial.h"
 
-enum { N_ARRAYS = 3 };
+static const struct {
+    const char *name;
+    const char *meaning;
+    bool cached;  // also measured in caches: the others go past them
+    bool is_peak; // rows are judged by the best of these
+} streams[CPU_STREAM_COUNT] = {
+    [CPU_STREAM_READ] = {"read", "sum of three arrays; bytes read", true, true},
+    [CPU_STREAM_WRITE] = {"write",
+                          "one array set to a constant; bytes written, not those that the stores make the "
+                          "processor read first",
+                          true, false},
+    [CPU_STREAM_WRITE_PAST_CACHES] = {"write past caches", "one array set to a constant by non-temporal stores", false,
+                                      false},
+    [CPU_STREAM_COPY] = {"copy", "a = c; bytes read and written", true, false},
+    [CPU_STREAM_COPY_PAST_CACHES] = {"copy past caches", "a = c by non-temporal stores", false, false},
+    [CPU_STREAM_TRIAD] = {"triad", "a = b + 3 c; bytes read and written", true, true},
+    [CPU_STREAM_TRIAD_PAST_CACHES] = {"triad past caches", "a = b + 3 c by non-temporal stores", false, true},
+    [CPU_STREAM_UPDATE] = {"update", "a = a/2 + c, b = b/2 + c, as AdamW: three arrays read, two written", true, true},
+};
 
-static const double TRIAL_SECONDS = 0.02;
-
-// FLOP/s of all threads together during one trial of n_rounds each.
-static double flops_trial(const cpu_device *cpu, int64_t n_rounds) {
-    double total = 0;
-    int64_t started_ns = 0;
-#pragma omp parallel num_threads(cpu->base.info.n_threads) reduction(+ : total)
-    {
-        const unsigned state = cpu_denormals_off();
-#pragma omp barrier
-#pragma omp master
-        started_ns = host_now_ns();
-        total += cpu->isa->kernels->peak_flops(n_rounds);
-        cpu_denormals_restore(state);
-    }
-    return total * 1e9 / (double)(host_now_ns() - started_ns + 1);
+static sm_ceiling make_ceiling(const char *name, const char *where, const char *unit, const char *meaning) {
+    return (sm_ceiling){.name = name, .where = where, .unit = unit, .meaning = meaning};
 }
 
-static double measure_flops(const cpu_device *cpu, double seconds) {
-    int64_t n_rounds = 1000;
-    int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
-    double best = 0;
-    do {
-        int64_t started_ns = host_now_ns();
-        double flops = flops_trial(cpu, n_rounds);
-        best = flops > best ? flops : best;
-        if ((double)(host_now_ns() - started_ns) < TRIAL_SECONDS * 1e9) {
-            n_rounds *= 2;
+static void fill_in(const cpu_device *cpu, const cpu_trial *trial, double seconds, sm_ceiling *ceiling) {
+    cpu_trial_result result;
+    cpu_run_trials(cpu, trial, seconds, &result);
+    ceiling->best = result.best;
+    ceiling->median = result.median;
+    ceiling->n_trials = result.n_trials;
+    ceiling->working_set_bytes = cpu_trial_bytes(trial) * (size_t)cpu->base.info.n_threads;
+    ceiling->clock_hz = result.clock_hz;
+    ceiling->clock_low_hz = result.clock_low_hz;
+    ceiling->clock_high_hz = result.clock_high_hz;
+}
+
+// --- arithmetic -----------------------------------------------------------------------------
+
+// Why this device has no bf16 ceiling; NULL if it has.
+static const char *no_bf16(const cpu_device *cpu) {
+    if (!cpu_has_avx512_bf16()) {
+        return "this processor has no avx512_bf16";
+    }
+    return cpu->isa->kernels->peak_dot_bf16 == NULL ? "needs the kernels of --isa avx512" : NULL;
+}
+
+static sm_status measure_arithmetic(const cpu_device *cpu, double seconds, sm_ceiling_sink sink, void *ctx) {
+    const cpu_trial fma = {.kind = CPU_TRIAL_FMA_F32};
+    const cpu_trial dot = {.kind = CPU_TRIAL_DOT_BF16};
+    sm_ceiling ceiling = make_ceiling("fma f32", "registers", "FLOP/s",
+                                      "independent fused multiply-adds; a multiply and an add count one each");
+    fill_in(cpu, &fma, seconds, &ceiling);
+    SM_TRY(sink(ctx, &ceiling));
+    ceiling = make_ceiling("dot bf16", "registers", "FLOP/s",
+                           "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each");
+    const char *reason = no_bf16(cpu);
+    if (reason != NULL) {
+        snprintf(ceiling.reason, sizeof ceiling.reason, "%s", reason);
+    } else {
+        fill_in(cpu, &dot, seconds, &ceiling);
+    }
+    return sink(ctx, &ceiling);
+}
+
+// --- bandwidth ------------------------------------------------------------------------------
+
+// Bytes of a thread's arrays that lie in a level of cache and do not fit the one below; 0, with the reason, if
+// there are none. Threads that share a cache get equal parts of it.
+static size_t level_bytes(int level, int n_threads, char *reason, size_t reason_size) {
+    cpu_cache cache = cpu_topology_cache(level);
+    cpu_cache below = cpu_topology_cache(level - 1);
+    if (cache.size_bytes == 0) {
+        snprintf(reason, reason_size, "this processor is not known to have one");
+        return 0;
+    }
+    int n_sharing = n_threads < cache.n_cores ? n_threads : cache.n_cores;
+    size_t share_bytes = cache.size_bytes / (size_t)(n_sharing > 1 ? n_sharing : 1);
+    // Three quarters of the first level keep the loop long, half of the others leave room for the neighbours.
+    size_t used_bytes = level == 1 ? share_bytes / 4 * 3 : share_bytes / 2;
+    if (used_bytes < 2 * below.size_bytes) {
+        snprintf(reason, reason_size, "a thread's share, %zu KiB, is too little over level %d's %zu KiB",
+                 share_bytes >> 10, level - 1, below.size_bytes >> 10);
+        return 0;
+    }
+    return used_bytes;
+}
+
+static sm_status measure_level(const cpu_device *cpu, int level, const cpu_stream_memory *memory, double seconds,
+                               sm_ceiling_sink sink, void *ctx) {
+    static const char *const level_names[] = {"memory", "L1", "L2", "L3"};
+    char reason[SM_TEXT_SIZE] = "";
+    size_t used_bytes =
+        level == 0 ? memory->block_bytes : level_bytes(level, cpu->base.info.n_threads, reason, sizeof reason);
+    for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
+        if (level > 0 && !streams[stream].cached) {
+            continue;
         }
-    } while (host_now_ns() < end_ns);
-    return best;
-}
-
-// Arrays of one thread, touched first by it.
-typedef struct {
-    float *array[N_ARRAYS];
-} stream_arrays;
-
-static void free_arrays(stream_arrays *arrays, int n_threads, int64_t n_elems) {
-    for (int i = 0; arrays != NULL && i < n_threads * N_ARRAYS; i++) {
-        host_unmap(arrays[i / N_ARRAYS].array[i % N_ARRAYS], (size_t)n_elems * sizeof(float));
-    }
-    free(arrays);
-}
-
-static stream_arrays *allocate_arrays(int n_threads, int64_t n_elems) {
-    stream_arrays *arrays = calloc((size_t)n_threads, sizeof *arrays);
-    bool done = arrays != NULL;
-    for (int i = 0; done && i < n_threads * N_ARRAYS; i++) {
-        float **array = &arrays[i / N_ARRAYS].array[i % N_ARRAYS];
-        *array = host_map((size_t)n_elems * sizeof **array);
-        done = *array != NULL;
-    }
-    if (!done) {
-        free_arrays(arrays, n_threads, n_elems);
-        return NULL;
-    }
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-    for (int thread = 0; thread < n_threads; thread++) {
-        for (int k = 0; k < N_ARRAYS; k++) {
-            for (int64_t i = 0; i < n_elems; i++) {
-                arrays[thread].array[k][i] = (float)(k + 1);
-            }
+        const cpu_trial trial = {CPU_TRIAL_STREAM, (cpu_stream)stream, memory, used_bytes};
+        sm_ceiling ceiling = make_ceiling(streams[stream].name, level_names[level], "bytes/s", streams[stream].meaning);
+        if (used_bytes > memory->block_bytes) {
+            snprintf(reason, sizeof reason, "too little memory is available to fill it");
         }
+        if (reason[0] == '\0') {
+            fill_in(cpu, &trial, seconds, &ceiling);
+        }
+        snprintf(ceiling.reason, sizeof ceiling.reason, "%s", reason);
+        SM_TRY(sink(ctx, &ceiling));
     }
-    return arrays;
+    return SM_OK;
 }
 
-// Elements of each array: all of them together hold four times the last cache, 256 MiB at least, but no
-// more than an eighth of the memory that is available. 0: too little memory.
-static int64_t choose_elems(int n_threads) {
-    long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    double total_bytes = cache_bytes > 0 ? 4.0 * (double)cache_bytes : 0;
-    total_bytes = total_bytes < 256.0 * (1 << 20) ? 256.0 * (1 << 20) : total_bytes;
-    double most_bytes = (double)host_available_bytes() / 8;
-    total_bytes = total_bytes > most_bytes ? most_bytes : total_bytes;
-    return (int64_t)(total_bytes / (N_ARRAYS * sizeof(float) * (double)n_threads)) / 64 * 64;
+sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx) {
+    sm_status status = SM_OK;
+    const cpu_device *cpu = (const cpu_device *)device;
+    cpu_stream_memory memory;
+    SM_TRY(measure_arithmetic(cpu, seconds, sink, ctx));
+    SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
+    for (int level = 1; level <= CPU_CACHE_LEVELS; level++) {
+        SM_TRY_GOTO(measure_level(cpu, level, &memory, seconds, sink, ctx));
+    }
+    SM_TRY_GOTO(measure_level(cpu, 0, &memory, seconds, sink, ctx));
+cleanup:
+    cpu_stream_memory_free(&memory);
+    return status;
 }
 
-static double stream_trial(const cpu_device *cpu, cpu_stream stream, const stream_arrays *arrays, int64_t n_elems) {
-    double total_bytes = 0;
-    int64_t started_ns = 0;
-#pragma omp parallel num_threads(cpu->base.info.n_threads) reduction(+ : total_bytes)
-    {
-        const stream_arrays *mine = &arrays[omp_get_thread_num()];
-#pragma omp barrier
-#pragma omp master
-        started_ns = host_now_ns();
-        total_bytes += cpu->isa->kernels->peak_stream(stream, mine->array[0], mine->array[1], mine->array[2], n_elems);
-    }
-    return total_bytes * 1e9 / (double)(host_now_ns() - started_ns + 1);
-}
+// --- the peaks of rows ------------------------------------------------------------------------
 
-static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double *best, cpu_stream *best_stream) {
-    const int n_threads = cpu->base.info.n_threads;
-    int64_t n_elems = choose_elems(n_threads);
-    stream_arrays *arrays = n_elems > 0 ? allocate_arrays(n_threads, n_elems) : NULL;
-    if (arrays == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory for arrays to measure the bandwidth, %.2f GiB available",
-                       (double)host_available_bytes() / (1 << 30));
+// The best stream over memory larger than the caches.
+static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double *best, const char **best_name) {
+    cpu_stream_memory memory;
+    int n_peaks = 0;
+    for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
+        n_peaks += streams[stream].is_peak;
     }
-    int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
+    SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
     *best = 0;
-    do {
-        for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) { // in turn: they meet the same disturbances
-            double rate = stream_trial(cpu, (cpu_stream)stream, arrays, n_elems);
-            if (rate > *best) {
-                *best = rate;
-                *best_stream = (cpu_stream)stream;
-            }
+    for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
+        const cpu_trial trial = {CPU_TRIAL_STREAM, (cpu_stream)stream, &memory, memory.block_bytes};
+        cpu_trial_result result = {.best = 0};
+        if (streams[stream].is_peak) {
+            cpu_run_trials(cpu, &trial, seconds / n_peaks, &result);
         }
-    } while (host_now_ns() < end_ns);
-    free_arrays(arrays, n_threads, n_elems);
+        if (result.best > *best) {
+            *best = result.best;
+            *best_name = streams[stream].name;
+        }
+    }
+    cpu_stream_memory_free(&memory);
     return SM_OK;
 }
 
 sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
-    static const char *const stream_names[CPU_STREAM_COUNT] = {
-        [CPU_STREAM_TRIAD] = "triad",
-        [CPU_STREAM_TRIAD_NONTEMPORAL] = "triad with non-temporal stores",
-        [CPU_STREAM_UPDATE] = "in-place update",
-        [CPU_STREAM_READ] = "reading",
-    };
     const cpu_device *cpu = (const cpu_device *)device;
-    cpu_stream stream = CPU_STREAM_TRIAD;
+    const bool dot = dtype == SM_BF16 && no_bf16(cpu) == NULL;
+    const cpu_trial trial = {.kind = dot ? CPU_TRIAL_DOT_BF16 : CPU_TRIAL_FMA_F32};
+    const char *stream_name = "";
     *peaks = (sm_peaks){0};
-    SM_TRY(measure_bandwidth(cpu, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream));
-    if (dtype != SM_F32) {
-        snprintf(peaks->source, sizeof peaks->source, "measured: %s, %d threads", stream_names[stream],
+    SM_TRY(measure_bandwidth(cpu, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream_name));
+    if (dtype != SM_F32 && !dot) {
+        snprintf(peaks->source, sizeof peaks->source, "measured: %s of large arrays, %d threads", stream_name,
                  device->info.n_threads);
         return SM_OK;
     }
-    peaks->flops = measure_flops(cpu, seconds / 2);
-    snprintf(peaks->source, sizeof peaks->source,
-             "measured: %s fp32 multiply-adds in registers; %s of large arrays; %d threads", device->info.isa,
-             stream_names[stream], device->info.n_threads);
+    cpu_trial_result result;
+    cpu_run_trials(cpu, &trial, seconds / 2, &result);
+    peaks->flops = result.best;
+    snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of large arrays; %d threads",
+             device->info.isa, dot ? "bf16 dot products" : "fp32 multiply-adds", stream_name, device->info.n_threads);
     return SM_OK;
 }

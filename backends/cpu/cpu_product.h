@@ -1,0 +1,34 @@
+// cpu_product.h: matrix products: by our own packed kernels, or by BLAS.
+#ifndef STEPMARK_CPU_PRODUCT_H
+#define STEPMARK_CPU_PRODUCT_H
+
+#include "cpu_kernel.h"
+
+// c (m,n) = a (m,k) b (k,n), and what is done to c before it leaves the cache. An operand is read through two
+// strides, of which one is 1: element (i,j) of a lies at a[i * a_row + j * a_col].
+typedef struct {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row, a_col;
+    const float *b;
+    int64_t b_row, b_col;
+    float *c; // rows of n
+    bool add; // c += a b
+
+    const float *bias; // (n), added to every row; NULL: none
+    float *act;        // (m,n): receives gelu(c); NULL: none
+    const float *pre;  // (m,n): c is multiplied by gelu'(pre); NULL: none
+} cpu_product;
+
+// Computes this thread's part; all threads of the team must call, with equal arguments. Needs
+// cpu_product_scratch bytes of every thread's scratch. Meets barriers.
+void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team);
+size_t ISA(cpu_product_scratch)(int64_t m, int n_threads);
+
+// The same by BLAS: no scratch, no barrier.
+void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
+
+// What both do to a finished part of c: bias, act, pre.
+void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
+
+#endif

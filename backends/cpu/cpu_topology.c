@@ -1,0 +1,292 @@
+// cpu_topology.c: cores, caches and binding, by hwloc.
+//
+// The machine is looked at once, before any thread is bound, and kept for the life of the process:
+// what the process may use is the affinity mask that it was started with.
+#include <hwloc.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_topology.h"
+#include "host_memory.h"
+
+typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;
+
+struct cpu_binding {
+    unsigned serial; // tells bindings apart, from 1 on
+    placement placement;
+    hwloc_bitmap_t allowed; // processors of the mask, or all that the process may use
+    hwloc_bitmap_t *places; // PLACED_ONE_A_CORE: a set each thread
+    int n_threads;
+    char text[128];
+};
+
+static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+static hwloc_topology_t topology; // NULL: nothing could be found out
+static hwloc_bitmap_t process_set;
+
+static void load(void) {
+    hwloc_topology_t found = NULL;
+    process_set = hwloc_bitmap_alloc();
+    if (process_set == NULL || hwloc_topology_init(&found) != 0) {
+        return;
+    }
+    if (hwloc_topology_load(found) != 0 || hwloc_get_cpubind(found, process_set, HWLOC_CPUBIND_THREAD) != 0) {
+        hwloc_topology_destroy(found);
+        return;
+    }
+    hwloc_bitmap_and(process_set, process_set, hwloc_topology_get_allowed_cpuset(found));
+    topology = found;
+}
+
+static bool is_known(void) {
+    pthread_once(&loaded, load);
+    return topology != NULL && !hwloc_bitmap_iszero(process_set);
+}
+
+// OpenMP has bound its threads itself, this one included.
+static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_false; }
+
+static int count_cores(hwloc_const_bitmap_t set) {
+    int n_cores = 0;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL) {
+        n_cores += hwloc_bitmap_intersects(core->cpuset, set) != 0;
+    }
+    // A machine whose cores are not known: each processor counts as one.
+    return n_cores > 0 ? n_cores : hwloc_bitmap_weight(set);
+}
+
+int cpu_topology_n_cores(void) {
+    if (openmp_binds()) {
+        return omp_get_num_procs(); // the mask of this thread is the place that it was given
+    }
+    return is_known() ? count_cores(process_set) : host_n_threads();
+}
+
+cpu_cache cpu_topology_cache(int level) {
+    static const hwloc_obj_type_t types[CPU_CACHE_LEVELS] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE};
+    if (level < 1 || level > CPU_CACHE_LEVELS || !is_known()) {
+        return (cpu_cache){0};
+    }
+    hwloc_obj_t cache = NULL;
+    cpu_cache found = {0};
+    while ((cache = hwloc_get_next_obj_by_type(topology, types[level - 1], cache)) != NULL) {
+        if (hwloc_bitmap_intersects(cache->cpuset, process_set)) {
+            hwloc_bitmap_t set = hwloc_bitmap_dup(cache->cpuset);
+            if (set == NULL) {
+                break;
+            }
+            hwloc_bitmap_and(set, set, process_set);
+            found.size_bytes = (size_t)cache->attr->cache.size;
+            found.n_caches++;
+            found.n_cores = count_cores(set);
+            hwloc_bitmap_free(set);
+        }
+    }
+    return found.size_bytes > 0 ? found : (cpu_cache){0};
+}
+
+// --- masks --------------------------------------------------------------------------------
+
+enum { MAX_PROCESSOR = 65535 };
+
+static sm_status bad_mask(const char *mask) {
+    return sm_fail(SM_ERR_USAGE, "cpu mask '%.60s': give a list of processors, 0-3,8, or hexadecimal bits, 0x10f",
+                   mask);
+}
+
+// "0-3,8"
+static sm_status parse_list(const char *mask, hwloc_bitmap_t set) {
+    const char *rest = mask;
+    for (;;) {
+        char *end;
+        long first = strtol(rest, &end, 10);
+        if (*rest < '0' || *rest > '9' || first > MAX_PROCESSOR) {
+            return bad_mask(mask);
+        }
+        long last = first;
+        if (*end == '-') {
+            rest = end + 1;
+            last = strtol(rest, &end, 10);
+            if (*rest < '0' || *rest > '9' || last > MAX_PROCESSOR || last < first) {
+                return bad_mask(mask);
+            }
+        }
+        hwloc_bitmap_set_range(set, (unsigned)first, (int)last);
+        if (*end == '\0') {
+            return SM_OK;
+        }
+        if (*end != ',') {
+            return bad_mask(mask);
+        }
+        rest = end + 1;
+    }
+}
+
+// The digits behind "0x", the lowest processors last.
+static sm_status parse_bits(const char *mask, hwloc_bitmap_t set) {
+    const char *digits = mask + 2;
+    size_t n = strlen(digits);
+    if (n == 0 || n > (MAX_PROCESSOR + 1) / 4) {
+        return bad_mask(mask);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char digit[2] = {digits[n - 1 - i], '\0'};
+        char *end;
+        unsigned long bits = strtoul(digit, &end, 16);
+        if (end == digit) {
+            return bad_mask(mask);
+        }
+        for (unsigned bit = 0; bit < 4; bit++) {
+            if (bits & (1u << bit)) {
+                hwloc_bitmap_set(set, (unsigned)i * 4 + bit);
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status parse_mask(const char *mask, hwloc_bitmap_t set) {
+    hwloc_bitmap_zero(set);
+    SM_TRY(strncmp(mask, "0x", 2) == 0 ? parse_bits(mask, set) : parse_list(mask, set));
+    if (hwloc_bitmap_iszero(set) || !hwloc_bitmap_isincluded(set, process_set)) {
+        char usable[64];
+        hwloc_bitmap_list_snprintf(usable, sizeof usable, process_set);
+        return sm_fail(SM_ERR_USAGE, "cpu mask '%.60s': this process may use the processors %s", mask, usable);
+    }
+    return SM_OK;
+}
+
+// --- binding ------------------------------------------------------------------------------
+
+// The first n_threads cores of the allowed set; all of a core's processors are good for its thread.
+static sm_status choose_places(cpu_binding *b) {
+    hwloc_obj_t core = NULL;
+    b->places = calloc((size_t)b->n_threads, sizeof *b->places);
+    if (b->places == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+    }
+    for (int i = 0; i < b->n_threads;) {
+        core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core);
+        if (core == NULL) { // cores are not known: threads keep to the set
+            b->placement = PLACED_IN_MASK;
+            return SM_OK;
+        }
+        if (hwloc_bitmap_intersects(core->cpuset, b->allowed)) {
+            b->places[i] = hwloc_bitmap_dup(core->cpuset);
+            if (b->places[i] == NULL) {
+                return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+            }
+            hwloc_bitmap_and(b->places[i], b->places[i], b->allowed);
+            i++;
+        }
+    }
+    return SM_OK;
+}
+
+static void write_text(cpu_binding *b, int n_cores) {
+    char list[64] = "";
+    hwloc_bitmap_t used = hwloc_bitmap_alloc();
+    for (int i = 0; b->placement == PLACED_ONE_A_CORE && used != NULL && i < b->n_threads; i++) {
+        hwloc_bitmap_or(used, used, b->places[i]);
+    }
+    hwloc_bitmap_list_snprintf(list, sizeof list, b->placement == PLACED_ONE_A_CORE ? used : b->allowed);
+    hwloc_bitmap_free(used);
+    switch (b->placement) {
+    case PLACED_ONE_A_CORE: snprintf(b->text, sizeof b->text, "one a core: processors %s", list); break;
+    case PLACED_IN_MASK:
+        snprintf(b->text, sizeof b->text, "%d threads on processors %s, %d cores", b->n_threads, list, n_cores);
+        break;
+    case PLACED_FREELY: snprintf(b->text, sizeof b->text, "free: %d of %d cores", b->n_threads, n_cores); break;
+    }
+}
+
+static sm_status place(cpu_binding *b, const char *mask) {
+    b->allowed = hwloc_bitmap_dup(process_set);
+    if (b->allowed == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind threads");
+    }
+    if (mask != NULL) {
+        SM_TRY(parse_mask(mask, b->allowed));
+    }
+    int n_cores = count_cores(b->allowed);
+    b->n_threads = b->n_threads > 0 ? b->n_threads : n_cores;
+    if (mask != NULL ? b->n_threads <= n_cores : b->n_threads == n_cores) {
+        b->placement = PLACED_ONE_A_CORE;
+        SM_TRY(choose_places(b));
+    } else {
+        b->placement = mask != NULL ? PLACED_IN_MASK : PLACED_FREELY;
+    }
+    write_text(b, n_cores);
+    return SM_OK;
+}
+
+sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **binding) {
+    static atomic_uint n_made;
+    sm_status status = SM_OK;
+    *binding = NULL;
+    cpu_binding *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind threads");
+    }
+    b->serial = atomic_fetch_add(&n_made, 1) + 1;
+    b->n_threads = *n_threads;
+    if (mask != NULL && !is_known()) {
+        SM_TRY_GOTO(
+            sm_fail(SM_ERR_UNSUPPORTED, "cpu mask '%.60s': the processors of this machine are not known", mask));
+    } else if (mask == NULL && (openmp_binds() || !is_known())) {
+        b->n_threads = *n_threads > 0 ? *n_threads : cpu_topology_n_cores();
+        snprintf(b->text, sizeof b->text, "%s", openmp_binds() ? "by OpenMP: OMP_PROC_BIND" : "free");
+    } else {
+        SM_TRY_GOTO(place(b, mask));
+    }
+    *n_threads = b->n_threads;
+    *binding = b;
+    return SM_OK;
+cleanup:
+    cpu_binding_free(b);
+    return status;
+}
+
+void cpu_binding_free(cpu_binding *binding) {
+    if (binding != NULL) {
+        for (int i = 0; binding->places != NULL && i < binding->n_threads; i++) {
+            hwloc_bitmap_free(binding->places[i]);
+        }
+        free(binding->places);
+        hwloc_bitmap_free(binding->allowed);
+        free(binding);
+    }
+}
+
+const char *cpu_binding_text(const cpu_binding *binding) { return binding->text; }
+
+// Where this thread was put last: the serial of a binding and its number there. 0: nowhere.
+static _Thread_local unsigned bound_serial;
+static _Thread_local int bound_thread;
+
+// Binding is help, not need: what the system refuses is left as it is.
+void cpu_bind_thread(const cpu_binding *binding, int thread) {
+    if (binding->placement == PLACED_FREELY) {
+        cpu_unbind_thread();
+        return;
+    }
+    if (bound_serial == binding->serial && bound_thread == thread) {
+        return;
+    }
+    bool own = binding->placement == PLACED_ONE_A_CORE && thread < binding->n_threads;
+    hwloc_set_cpubind(topology, own ? binding->places[thread] : binding->allowed, HWLOC_CPUBIND_THREAD);
+    bound_serial = binding->serial;
+    bound_thread = thread;
+}
+
+void cpu_unbind_thread(void) {
+    if (bound_serial != 0) {
+        hwloc_set_cpubind(topology, process_set, HWLOC_CPUBIND_THREAD);
+        bound_serial = 0;
+    }
+}

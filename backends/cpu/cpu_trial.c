@@ -1,0 +1,246 @@
+// cpu_trial.c: times a kernel on all threads, and the processor's clock right after it.
+#include <omp.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cpu_trial.h"
+
+enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
+
+// Of a trial: long against the barrier that starts it, short against what disturbs it.
+static const int64_t LEAST_NS = 1000000;
+
+// --- the clock ----------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+#define ADD "add %1, %0\n\t"
+#elif defined(__aarch64__)
+#define ADD "add %0, %0, %1\n\t"
+#endif
+
+// Additions that wait for one another take a cycle each, on every processor that these words are
+// true of: those of x86 and 64-bit Arm. (Of a register: some drop additions of constants.) 0: not known.
+static double clock_hz(void) {
+#if defined(ADD)
+    enum { N_LOOPS = 1000, N_ADDS = 64, N_TRIES = 3 };
+    double best_hz = 0;
+    for (int try = 0; try < N_TRIES; try++) {
+        uint64_t sum = 1;
+        uint64_t step = (uint64_t)try;
+        int64_t begin_ns = host_now_ns();
+        for (int i = 0; i < N_LOOPS; i++) {
+#define ADD4  ADD ADD ADD ADD
+#define ADD16 ADD4 ADD4 ADD4 ADD4
+            __asm__ volatile(ADD16 ADD16 ADD16 ADD16 : "+r"(sum) : "r"(step) : "cc");
+        }
+        double hz = (double)N_LOOPS * N_ADDS * 1e9 / (double)(host_now_ns() - begin_ns + 1);
+        best_hz = hz > best_hz ? hz : best_hz; // the others were interrupted
+    }
+    return best_hz;
+#else
+    return 0;
+#endif
+}
+
+// --- memory -------------------------------------------------------------------------------
+
+void cpu_stream_memory_free(cpu_stream_memory *memory) {
+    for (int i = 0; memory->blocks != NULL && i < memory->n_threads; i++) {
+        host_unmap(memory->blocks[i], memory->block_bytes);
+    }
+    free(memory->blocks);
+    *memory = (cpu_stream_memory){0};
+}
+
+// Ordinary numbers, none like the next: some memory and some buses are faster with zeros.
+static void fill(float *block, size_t n_elems) {
+    uint32_t state = 1;
+    for (size_t i = 0; i < n_elems; i++) {
+        state = state * 1664525u + 1013904223u;
+        block[i] = 0.5f + (float)(state >> 8) * (1.0f / (1 << 24));
+    }
+}
+
+sm_status cpu_stream_memory_allocate(const cpu_device *cpu, size_t block_bytes, cpu_stream_memory *memory) {
+    const int n_threads = cpu->base.info.n_threads;
+    *memory = (cpu_stream_memory){.n_threads = n_threads, .block_bytes = block_bytes};
+    memory->blocks = calloc((size_t)n_threads, sizeof *memory->blocks);
+    bool done = memory->blocks != NULL && block_bytes > 0;
+    for (int i = 0; done && i < n_threads; i++) {
+        memory->blocks[i] = host_map(block_bytes);
+        done = memory->blocks[i] != NULL;
+    }
+    if (!done) {
+        cpu_stream_memory_free(memory);
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for arrays to measure the bandwidth, %.2f GiB available",
+                       (double)host_available_bytes() / (1 << 30));
+    }
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+    for (int thread = 0; thread < n_threads; thread++) {
+        cpu_bind_thread(cpu->binding, thread);
+        fill(memory->blocks[thread], block_bytes / sizeof(float));
+    }
+    cpu_unbind_thread();
+    return SM_OK;
+}
+
+size_t cpu_memory_block_bytes(const cpu_device *cpu) {
+    const double least_bytes = 256.0 * (1 << 20);
+    cpu_cache last = {0};
+    for (int level = 1; level <= CPU_CACHE_LEVELS; level++) {
+        cpu_cache cache = cpu_topology_cache(level);
+        last = cache.size_bytes > 0 ? cache : last;
+    }
+    double total_bytes = 4.0 * (double)last.size_bytes * last.n_caches;
+    double most_bytes = (double)host_available_bytes() / 8;
+    total_bytes = total_bytes < least_bytes ? least_bytes : total_bytes;
+    total_bytes = most_bytes > 0 && total_bytes > most_bytes ? most_bytes : total_bytes;
+    return (size_t)(total_bytes / cpu->base.info.n_threads) / 4096 * 4096;
+}
+
+// --- trials -------------------------------------------------------------------------------
+
+static int n_arrays(cpu_stream stream) {
+    switch (stream) {
+    case CPU_STREAM_WRITE:
+    case CPU_STREAM_WRITE_PAST_CACHES: return 1;
+    case CPU_STREAM_COPY:
+    case CPU_STREAM_COPY_PAST_CACHES: return 2;
+    case CPU_STREAM_READ:
+    case CPU_STREAM_TRIAD:
+    case CPU_STREAM_TRIAD_PAST_CACHES:
+    case CPU_STREAM_UPDATE:
+    case CPU_STREAM_COUNT: break;
+    }
+    return 3;
+}
+
+// Elements of each array: whole pages, so that all arrays begin at the same place of a page, which the kernels
+// count on.
+static int64_t n_elems(const cpu_trial *trial) {
+    size_t elems = trial->bytes_per_thread / sizeof(float) / (size_t)n_arrays(trial->stream);
+    return elems < PAGE_ELEMS ? PAGE_ELEMS : (int64_t)(elems / PAGE_ELEMS * PAGE_ELEMS);
+}
+
+size_t cpu_trial_bytes(const cpu_trial *trial) {
+    return trial->kind == CPU_TRIAL_STREAM ? (size_t)n_elems(trial) * sizeof(float) * (size_t)n_arrays(trial->stream)
+                                           : 0;
+}
+
+// One thread's part; returns what it did, in FLOPs or bytes.
+static double run_part(const cpu_device *cpu, const cpu_trial *trial, int thread, int64_t n_rounds) {
+    const cpu_kernel_table *kernels = cpu->isa->kernels;
+    switch (trial->kind) {
+    case CPU_TRIAL_FMA_F32: return kernels->peak_flops(n_rounds);
+    case CPU_TRIAL_DOT_BF16: return kernels->peak_dot_bf16(n_rounds);
+    case CPU_TRIAL_STREAM: break;
+    }
+    const int64_t n = n_elems(trial);
+    const int64_t n_used = n_arrays(trial->stream);
+    float *a = trial->memory->blocks[thread];
+    return kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
+}
+
+typedef struct {
+    double amount; // of all threads
+    int64_t elapsed_ns;
+    double clock_hz, clock_low_hz, clock_high_hz; // over the threads; the first is their mean
+} one_trial;
+
+// From the moment when the first thread begins to that when the last one ends, each by its own clock: one that
+// is held up on the way must not make the others look fast.
+static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t n_rounds) {
+    double amount = 0;
+    double sum_hz = 0;
+    double low_hz = 1e30;
+    double high_hz = 0;
+    int64_t begin_ns = INT64_MAX;
+    int64_t end_ns = 0;
+    int n_threads = 0;
+#pragma omp parallel num_threads(cpu->base.info.n_threads) reduction(+ : amount, sum_hz, n_threads) \
+    reduction(min : low_hz, begin_ns) reduction(max : high_hz, end_ns)
+    {
+        const int thread = omp_get_thread_num();
+        cpu_bind_thread(cpu->binding, thread);
+        const unsigned state = cpu_denormals_off();
+#pragma omp barrier
+        begin_ns = host_now_ns();
+        amount = run_part(cpu, trial, thread, n_rounds);
+        end_ns = host_now_ns();
+        const double hz = clock_hz();
+        n_threads = 1;
+        sum_hz = hz;
+        low_hz = hz;
+        high_hz = hz;
+        cpu_denormals_restore(state);
+    }
+    cpu_unbind_thread();
+    return (one_trial){amount, end_ns - begin_ns + 1, sum_hz / n_threads, low_hz, high_hz};
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
+static int64_t calibrate(const cpu_device *cpu, const cpu_trial *trial) {
+    int64_t n_rounds = 1;
+    for (;;) {
+        struct timespec begin;
+        struct timespec end;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+        run_part(cpu, trial, 0, n_rounds);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+        int64_t busy_ns = (int64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
+        if (busy_ns >= LEAST_NS || n_rounds > INT64_MAX / 4) {
+            return n_rounds;
+        }
+        n_rounds *= 2;
+    }
+}
+
+// A ceiling that was reached once may be a slip of the clock, and where none of the trials resemble each
+// other all of them were disturbed.
+static bool is_reached_again(const double *rates, int n) {
+    double best = 0;
+    int n_near = 0;
+    for (int i = 0; i < n; i++) {
+        best = rates[i] > best ? rates[i] : best;
+    }
+    for (int i = 0; i < n; i++) {
+        n_near += rates[i] >= 0.98 * best;
+    }
+    return n_near >= MIN_TRIALS;
+}
+
+void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, cpu_trial_result *result) {
+    double rates[MAX_TRIALS];
+    double clocks[MAX_TRIALS];
+    int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
+    int64_t last_end_ns = host_now_ns() + (int64_t)(seconds * PATIENCE * 1e9);
+    int64_t n_rounds = calibrate(cpu, trial);
+    *result = (cpu_trial_result){.clock_low_hz = 1e30};
+    while (result->n_trials < MAX_TRIALS) {
+        int64_t now_ns = host_now_ns();
+        bool reached = now_ns >= last_end_ns || is_reached_again(rates, result->n_trials);
+        if (result->n_trials >= MIN_TRIALS && now_ns >= end_ns && reached) {
+            break;
+        }
+        one_trial once = run_once(cpu, trial, n_rounds);
+        rates[result->n_trials] = once.amount * 1e9 / (double)once.elapsed_ns;
+        clocks[result->n_trials] = once.clock_hz;
+        result->clock_low_hz = once.clock_low_hz < result->clock_low_hz ? once.clock_low_hz : result->clock_low_hz;
+        result->clock_high_hz = once.clock_high_hz > result->clock_high_hz ? once.clock_high_hz : result->clock_high_hz;
+        result->n_trials++;
+    }
+    result->clock_hz = median(clocks, result->n_trials);
+    result->median = median(rates, result->n_trials);
+    result->best = rates[result->n_trials - 1]; // sorted now
+}
