@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Measures the GPT-2 training step in PyTorch on the CPU, and prints a row like stepmark's.
+
+    pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 64 --mode eager
+
+PyTorch is used as someone would who wants it fast: attention by scaled_dot_product_attention,
+AdamW in its fused form, gradients freed instead of zeroed, denormals flushed. The model is the
+one that stepmark trains, the protocol is that of docs/measurement.md: the first step apart,
+warm-up, then samples of one whole step each; losses are read after the clock has stopped.
+"""
+
+import time
+
+START_NS = time.monotonic_ns()
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+import traceback
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import nn
+
+import peer_row
+
+OPENED_NS = time.monotonic_ns() - START_NS
+
+# What `stepmark run` trains with.
+ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
+WEIGHT_DECAY = 0.01  # on matrices and embeddings only
+
+CONV1D = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")  # kept as [in, out] on disk
+
+
+# --- model: the names are those of the file -----------------------------------------------------
+
+
+class Attention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        C = config["n_embd"]
+        self.n_head = config["n_head"]
+        self.c_attn = nn.Linear(C, 3 * C)
+        self.c_proj = nn.Linear(C, C)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        qkv = self.c_attn(x).view(B, T, 3, self.n_head, C // self.n_head)
+        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))  # (B, NH, T, HS)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).reshape(B, T, C))
+
+
+class MLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        C = config["n_embd"]
+        d_ff = config.get("n_inner") or 4 * C
+        self.c_fc = nn.Linear(C, d_ff)
+        self.c_proj = nn.Linear(d_ff, C)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        C, eps = config["n_embd"], config["layer_norm_epsilon"]
+        self.ln_1 = nn.LayerNorm(C, eps=eps)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(C, eps=eps)
+        self.mlp = MLP(config)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT2(nn.Module):
+    """Tokens and targets (B, T) in, the mean loss out. The head is the token embedding."""
+
+    def __init__(self, config):
+        super().__init__()
+        C = config["n_embd"]
+        self.wte = nn.Embedding(config["vocab_size"], C)
+        self.wpe = nn.Embedding(config["n_positions"], C)
+        self.h = nn.ModuleList(Block(config) for _ in range(config["n_layer"]))
+        self.ln_f = nn.LayerNorm(C, eps=config["layer_norm_epsilon"])
+
+    def forward(self, tokens, targets):
+        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        for block in self.h:
+            x = block(x)
+        logits = F.linear(self.ln_f(x), self.wte.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def load_model(folder, config):
+    """The parameters are made without initial values and filled from the file, one at a time."""
+    with torch.device("meta"):
+        model = GPT2(config)
+    model.to_empty(device="cpu")
+    with safe_open(folder / "model.safetensors", framework="pt") as file, torch.no_grad():
+        names = {name.removeprefix("transformer."): name for name in file.keys()}
+        for name, parameter in model.named_parameters():
+            tensor = file.get_tensor(names[name])
+            is_conv1d = name.endswith(".weight") and any(f".{stem}." in name for stem in CONV1D)
+            parameter.copy_(tensor.T if is_conv1d else tensor)
+    return model.train()
+
+
+def make_optimizer(model, row):
+    parameters = list(model.parameters())
+    groups = [
+        dict(params=[p for p in parameters if p.dim() >= 2], weight_decay=WEIGHT_DECAY),
+        dict(params=[p for p in parameters if p.dim() < 2], weight_decay=0.0),
+    ]
+    try:
+        return torch.optim.AdamW(groups, fused=True, **ADAMW)
+    except (RuntimeError, TypeError) as error:
+        row["warnings"].append(f"AdamW is not the fused one: {error}")
+        return torch.optim.AdamW(groups, **ADAMW)
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+def load_batches(path, n_steps, B, T):
+    """Inputs and targets of n_steps batches: batch i begins at token i B T, and the walk begins
+    again where fewer than B T + 1 tokens remain, as src/io/tokens.h says."""
+    n_batches = (path.stat().st_size // 2 - 1) // (B * T)
+    if n_batches < 1:
+        raise ValueError(f"{path}: too few tokens for a batch of {B} x {T}, which needs {B * T + 1}")
+    n_batches = min(n_batches, n_steps)
+    ids = torch.from_numpy(np.fromfile(path, dtype="<u2", count=n_batches * B * T + 1).astype(np.int64))
+    inputs, targets = ids[:-1].view(n_batches, B, T), ids[1:].view(n_batches, B, T)
+    return [(inputs[i % n_batches].clone(), targets[i % n_batches].clone()) for i in range(n_steps)]
+
+
+# --- measurement --------------------------------------------------------------------------------
+
+
+def configure(args, row):
+    """Everything before the first step."""
+    folder = pathlib.Path(args.weights)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    torch.set_flush_denormal(True)  # before the first thread of the pool, which inherits it
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    row.update(
+        n_threads=torch.get_num_threads(), isa=torch.backends.cpu.get_cpu_capability().lower(),
+        vocab=config["vocab_size"], n_ctx=config["n_positions"], n_layer=config["n_layer"], n_head=config["n_head"],
+        d_model=config["n_embd"], d_ff=config.get("n_inner") or 4 * config["n_embd"],
+    )
+    batches = load_batches(pathlib.Path(args.data), 1 + args.warmup + args.repetitions, args.batch_size, args.seq_len)
+    begin_ns = time.monotonic_ns()
+    model = load_model(folder, config)
+    row["model_n_params"] = sum(p.numel() for p in model.parameters())
+    optimizer = make_optimizer(model, row)
+    forward = torch.compile(model, mode=args.compile_mode) if args.mode == "compile" else model
+    row["build_ns"] = time.monotonic_ns() - begin_ns
+    return forward, optimizer, batches
+
+
+def train_step(forward, optimizer, batch, bf16):
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+        loss = forward(*batch)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def measure(args, row):
+    forward, optimizer, batches = configure(args, row)
+    deadline_ns = time.monotonic_ns() + args.timeout * 1e9 if args.timeout else math.inf
+    for i, batch in enumerate(batches):
+        begin_ns = time.monotonic_ns()
+        if begin_ns > deadline_ns:
+            row["stop_reason"] = "timeout"
+            peer_row.fail(row, "timeout", f"the limit of {args.timeout:g} s ran out at step {i + 1} of {len(batches)}")
+            break
+        loss = train_step(forward, optimizer, batch, args.precision == "bf16")
+        elapsed_ns = time.monotonic_ns() - begin_ns
+        peer_row.add_step(row, elapsed_ns, loss.item(), args.warmup)
+        peer_row.report_step(i + 1, len(batches), loss.item(), elapsed_ns)
+        if i == 0:
+            peer_row.reset_peak_rss()  # counted from the first step on, as stepmark does
+    else:
+        row.update(status="ok", stop_reason="repetitions")
+    row["peak_rss_bytes"] = peer_row.peak_rss_bytes()
+
+
+def is_out_of_memory(error):
+    return isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate" in str(error)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    peer_row.add_protocol_flags(parser)
+    parser.add_argument("--mode", default="eager", choices=("eager", "compile"), help="as it is, or by torch.compile")
+    parser.add_argument("--compile-mode", default="default", help="torch.compile's own mode")
+    args = parser.parse_args()
+
+    row = peer_row.new_row(
+        f"pytorch-{args.mode}", args.batch_size, args.seq_len, mode=args.mode, precision=args.precision,
+        open_ns=OPENED_NS,  # of the libraries; there is no device to open
+    )
+    pytorch = {"version": torch.__version__, "compile_mode": args.compile_mode if args.mode == "compile" else None}
+    row["context"] = peer_row.context(pytorch=pytorch)
+    try:
+        measure(args, row)
+    except Exception as error:  # whatever happened, the configuration ends as a row
+        traceback.print_exc()
+        peer_row.fail(row, "oom" if is_out_of_memory(error) else "error", f"{type(error).__name__}: {error}")
+        row["samples_ns"] = []
+    peer_row.finish(row)
+    peer_row.write(row)
+    return 0 if row["status"] == "ok" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Tests of bench/peers: the statistics, the reader of llm.c's lines, what is refused, and the whole
+in turns with peers that are made up. Needs only Python, and for some tests the program itself:
+
+    STEPMARK_BINARY=build/release/stepmark python3 tests/peers/test_side_by_side.py
+"""
+
+import contextlib
+import io
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+import types
+import unittest
+
+TREE = pathlib.Path(__file__).resolve().parent.parent.parent
+PEERS = TREE / "bench" / "peers"
+sys.path.insert(0, str(PEERS))
+import llmc_lines  # noqa: E402
+import peer_row  # noqa: E402
+import ratios  # noqa: E402
+import side_by_side  # noqa: E402
+
+BINARY = os.environ.get("STEPMARK_BINARY")
+with_binary = unittest.skipUnless(BINARY, "STEPMARK_BINARY is not set")
+
+
+def make_row(samples_ns, losses, **fields):
+    row = peer_row.new_row("made up", 2, 8, status="ok", peak_rss_bytes=100, n_threads=2)
+    row.update(n_warmup=1, samples_ns=samples_ns, losses=losses, side_by_side={}, **fields)
+    return row
+
+
+def make_rows(scale, losses, n_rounds=4, **fields):
+    return [make_row([scale * (100 + i + r) for i in range(4)], losses, **fields) for r in range(n_rounds)]
+
+
+LOSSES = [5.0, 4.9, 4.8, 4.7, 4.6, 4.5]
+
+
+class Statistics(unittest.TestCase):
+    def test_quantiles(self):
+        values = sorted(random.Random(1).random() for _ in range(20))
+        for part, cut in enumerate(statistics.quantiles(values, n=4, method="inclusive"), start=1):
+            self.assertAlmostEqual(peer_row.quantile(values, part / 4), cut, places=12)
+        self.assertEqual(peer_row.quantile([7], 0.25), 7)
+        self.assertEqual(peer_row.median([3, 1]), 2)
+
+    def test_rank_of_the_interval(self):
+        # 1 - 2 P(Bin(n, 1/2) < k): 5 samples cannot; 6 reach 0.969, 9 with k = 2 reach 0.961.
+        self.assertEqual([peer_row.ci95_rank(n) for n in (1, 5, 6, 8, 9, 12)], [0, 0, 1, 1, 2, 3])
+
+    def test_summary(self):
+        summary = peer_row.summarize([100, 102, 104, 106, 108, 1000], n_tokens=16)
+        self.assertEqual(summary["median_ns"], 105)
+        self.assertEqual(summary["mad_ns"], 3)
+        self.assertEqual((summary["ci95_lo_ns"], summary["ci95_hi_ns"]), (100, 1000))
+        self.assertEqual(summary["n_outliers"], 1)
+        self.assertAlmostEqual(summary["median_ts"], 16e9 / 105)
+        self.assertEqual(peer_row.summarize([], 16), {})
+        self.assertIsNone(peer_row.summarize([5], 16)["stddev_ns"])
+
+    @with_binary
+    def test_a_row_of_ours_has_the_same_figures_and_fields(self):
+        flags = ["-m", "tiny", "-b", "2", "--seq-len", "8", "--backend", "cpu", "-r", "9", "-o", "jsonl"]
+        command = [BINARY, "run", *flags]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        ours = json.loads(done.stdout)
+        self.assertEqual(ours["schema_version"], peer_row.SCHEMA_VERSION)
+        for name, value in peer_row.summarize(ours["samples_ns"], 16).items():
+            if name in ("samples_ts", "median_ts", "avg_ts", "stddev_ts"):  # written with fewer digits
+                self.assertTrue(ours[name] is not None, name)
+                continue
+            self.assertLessEqual(abs(ours[name] - value), 1, name)  # half a nanosecond may go either way
+        lines = ["step 1/2 | loss 2.0 | 10.0 ms", "step 2/2 | loss 1.0 | 10.0 ms"]
+        theirs = llmc_lines.make_row(lines, llmc_arguments(warmup=0))
+        self.assertEqual(set(theirs) - set(ours), set())
+        self.assertEqual(len(ours["losses"]), 1 + ours["n_warmup"] + 9 + ours["n_attribution"])
+
+
+def llmc_arguments(**more):
+    arguments = dict(
+        batch_size=2, seq_len=8, warmup=1, threads=None, precision="fp32", backend="llm.c", device=None)
+    return types.SimpleNamespace(**{**arguments, **more})
+
+
+class LlmcLines(unittest.TestCase):
+    def test_processor_lines(self):
+        lines = """\
+            max_seq_len: 64
+            vocab_size: 101
+            num_layers: 3
+            channels: 48
+            num_parameters: 12345
+            val loss 7.5
+            step 0: train loss 6.250000 (took 20.5 ms)
+            step 1: train loss 6.125000 (took 11.0 ms)
+            val loss 6.1
+            step 2: train loss 6.000000 (took 10.0 ms)
+            step 3: train loss 5.875000 (took 12.0 ms)
+            """
+        row = llmc_lines.make_row(textwrap.dedent(lines).splitlines(), llmc_arguments())
+        self.assertEqual(row["status"], "ok")
+        self.assertEqual(row["losses"], [6.25, 6.125, 6.0, 5.875])
+        self.assertEqual((row["first_step_ns"], row["warmup_ns"]), (20_500_000, 11_000_000))
+        self.assertEqual(row["samples_ns"], [10_000_000, 12_000_000])
+        self.assertEqual(row["median_ns"], 11_000_000)
+        facts = {name: row[name] for name in ("n_ctx", "vocab", "n_layer", "d_model", "d_ff", "model_n_params")}
+        self.assertEqual(facts, dict(n_ctx=64, vocab=101, n_layer=3, d_model=48, d_ff=192, model_n_params=12345))
+
+    def test_device_lines(self):
+        lines = [
+            "| micro batch size B    | 4             |",
+            "| sequence length T     | 32            |",
+            "| learning rate (LR)    | 3.0e-04       |",
+            "step    1/3 | loss 6.5 (+nanz)| norm 2.0 (+nanz)| lr 3.00e-04 | 9.25 ms | 40.0% bf16 MFU | 100 tok/s",
+            "step    2/3 | train loss 6.25 | norm 2.0 | lr 3.00e-04 | (4.25 ms | 100 tok/s)",
+            "step    3/3 | loss 6.0 (+1.00z)| norm 2.0 (+1.00z)| lr 3.00e-04 | 4.5 ms | 40.0% bf16 MFU | 100 tok/s",
+        ]
+        row = llmc_lines.make_row(lines, llmc_arguments(batch_size=None, seq_len=None))
+        self.assertEqual((row["n_batch"], row["n_seq"], row["test"]), (4, 32, "step b4s32"))
+        self.assertEqual((row["losses"], row["samples_ns"]), ([6.5, 6.25, 6.0], [4_500_000]))
+
+    def test_too_few_and_wrong(self):
+        row = llmc_lines.make_row(["step 0: train loss 6.0 (took 1.0 ms)"], llmc_arguments())
+        self.assertEqual(row["status"], "error")
+        self.assertIn("1 lines of steps", row["reason"])
+        lines = [f"step {i}: train loss {loss} (took 1.0 ms)" for i, loss in enumerate(("6.0", "nan", "nan", "5.0"))]
+        row = llmc_lines.make_row(lines, llmc_arguments())
+        self.assertEqual((row["status"], row["samples_ns"], row["losses"]), ("error", [], [6.0]))
+        self.assertIn("step 2 is nan", row["reason"])
+        with self.assertRaises(ValueError):
+            llmc_lines.make_row([], llmc_arguments(batch_size=None))
+
+
+class Ratios(unittest.TestCase):
+    def test_turns(self):
+        self.assertEqual("".join(name for order in ratios.turns("AB", 4) for name in order), "ABBAABBA")
+
+    def test_interval(self):
+        rng = random.Random(5)
+        ours = [[rng.gauss(100, 2) for _ in range(5)] for _ in range(4)]
+        theirs = [[rng.gauss(150, 3) for _ in range(5)] for _ in range(4)]
+        lo, hi = ratios.ratio_interval(ours, theirs)
+        self.assertTrue(1.4 < lo < 1.5 < hi < 1.6, (lo, hi))
+        self.assertEqual((lo, hi), ratios.ratio_interval(ours, theirs))
+        self.assertEqual(ratios.ratio_interval([[2, 2]] * 3, [[3, 3]] * 3), (1.5, 1.5))
+
+    def test_interval_covers(self):
+        """Of many made-up measurements, in which runs differ, most intervals hold the true ratio."""
+        rng = random.Random(9)
+        n_held = 0
+        for _ in range(100):
+            ours, theirs = [], []
+            for _ in range(6):
+                machine, a, b = rng.gauss(1, 0.05), rng.gauss(1, 0.02), rng.gauss(1, 0.02)
+                ours.append([machine * a * rng.gauss(100, 1) for _ in range(5)])
+                theirs.append([machine * b * rng.gauss(130, 1) for _ in range(5)])
+            lo, hi = ratios.ratio_interval(ours, theirs, n_resamples=200)
+            n_held += lo <= 1.3 <= hi
+        self.assertGreaterEqual(n_held, 85)
+
+    def test_comparison(self):
+        theirs = make_rows(3, [loss * (1 + 1e-4) for loss in LOSSES], peak_rss_bytes=250)
+        theirs[0]["peak_rss_bytes"] = 200
+        ours = make_rows(2, LOSSES + [4.4])  # more steps than theirs are no matter
+        c = ratios.compare(ours, theirs, 1e-3)
+        self.assertIsNone(c["refused"])
+        self.assertAlmostEqual(c["time_ratio"], 1.5)
+        self.assertAlmostEqual(c["memory_ratio"], 2.5)
+        self.assertAlmostEqual(c["loss_difference"], 1e-4, places=6)
+        self.assertEqual(c["n_losses"], 6)
+        self.assertEqual(len(c["time_ratio_of_rounds"]), 4)
+
+    def test_refused(self):
+        ours = make_rows(2, LOSSES)
+        for name, losses in {
+            "another loss": [*LOSSES[:3], 4.71, *LOSSES[4:]],
+            "no number": [*LOSSES[:3], math.nan, *LOSSES[4:]],
+            "too few": LOSSES[:4],
+            "none": [],
+        }.items():
+            with self.subTest(name):
+                c = ratios.compare(ours, [*make_rows(3, LOSSES, n_rounds=3), make_row([1, 2, 3, 4], losses)], 1e-3)
+                self.assertEqual(list(c), ["refused"])
+        self.assertIn("step 4", ratios.compare(ours, make_rows(3, [*LOSSES[:3], 5.7, *LOSSES[4:]]), 1e-3)["refused"])
+        failed = make_rows(3, LOSSES)
+        peer_row.fail(failed[1], "oom", "too large")
+        self.assertEqual(ratios.compare(ours, failed, 1e-3)["refused"], "theirs: oom: too large")
+        self.assertEqual(ratios.compare(ours, [], 1e-3)["refused"], "theirs: no row")
+
+
+# A program that prints the row that its first argument says.
+MADE_UP_PEER = """
+import json, sys
+flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+plan = json.loads(sys.argv[1])
+n_steps = 1 + int(flags["-w"]) + int(flags["-r"])
+if "exit" in plan:
+    sys.exit(plan["exit"])
+print("step 1/%d | loss" % n_steps, file=sys.stderr)
+losses = json.load(open(plan["losses_of"]))[:n_steps]
+losses = [loss * plan.get("loss_scale", 1) for loss in losses]
+print(json.dumps({"status": "ok", "reason": None, "n_warmup": int(flags["-w"]), "n_threads": 2, "losses": losses,
+                  "samples_ns": [10**8] * int(flags["-r"]), "median_ns": 10**8, "peak_rss_bytes": 10**9}))
+"""
+
+
+@with_binary
+class InTurns(unittest.TestCase):
+    """side_by_side.py with the real program and peers that only repeat its losses."""
+
+    FLAGS = ["-m", "tiny", "--tests", "v300b2s16", "--rounds", "2", "-w", "1", "-r", "3", "--peers", ""]
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="stepmark-test-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        (self.folder / "peer.py").write_text(MADE_UP_PEER, encoding="utf-8")
+
+    def peer(self, name, **plan):
+        plan = json.dumps({"losses_of": str(self.folder / "losses.json"), **plan})
+        return ["--peer", f"{name}={sys.executable} {self.folder / 'peer.py'} '{plan}'"]
+
+    def side_by_side(self, *flags):
+        """(exit status, comparisons, rows)"""
+        results = self.folder / "rows.jsonl"
+        results.unlink(missing_ok=True)
+        out = io.StringIO()
+        before = sys.argv
+        sys.argv = ["", "--stepmark", BINARY, "--results", str(results), "-o", "json", *self.FLAGS, *flags]
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+                status = side_by_side.main()
+        finally:
+            sys.argv = before
+        return status, json.loads(out.getvalue()), [json.loads(line) for line in results.read_text().splitlines()]
+
+    def learn_losses(self):
+        """What the program's losses are in these tests: its own rows tell."""
+        (self.folder / "losses.json").write_text("[]", encoding="utf-8")
+        _, _, rows = self.side_by_side(*self.peer("nothing"))
+        (self.folder / "losses.json").write_text(json.dumps(rows[0]["losses"]), encoding="utf-8")
+
+    def test_agreeing_and_failing_peers(self):
+        self.learn_losses()
+        status, comparisons, rows = self.side_by_side(
+            *self.peer("same"), *self.peer("other", loss_scale=1.01), *self.peer("broken", exit=3))
+        self.assertEqual(status, 1)  # two were refused
+        same, other, broken = comparisons
+        self.assertIsNone(same["refused"])
+        self.assertEqual((same["theirs_median_ns"], same["n_losses"], same["n_rounds"]), (10**8, 5, 2))
+        self.assertLess(same["loss_difference"], 1e-9)
+        self.assertTrue(same["ours_start_s"]["first"] > 0 and same["theirs_start_s"]["later"] > 0)
+        self.assertIn("the losses differ: step 1", other["refused"])
+        self.assertIn("exit status 3", broken["refused"])
+        order = [(row["side_by_side"]["round"], row["side_by_side"]["name"]) for row in rows]
+        self.assertEqual(order, [
+            (1, "stepmark"), (1, "same"), (1, "other"), (1, "broken"),
+            (2, "other"), (2, "same"), (2, "stepmark"),  # what has failed does not run again
+        ])
+
+    def test_report(self):
+        self.learn_losses()
+        _, comparisons, _ = self.side_by_side(*self.peer("same"), *self.peer("other", loss_scale=1.01))
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            side_by_side.print_table(comparisons)
+        lines = out.getvalue().splitlines()
+        self.assertEqual(len({len(line) for line in lines[:4]}), 1)  # aligned
+        self.assertIn("refused: the losses differ", lines[3])
+        self.assertIn("same, the fastest peer", out.getvalue())
+
+
+class Arguments(unittest.TestCase):
+    def test_tests(self):
+        self.assertEqual(side_by_side.parse_test("v50304b4s64"), side_by_side.Test(50304, 4, 64))
+        self.assertEqual(str(side_by_side.parse_test("b2s8")), "b2s8")
+        for wrong in ("", "b4", "s64", "b0s64", "v50304", "b4s64x", "b-4s64"):
+            with self.assertRaises(side_by_side.argparse.ArgumentTypeError):
+                side_by_side.parse_test(wrong)
+
+
+if __name__ == "__main__":
+    unittest.main()

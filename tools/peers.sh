@@ -1,0 +1,12 @@
+#!/bin/sh
+# peers.sh: sets up PyTorch and transformers in a virtual environment outside the tree, unless they are
+# there, and prints the path of its Python on stdout. STEPMARK_PEERS names another folder for it.
+set -eu
+cd "$(dirname "$0")/.."
+venv=${STEPMARK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/peers}
+if ! "$venv/bin/python" -c 'import numpy, safetensors, torch, transformers' 2>/dev/null; then
+    echo "setting up PyTorch and transformers in $venv" >&2
+    python3 -m venv "$venv" >&2
+    "$venv/bin/pip" install --quiet -r tests/golden/requirements.txt >&2
+fi
+echo "$venv/bin/python"
