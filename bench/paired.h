@@ -1,0 +1,30 @@
+// paired.h: two ways to do the same step, measured in turn: A B B A, round after round. What
+// drifts (clock, neighbours) meets both alike, and a round's ratio is free of it.
+#ifndef STEPMARK_PAIRED_H
+#define STEPMARK_PAIRED_H
+
+#include "harness.h"
+#include "stats.h"
+
+// One of the two: a session at its initial state, with its batches and its check. The counts are
+// kept by sm_paired_measure, so that a side can meet one opponent after another.
+typedef struct {
+    sm_session *session;
+    const sm_workload *workload;
+    int64_t n_steps;
+    int64_t n_batches;
+} sm_paired_side;
+
+typedef struct {
+    sm_stats a_ns;  // of 2 n_rounds steps
+    sm_stats b_ns;  // likewise
+    sm_stats ratio; // b / a, of n_rounds rounds; its ci95 is NaN below six
+} sm_paired_result;
+
+// The first step of a side that has run none is checked as the harness checks it; then n_warmup steps of
+// each, and n_rounds rounds. No micro-batches are accumulated. Looks at *interrupted (NULL is fine) between
+// rounds: SM_ERR_INTERRUPTED.
+sm_status sm_paired_measure(sm_paired_side *a, sm_paired_side *b, int n_warmup, int n_rounds,
+                            const volatile sig_atomic_t *interrupted, sm_paired_result *result);
+
+#endif

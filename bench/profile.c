@@ -1,0 +1,223 @@
+// profile.c: the lines of a profile, and its verdict.
+#include "profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const bound_names[SM_BOUND_COUNT] = {
+    [SM_BOUND_UNKNOWN] = "",
+    [SM_BOUND_COMPUTE] = "compute",
+    [SM_BOUND_MEMORY] = "memory",
+    [SM_BOUND_OVERHEAD] = "overhead",
+};
+
+const char *sm_bound_name(sm_bound bound) { return bound_names[bound]; }
+
+// --- ops ----------------------------------------------------------------------------------
+
+static double compute_ns(const sm_profile_input *in, const sm_op *op) {
+    return sm_op_flops(in->plan, op) / in->peak_flops * 1e9;
+}
+
+static double memory_ns(const sm_profile_input *in, const sm_op *op) {
+    return sm_op_bytes(in->plan, op) / in->peak_bandwidth * 1e9;
+}
+
+static double roofline_ns(const sm_profile_input *in, const sm_op *op) {
+    double compute = compute_ns(in, op);
+    double memory = memory_ns(in, op);
+    return isnan(compute) || isnan(memory) ? NAN : compute > memory ? compute : memory;
+}
+
+// Ops that did not run (their range is not of the pass) took no time.
+static bool has_run(const sm_profile_input *in, int op) { return in->op_ns[op] > 0; }
+
+static double call_overhead_ns(const sm_profile_input *in) {
+    double least = NAN;
+    for (int i = 0; i < in->plan->n_ops; i++) {
+        double above = (double)in->op_ns[i] - roofline_ns(in, &in->plan->ops[i]);
+        if (has_run(in, i) && !(above >= least)) { // also while `least` is NaN
+            least = above;
+        }
+    }
+    return least < 0 ? 0 : least;
+}
+
+static sm_bound bound_of(const sm_profile_input *in, const sm_op *op, double overhead_ns) {
+    double roofline = roofline_ns(in, op);
+    if (isnan(roofline)) {
+        return SM_BOUND_UNKNOWN;
+    }
+    if (overhead_ns > roofline) {
+        return SM_BOUND_OVERHEAD;
+    }
+    return compute_ns(in, op) >= memory_ns(in, op) ? SM_BOUND_COMPUTE : SM_BOUND_MEMORY;
+}
+
+// The bound that most of a line's time is in.
+static sm_bound largest_bound(const sm_profile_line *line) {
+    sm_bound largest = SM_BOUND_UNKNOWN;
+    for (int bound = 0; bound < SM_BOUND_COUNT; bound++) {
+        if (line->bound_ns[bound] > line->bound_ns[largest]) {
+            largest = (sm_bound)bound;
+        }
+    }
+    return largest;
+}
+
+static void add_op(sm_profile_line *line, const sm_profile_input *in, int index, double overhead_ns) {
+    const sm_op *op = &in->plan->ops[index];
+    if (line->n_calls++ == 0) {
+        line->kind = op->kind;
+        line->layer = op->layer;
+        line->phase = op->phase;
+        line->one_kind = line->one_layer = line->one_phase = true;
+    }
+    line->one_kind &= line->kind == op->kind;
+    line->one_layer &= line->layer == op->layer;
+    line->one_phase &= line->phase == op->phase;
+    line->self_ns += in->op_ns[index];
+    line->flops += sm_op_flops(in->plan, op);
+    line->bytes += sm_op_bytes(in->plan, op);
+    line->roofline_ns += roofline_ns(in, op);
+    line->above_ns = (double)line->self_ns - line->roofline_ns;
+    line->bound_ns[bound_of(in, op, overhead_ns)] += in->op_ns[index];
+    line->bound = largest_bound(line);
+}
+
+// --- lines --------------------------------------------------------------------------------
+
+static void name_line(sm_profile_line *line, const sm_plan *plan, const sm_op *op, int index, sm_profile_by by) {
+    switch (by) {
+    case SM_PROFILE_BY_OP:
+        snprintf(line->name, sizeof(line->name), "%d %s %s", index, sm_op_name(op->kind),
+                 op->out[0] != SM_NO_TENSOR ? plan->tensors[op->out[0]].name : "");
+        break;
+    case SM_PROFILE_BY_LAYER:
+        if (op->layer < 0) {
+            snprintf(line->name, sizeof(line->name), "outside the blocks");
+        } else {
+            snprintf(line->name, sizeof(line->name), "block %d", op->layer);
+        }
+        break;
+    case SM_PROFILE_BY_KIND:
+    case SM_PROFILE_BY_COUNT: snprintf(line->name, sizeof(line->name), "%s", sm_op_name(op->kind)); break;
+    }
+}
+
+static sm_profile_line *find_line(sm_profile *profile, const sm_op *op, sm_profile_by by) {
+    for (int i = 0; by != SM_PROFILE_BY_OP && i < profile->n_lines; i++) {
+        sm_profile_line *line = &profile->lines[i];
+        if (by == SM_PROFILE_BY_LAYER ? line->layer == op->layer : line->kind == op->kind) {
+            return line;
+        }
+    }
+    return &profile->lines[profile->n_lines++];
+}
+
+static int longest_first(const void *a, const void *b) {
+    const sm_profile_line *x = a;
+    const sm_profile_line *y = b;
+    if (x->self_ns != y->self_ns) {
+        return x->self_ns < y->self_ns ? 1 : -1;
+    }
+    return strcmp(x->name, y->name);
+}
+
+// --- verdict --------------------------------------------------------------------------------
+
+// `step`: all ops, and what no op took as overhead.
+static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds) {
+    const sm_profile_line *worst = NULL;
+    for (int i = 0; i < n_kinds; i++) {
+        if (kinds[i].above_ns > 0 && (worst == NULL || kinds[i].above_ns > worst->above_ns)) {
+            worst = &kinds[i];
+        }
+    }
+    const double wall_ns = (double)profile->wall_ns;
+    if (isnan(profile->total.roofline_ns) || wall_ns <= 0) {
+        snprintf(profile->verdict, sizeof(profile->verdict),
+                 "Without the device's ceilings nothing can be said of what bounds this step.");
+        return;
+    }
+    int64_t bound_ns = step->bound_ns[step->bound];
+    int used = snprintf(profile->verdict, sizeof(profile->verdict),
+                        "This step is bound by %s: %.0f%% of its time, and all of it runs at %.0f%% of its roofline",
+                        sm_bound_name(step->bound), 100 * (double)bound_ns / wall_ns,
+                        100 * profile->total.roofline_ns / wall_ns);
+    if (worst == NULL || used < 0 || used >= (int)sizeof(profile->verdict)) {
+        return;
+    }
+    char *rest = profile->verdict + used;
+    size_t left = sizeof(profile->verdict) - (size_t)used;
+    if ((double)profile->unaccounted_ns > worst->above_ns) {
+        snprintf(rest, left, "; look first at what lies outside of the ops, %.3g ms (%.0f%%).",
+                 (double)profile->unaccounted_ns / 1e6, 100 * (double)profile->unaccounted_ns / wall_ns);
+    } else {
+        snprintf(rest, left, "; look first at %s, which takes %.3g ms (%.0f%%), %.3g ms above its roofline.",
+                 worst->name, (double)worst->self_ns / 1e6, 100 * (double)worst->self_ns / wall_ns,
+                 worst->above_ns / 1e6);
+    }
+}
+
+// --- the whole ------------------------------------------------------------------------------
+
+static sm_status check_input(const sm_profile_input *in) {
+    int64_t sum_ns = 0;
+    for (int i = 0; i < in->plan->n_ops; i++) {
+        if (in->op_ns[i] < 0) {
+            return sm_fail(SM_ERR_INTERNAL, "profile: op %d took %lld ns", i, (long long)in->op_ns[i]);
+        }
+        sum_ns += in->op_ns[i];
+    }
+    return sum_ns > 0 ? SM_OK : sm_fail(SM_ERR_INVALID, "profile: no op took any time");
+}
+
+static sm_status make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile *profile) {
+    const sm_plan *plan = in->plan;
+    *profile = (sm_profile){.wall_ns = in->wall_ns, .headline_ns = in->headline_ns, .unaccounted_ns = in->wall_ns};
+    profile->overhead_ns = call_overhead_ns(in);
+    profile->lines = calloc((size_t)plan->n_ops + 1, sizeof(*profile->lines));
+    if (profile->lines == NULL) {
+        return sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", plan->n_ops);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (has_run(in, i)) {
+            sm_profile_line *line = find_line(profile, &plan->ops[i], by);
+            if (line->n_calls == 0) {
+                name_line(line, plan, &plan->ops[i], i, by);
+            }
+            add_op(line, in, i, profile->overhead_ns);
+            add_op(&profile->total, in, i, profile->overhead_ns);
+            profile->unaccounted_ns -= in->op_ns[i];
+        }
+    }
+    snprintf(profile->total.name, sizeof(profile->total.name), "all ops");
+    if (by != SM_PROFILE_BY_OP) {
+        qsort(profile->lines, (size_t)profile->n_lines, sizeof(*profile->lines), longest_first);
+    }
+    return SM_OK;
+}
+
+sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile) {
+    sm_profile kinds;
+    *profile = (sm_profile){.lines = NULL};
+    SM_TRY(check_input(input));
+    SM_TRY(make_lines(input, SM_PROFILE_BY_KIND, &kinds));
+    sm_status status = make_lines(input, by, profile);
+    if (status == SM_OK) {
+        sm_profile_line step = profile->total;
+        step.bound_ns[SM_BOUND_OVERHEAD] += profile->unaccounted_ns;
+        step.bound = largest_bound(&step);
+        profile->bound = step.bound;
+        write_verdict(profile, &step, kinds.lines, kinds.n_lines);
+    }
+    sm_profile_free(&kinds);
+    return status;
+}
+
+void sm_profile_free(sm_profile *profile) {
+    free(profile->lines);
+    *profile = (sm_profile){.lines = NULL};
+}

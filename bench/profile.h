@@ -1,0 +1,93 @@
+// profile.h: where a step's time goes: the times of its ops, joined to their FLOPs and bytes, against what
+// the machine could do.
+//
+// Definitions
+//   self time    of an op in the attribution step; ops do not nest, so there is no other
+//   roofline     the time below which the op cannot go, from the same table that counts its work:
+//                max(FLOPs / peak FLOP/s, bytes / peak bandwidth) (Williams, Waterman and Patterson 2009)
+//   above        self time less roofline: what could be won
+//   overhead     of one call: the least that any op of the step took above its roofline. A call costs
+//                no more than that by itself (a launch, a barrier, the clock)
+//   bound        compute or memory, whichever roofline is longer; overhead where the cost of a
+//                call is longer than both
+// An op whose operands lie in a cache can be faster than memory allows: then its share of the roofline
+// is more than 1.
+#ifndef STEPMARK_PROFILE_H
+#define STEPMARK_PROFILE_H
+
+#include "plan.h"
+#include "record.h"
+
+// What a line of the profile is of. X(code, name)
+#define SM_PROFILE_BY_LIST(X)       \
+    X(SM_PROFILE_BY_OP, "op")       \
+    X(SM_PROFILE_BY_LAYER, "layer") \
+    X(SM_PROFILE_BY_KIND, "kind")
+
+typedef enum {
+#define X(code, name) code,
+    SM_PROFILE_BY_LIST(X)
+#undef X
+        SM_PROFILE_BY_COUNT
+} sm_profile_by;
+
+typedef enum { SM_BOUND_UNKNOWN, SM_BOUND_COMPUTE, SM_BOUND_MEMORY, SM_BOUND_OVERHEAD, SM_BOUND_COUNT } sm_bound;
+
+const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
+
+// What was measured of one step.
+typedef struct {
+    const sm_plan *plan;
+    const int64_t *op_ns;  // plan->n_ops entries: an attribution step
+    int64_t wall_ns;       // its wall clock
+    int64_t headline_ns;   // median of the plain steps; SM_ABSENT
+    double peak_flops;     // NaN: not known
+    double peak_bandwidth; // bytes/s; NaN
+} sm_profile_input;
+
+// A line: one op, or several that belong together.
+typedef struct {
+    char name[160];  // "matmul_forward", "block 3", "3 matmul_forward h.3.mlp.fch"
+    sm_op_kind kind; // of its first op, and whether it is that of all
+    bool one_kind;
+    int layer; // likewise
+    bool one_layer;
+    sm_phase phase; // likewise
+    bool one_phase;
+    int n_calls; // ops
+    int64_t self_ns;
+    double flops;
+    double bytes;
+    double roofline_ns;               // sum of its ops'; NaN without peaks
+    double above_ns;                  // self_ns - roofline_ns
+    int64_t bound_ns[SM_BOUND_COUNT]; // self time by its ops' bounds
+    sm_bound bound;                   // that most of it is in
+} sm_profile_line;
+
+typedef struct {
+    sm_profile_line *lines; // by op: in their order; otherwise the longest first
+    int n_lines;
+    sm_profile_line total; // of all ops
+    sm_bound bound;        // that most of the wall clock is in; what no op took counts as overhead
+    int64_t wall_ns;
+    int64_t unaccounted_ns; // wall_ns less the ops: uploads, launches, waiting. wall = ops + unaccounted
+    int64_t headline_ns;
+    double overhead_ns; // of one call; NaN without peaks
+    char verdict[384];  // one sentence: what the step is bound by, and what to look at first
+} sm_profile;
+
+sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile);
+void sm_profile_free(sm_profile *profile);
+
+// The records: one a line, one for the unaccounted time, and the total with the verdict, in this table.
+// Each gets the members of `context` as well (device, model, ...). NULL when out of memory.
+extern const sm_table sm_profile_table;
+json_t *sm_profile_records(const sm_profile *profile, json_t *context);
+
+// The attribution step as a trace in Chrome's format, which ui.perfetto.dev and chrome://tracing read: an event
+// an op (ph "X", ts and dur in microseconds, args with its work), and a counter of the bytes that are
+// alive (ph "C"). Ops lie end to end in the order of execution: their lengths are measured, their places
+// follow; what no op took comes last. `category`: "cpu_op" or "kernel". The caller owns *trace.
+sm_status sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace);
+
+#endif

@@ -1,0 +1,116 @@
+// profile_record.c: a profile as records.
+#include "profile.h"
+
+#include "show.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- records ------------------------------------------------------------------------------
+
+#define COLUMN(its_name, its_type, its_unit, its_text) \
+    .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
+
+// What all lines share: once above the table.
+#define SHARED(its_name, its_text, its_heading) \
+    { COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
+
+static const sm_column columns[] = {
+    SHARED("model", "size of the model by name", "model"),
+    SHARED("test", "what ran: b = batch, s = sequence length", "test"),
+    SHARED("mode", "naive, fused or tuned", "mode"),
+    SHARED("precision", "fp32, bf16, ...", "precision"),
+    SHARED("device", "device that ran", "device"),
+    SHARED("name", "of the processor or card", "on"),
+    SHARED("isa", "instruction set of the kernels", "isa"),
+    {COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads", .view = SM_SHOWN_WHEN_VARIED},
+    SHARED("binding", "where they run", "binding"),
+    {COLUMN("line", SM_COLUMN_TEXT, "", "the ops of this line; unaccounted: time outside of any; total: the step"),
+     .heading = "op"},
+    {COLUMN("kind", SM_COLUMN_TEXT, "", "kind of op, where there is one")},
+    {COLUMN("layer", SM_COLUMN_INTEGER, "", "block, where there is one")},
+    {COLUMN("phase", SM_COLUMN_TEXT, "", "phase, where there is one")},
+    {COLUMN("self_ns", SM_COLUMN_INTEGER, "ns", "time in these ops"), .heading = "self ms", .show = sm_show_ms},
+    {COLUMN("share", SM_COLUMN_REAL, "", "of the step's wall clock"), .heading = "share", .show = sm_show_percent},
+    {COLUMN("calls", SM_COLUMN_INTEGER, "", "ops executed"), .heading = "calls"},
+    {COLUMN("flops", SM_COLUMN_REAL, "FLOP", "their work"), .heading = "work", .show = sm_show_scaled},
+    {COLUMN("bytes", SM_COLUMN_REAL, "B", "bytes that an ideal machine moves for them"), .heading = "traffic",
+     .show = sm_show_scaled},
+    {COLUMN("flops_per_s", SM_COLUMN_REAL, "FLOP/s", "flops / self time"), .heading = "speed", .show = sm_show_scaled},
+    {COLUMN("bytes_per_s", SM_COLUMN_REAL, "B/s", "bytes / self time"), .heading = "rate", .show = sm_show_scaled},
+    {COLUMN("bound", SM_COLUMN_TEXT, "", "what limits most of it: compute, memory or overhead"), .heading = "bound"},
+    {COLUMN("roofline_ns", SM_COLUMN_REAL, "ns", "time below which they cannot go, from memory")},
+    {COLUMN("roofline_share", SM_COLUMN_REAL, "", "roofline_ns / self_ns; more than 1: operands in a cache"),
+     .heading = "of roofline", .show = sm_show_percent},
+    {COLUMN("above_ns", SM_COLUMN_REAL, "ns", "self_ns - roofline_ns"), .heading = "above ms", .show = sm_show_ms},
+    {COLUMN("wall_ns", SM_COLUMN_INTEGER, "ns", "total: wall clock of the step with every op timed")},
+    {COLUMN("headline_ns", SM_COLUMN_INTEGER, "ns", "total: median of the plain steps, without these clocks")},
+    {COLUMN("peak_flops", SM_COLUMN_REAL, "FLOP/s", "ceiling of the roofline")},
+    {COLUMN("peak_bandwidth", SM_COLUMN_REAL, "B/s", "ceiling of the roofline")},
+    {COLUMN("peak_source", SM_COLUMN_TEXT, "", "how the ceilings were found")},
+    {COLUMN("verdict", SM_COLUMN_JSON, "", "total: what the step is bound by, and what to look at first"),
+     .heading = "verdict", .view = SM_SHOWN_AS_NOTES},
+    {COLUMN("warnings", SM_COLUMN_JSON, "", "what may have spoiled the figures"), .heading = "warning",
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+const sm_table sm_profile_table = {"profile", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+// A record with the context's members, of `self_ns` out of the wall clock.
+static json_t *start_record(const sm_profile *profile, json_t *context, const char *line, int64_t self_ns) {
+    json_t *record = json_copy(context);
+    sm_json_set_new(record, "line", sm_json_text(line));
+    sm_json_set_new(record, "self_ns", sm_json_integer(self_ns));
+    sm_json_set_new(record, "share", sm_json_real((double)self_ns / (double)profile->wall_ns));
+    return record;
+}
+
+// What follows from the work of some ops and the time it took.
+static void add_work(json_t *record, const sm_profile_line *line, int64_t self_ns) {
+    const double seconds = (double)self_ns * 1e-9;
+    sm_json_set_new(record, "calls", sm_json_integer(line->n_calls));
+    sm_json_set_new(record, "flops", sm_json_real(line->flops));
+    sm_json_set_new(record, "bytes", sm_json_real(line->bytes));
+    sm_json_set_new(record, "flops_per_s", sm_json_real(line->flops / seconds));
+    sm_json_set_new(record, "bytes_per_s", sm_json_real(line->bytes / seconds));
+    sm_json_set_new(record, "roofline_ns", sm_json_real(line->roofline_ns));
+    sm_json_set_new(record, "roofline_share", sm_json_real(line->roofline_ns / (double)self_ns));
+    sm_json_set_new(record, "above_ns", sm_json_real((double)self_ns - line->roofline_ns));
+    sm_json_set_new(record, "bound", sm_json_text(sm_bound_name(line->bound)));
+}
+
+static json_t *line_record(const sm_profile *profile, json_t *context, const sm_profile_line *line) {
+    json_t *record = start_record(profile, context, line->name, line->self_ns);
+    add_work(record, line, line->self_ns);
+    sm_json_set_new(record, "kind", sm_json_text(line->one_kind ? sm_op_name(line->kind) : ""));
+    sm_json_set_new(record, "layer", sm_json_integer(line->one_layer && line->layer >= 0 ? line->layer : SM_ABSENT));
+    sm_json_set_new(record, "phase", sm_json_text(line->one_phase ? sm_phase_name(line->phase) : ""));
+    return record;
+}
+
+static json_t *total_record(const sm_profile *profile, json_t *context) {
+    json_t *record = start_record(profile, context, "total", profile->wall_ns);
+    json_t *verdict = json_array();
+    json_array_append_new(verdict, sm_json_text(profile->verdict));
+    add_work(record, &profile->total, profile->wall_ns);
+    sm_json_set_new(record, "bound", sm_json_text(sm_bound_name(profile->bound)));
+    sm_json_set_new(record, "wall_ns", sm_json_integer(profile->wall_ns));
+    sm_json_set_new(record, "headline_ns", sm_json_integer(profile->headline_ns));
+    sm_json_set_new(record, "verdict", verdict);
+    return record;
+}
+
+json_t *sm_profile_records(const sm_profile *profile, json_t *context) {
+    json_t *records = json_array();
+    for (int i = 0; i < profile->n_lines; i++) {
+        json_array_append_new(records, line_record(profile, context, &profile->lines[i]));
+    }
+    json_array_append_new(records, start_record(profile, context, "unaccounted", profile->unaccounted_ns));
+    json_array_append_new(records, total_record(profile, context));
+    if (json_array_size(records) != (size_t)profile->n_lines + 2) {
+        json_decref(records);
+        return NULL;
+    }
+    return records;
+}

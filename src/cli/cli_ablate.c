@@ -1,0 +1,225 @@
+// cli_ablate.c: what each rewrite is worth: mode fused against itself without one of them, in turn.
+#include <math.h>
+#include <string.h>
+
+#include "cli_commands.h"
+#include "cli_measure.h"
+#include "cli_model.h"
+#include "cli_workload.h"
+#include "paired.h"
+#include "show.h"
+
+// "1.12 (1.10-1.15)"
+static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double ratio = sm_json_number(record, column->name);
+    double low = sm_json_number(record, "ratio_ci95_lo");
+    double high = sm_json_number(record, "ratio_ci95_hi");
+    text[0] = '\0';
+    if (isfinite(ratio) && isfinite(low) && isfinite(high)) {
+        snprintf(text, size_bytes, "%.3f (%.3f-%.3f)", ratio, low, high);
+    } else if (isfinite(ratio)) {
+        snprintf(text, size_bytes, "%.3f", ratio);
+    }
+}
+
+#define COLUMN(its_name, its_type, its_unit, its_text) \
+    .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
+
+#define SHARED(its_name, its_text, its_heading) \
+    { COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
+
+static const sm_column columns[] = {
+    SHARED("model", "size of the model by name", "model"),
+    SHARED("test", "what ran: b = batch, s = sequence length", "test"),
+    SHARED("device", "device that ran", "device"),
+    SHARED("name", "of the processor or card", "on"),
+    SHARED("isa", "instruction set of the kernels", "isa"),
+    {COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads", .view = SM_SHOWN_WHEN_VARIED},
+    SHARED("binding", "where they run", "binding"),
+    {COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without"},
+    {COLUMN("with_ns", SM_COLUMN_INTEGER, "ns", "median step with all rewrites, in turn with the other"),
+     .heading = "with all ms", .show = sm_show_ms},
+    {COLUMN("without_ns", SM_COLUMN_INTEGER, "ns", "median step without this one"), .heading = "without ms",
+     .show = sm_show_ms},
+    {COLUMN("ratio", SM_COLUMN_REAL, "", "without / with, median of the rounds: above 1 the rewrite is worth it"),
+     .heading = "without / with (95%)", .show = show_ratio},
+    {COLUMN("ratio_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null below 6 rounds")},
+    {COLUMN("ratio_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
+    {COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds of with, without, without, with"), .heading = "rounds"},
+    {COLUMN("with_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated with all rewrites"),
+     .heading = "memory with all", .show = sm_show_bytes},
+    {COLUMN("without_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated without this one")},
+    {COLUMN("saved_bytes", SM_COLUMN_INTEGER, "bytes", "without_bytes - with_bytes"), .heading = "memory saved",
+     .show = sm_show_bytes},
+    {COLUMN("n_ops_with", SM_COLUMN_INTEGER, "", "ops of the step with all rewrites")},
+    {COLUMN("n_ops_without", SM_COLUMN_INTEGER, "", "ops without this one")},
+    {COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or no difference: by the interval"), .heading = "it makes"},
+    {COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status"},
+    {COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
+    {COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+static const sm_table table = {"ablation", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+typedef struct {
+    const cli_options *options;
+    cli_job job;
+    sm_device *device;
+    cli_workload workload;
+    sm_workload interface;
+    sm_paired_side with;
+    sm_record_writer *writer;
+} ablation;
+
+// --- sessions -----------------------------------------------------------------------------
+
+static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_paired_side *side) {
+    static cli_options changed;
+    sm_plan *plan;
+    cli_job job = a->job;
+    job.mode = mode;
+    changed = *a->options;
+    changed.without_bits |= without;
+    *side = (sm_paired_side){.workload = &a->interface};
+    SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
+    SM_TRY(sm_session_open(a->device, plan, &side->session));
+    sm_status status = cli_load_weights(side->session, &job.config, (uint64_t)a->options->seed, a->options->weights);
+    if (status != SM_OK) {
+        sm_session_close(side->session);
+        side->session = NULL;
+    }
+    return status;
+}
+
+// --- records ------------------------------------------------------------------------------
+
+static const char *verdict_of(const sm_stats *ratio) {
+    if (!isfinite(ratio->ci95_lo)) {
+        return "too few rounds to say";
+    }
+    return ratio->ci95_lo > 1 ? "faster" : ratio->ci95_hi < 1 ? "slower" : "no difference";
+}
+
+static json_t *start_record(const ablation *a, const char *name, const char *summary) {
+    json_t *record = json_object();
+    json_t *warnings = json_array();
+    char test[64];
+    const sm_device_info *info = &a->device->info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
+    }
+    snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
+    sm_json_set_new(record, "model", sm_json_text(a->job.model));
+    sm_json_set_new(record, "test", sm_json_text(test));
+    sm_json_set_new(record, "device", sm_json_text(info->id));
+    sm_json_set_new(record, "name", sm_json_text(info->name));
+    sm_json_set_new(record, "isa", sm_json_text(info->isa));
+    sm_json_set_new(record, "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT));
+    sm_json_set_new(record, "binding", sm_json_text(info->binding));
+    sm_json_set_new(record, "without", sm_json_text(name));
+    sm_json_set_new(record, "summary", sm_json_text(summary));
+    sm_json_set_new(record, "warnings", warnings);
+    return record;
+}
+
+static void add_memory(json_t *record, const sm_session *with, const sm_session *without) {
+    int64_t with_bytes = (int64_t)with->executable->memory_bytes;
+    int64_t without_bytes = (int64_t)without->executable->memory_bytes;
+    sm_json_set_new(record, "with_bytes", sm_json_integer(with_bytes));
+    sm_json_set_new(record, "without_bytes", sm_json_integer(without_bytes));
+    sm_json_set_new(record, "saved_bytes", sm_json_integer(without_bytes - with_bytes));
+    sm_json_set_new(record, "n_ops_with", sm_json_integer(with->plan->n_ops));
+    sm_json_set_new(record, "n_ops_without", sm_json_integer(without->plan->n_ops));
+}
+
+static void add_times(json_t *record, const sm_paired_result *result) {
+    sm_json_set_new(record, "with_ns", sm_json_integer(llround(result->a_ns.median)));
+    sm_json_set_new(record, "without_ns", sm_json_integer(llround(result->b_ns.median)));
+    sm_json_set_new(record, "ratio", sm_json_real(result->ratio.median));
+    sm_json_set_new(record, "ratio_ci95_lo", sm_json_real(result->ratio.ci95_lo));
+    sm_json_set_new(record, "ratio_ci95_hi", sm_json_real(result->ratio.ci95_hi));
+    sm_json_set_new(record, "n_rounds", sm_json_integer(result->ratio.n));
+    sm_json_set_new(record, "verdict", sm_json_text(verdict_of(&result->ratio)));
+}
+
+// --- rows ---------------------------------------------------------------------------------
+
+static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
+    sm_paired_side other;
+    sm_paired_result result;
+    SM_TRY(open_side(a, mode, without, &other));
+    add_memory(record, a->with.session, other.session);
+    sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->warmup, (int)a->options->repetitions,
+                                         &cli_interrupted, &result);
+    sm_session_close(other.session);
+    if (status == SM_OK) {
+        add_times(record, &result);
+    }
+    return status;
+}
+
+// A pair that cannot be measured (out of memory, for one) is a row that says why; the others go on.
+static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char *name, const char *summary) {
+    cli_note("%s: with and without %s ...", a->job.model, name);
+    json_t *record = start_record(a, name, summary);
+    sm_status status = measure_pair(a, mode, without, record);
+    if (status == SM_ERR_INTERRUPTED || status == SM_ERR_MISMATCH) {
+        json_decref(record);
+        return status;
+    }
+    sm_json_set_new(record, "status", sm_json_text(status == SM_OK ? "ok" : sm_error_message()));
+    return sm_record_write(a->writer, record);
+}
+
+static sm_status run_rows(ablation *a) {
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        const sm_rewrite *rewrite = sm_rewrite_at(i);
+        if (!(a->options->without_bits & (1u << i))) {
+            SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
+        }
+    }
+    return run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
+}
+
+static sm_status choose_job(const cli_options *options, cli_job *job) {
+    static cli_device_list devices;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_check_single("--backend", devices.n));
+    *job = (cli_job){
+        .model = options->weights != NULL ? options->weights : options->models.texts[0],
+        .device = devices.devices[0],
+        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
+        .mode = SM_MODE_FUSED,
+        .pass = SM_PASS_STEP,
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+    };
+    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
+    return cli_check_seq_len(&job->config, job->T);
+}
+
+sm_status cli_ablate(const cli_options *options) {
+    sm_status status = SM_OK;
+    ablation a = {.options = options};
+    SM_TRY(choose_job(options, &a.job));
+    SM_TRY_GOTO(cli_workload_open(options, &a.job.config, a.job.B, a.job.T, &a.workload));
+    a.interface = cli_workload_interface(&a.workload);
+    SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
+    SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
+    SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &a.writer));
+    status = run_rows(&a);
+    sm_status closed = sm_record_writer_close(a.writer);
+    status = status != SM_OK ? status : closed;
+cleanup:
+    sm_session_close(a.with.session);
+    if (a.device != NULL) {
+        a.job.device.backend->close(a.device);
+    }
+    cli_workload_close(&a.workload);
+    return status;
+}

@@ -1,0 +1,153 @@
+// cli_profile.c: where the step's time goes. Measures a row as `stepmark run` does, and joins the op
+// times of its attribution pass to the plan.
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic_file.h"
+#include "cli_commands.h"
+#include "cli_measure.h"
+#include "cli_model.h"
+#include "machine.h"
+#include "profile.h"
+
+static const double unaccounted_limit = 0.01; // of the wall clock
+
+static sm_status make_job(const cli_options *options, cli_job *job) {
+    static cli_device_list devices;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_check_single("--backend", devices.n));
+    *job = (cli_job){
+        .model = options->weights != NULL ? options->weights : options->models.texts[0],
+        .device = devices.devices[0],
+        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
+        .precision = (cli_precision)options->precisions.values[0],
+        .mode = (sm_mode)options->modes.values[0],
+        .pass = SM_PASS_STEP,
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+    };
+    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
+    return cli_check_seq_len(&job->config, job->T);
+}
+
+// What all records say alike.
+static json_t *make_context(const sm_row *row) {
+    json_t *context = json_object();
+    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
+    sm_json_set_new(context, "model", sm_json_text(row->model_type));
+    sm_json_set_new(context, "test", sm_json_text(row->test));
+    sm_json_set_new(context, "mode", sm_json_text(row->mode));
+    sm_json_set_new(context, "precision", sm_json_text(row->precision));
+    sm_json_set_new(context, "device", sm_json_text(row->device));
+    sm_json_set_new(context, "name", sm_json_text(name));
+    sm_json_set_new(context, "isa", sm_json_text(row->isa));
+    sm_json_set_new(context, "n_threads", sm_json_integer(row->n_threads));
+    sm_json_set_new(context, "binding", sm_json_text(row->binding));
+    sm_json_set_new(context, "peak_flops", sm_json_real(row->peak_flops));
+    sm_json_set_new(context, "peak_bandwidth", sm_json_real(row->peak_bandwidth));
+    sm_json_set_new(context, "peak_source", sm_json_text(row->peak_source));
+    json_object_set(context, "warnings", row->warnings);
+    return context;
+}
+
+static sm_status print_records(const sm_profile *profile, const sm_row *row, sm_format format) {
+    sm_status status = SM_OK;
+    sm_record_writer *writer = NULL;
+    json_t *context = make_context(row);
+    json_t *records = sm_profile_records(profile, context);
+    if (records == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", profile->n_lines));
+    }
+    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, format, stdout, &writer));
+    for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
+        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
+    }
+    sm_status closed = sm_record_writer_close(writer);
+    status = status != SM_OK ? status : closed;
+cleanup:
+    json_decref(records);
+    json_decref(context);
+    return status;
+}
+
+static sm_status write_trace(const sm_profile_input *input, const sm_row *row, const char *path) {
+    json_t *trace;
+    bool own_device = row->gpu_info[0] != '\0';
+    SM_TRY(sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device, &trace));
+    char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(trace);
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for the trace", path);
+    }
+    sm_status status = sm_atomic_write_all(path, text, strlen(text));
+    free(text);
+    if (status == SM_OK) {
+        cli_note("wrote %s; open it at ui.perfetto.dev or chrome://tracing", path);
+    }
+    return status;
+}
+
+static void note_reconciliation(const sm_profile *profile) {
+    double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
+    if (!(share <= unaccounted_limit)) {
+        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
+    }
+}
+
+// The plan that was measured, again: it is built from the options alone.
+static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
+    sm_status status = SM_OK;
+    sm_plan *plan = NULL;
+    sm_profile profile = {.lines = NULL};
+    sm_device_info info;
+    SM_TRY(job->device.backend->describe(job->device.index, &info));
+    SM_TRY_GOTO(cli_job_plan(options, job, info.max_alloc_bytes, &plan));
+    if (row->op_ns.n != plan->n_ops) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_INTERNAL, "profile: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
+                            plan->n_ops));
+    }
+    const sm_profile_input input = {
+        .plan = plan,
+        .op_ns = row->op_ns.values,
+        .wall_ns = row->attribution_ns,
+        .headline_ns = row->median_ns,
+        .peak_flops = row->peak_flops,
+        .peak_bandwidth = row->peak_bandwidth,
+    };
+    SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
+    SM_TRY_GOTO(print_records(&profile, row, (sm_format)options->output));
+    note_reconciliation(&profile);
+    if (options->trace != NULL) {
+        SM_TRY_GOTO(write_trace(&input, row, options->trace));
+    }
+cleanup:
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+    return status;
+}
+
+sm_status cli_profile(const cli_options *options) {
+    static cli_options single;
+    static cli_bench bench;
+    sm_status status = SM_OK;
+    cli_job job;
+    sm_row row = {.schema_version = 0};
+    single = *options;
+    single.accum = 1; // an op of several micro-batches has several times, and one place in a trace
+    bench = (cli_bench){.options = &single};
+    SM_TRY(make_job(&single, &job));
+    SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
+    SM_TRY_GOTO(sm_row_init(&row));
+    SM_TRY_GOTO(cli_measure(&bench, &job, &row));
+    SM_TRY_GOTO(join(&single, &job, &row));
+cleanup:
+    sm_row_free(&row);
+    json_decref(bench.machine);
+    return status;
+}

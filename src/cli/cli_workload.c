@@ -1,0 +1,71 @@
+// cli_workload.c: batches and check of a measurement.
+#include "cli_workload.h"
+
+#include <stdlib.h>
+
+#include "loss_check.h"
+
+enum { MAX_BATCHES = 16 };
+
+static int32_t *batch(const cli_workload *w, int64_t index) { return w->ids + index % w->n_batches * 2 * w->B * w->T; }
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    const cli_workload *w = ctx;
+    const int32_t *inputs = batch(w, index);
+    return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
+}
+
+static sm_status check(void *ctx, sm_session *session, sm_row *row) {
+    const cli_workload *w = ctx;
+    const int32_t *inputs = batch(w, 0);
+    sm_loss_check result;
+    sm_status status = sm_check_loss(session, w->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
+                                     inputs + w->B * w->T, &result);
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->loss = result.loss;
+        row->loss_reference = result.loss_reference;
+        SM_ROW_TEXT(row->loss_check, result.how);
+    }
+    return status;
+}
+
+sm_workload cli_workload_interface(cli_workload *workload) {
+    return (sm_workload){.ctx = workload, .next_batch = next_batch, .check = check};
+}
+
+static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
+    const int64_t n_ids = w->B * w->T;
+    int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
+    w->n_batches = n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole;
+    if (w->n_batches < 1) {
+        return sm_fail(SM_ERR_INVALID,
+                       "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
+                       w->options->data != NULL ? w->options->data : "embedded text",
+                       (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T, (long long)(n_ids + 1));
+    }
+    w->ids = malloc((size_t)w->n_batches * 2 * (size_t)n_ids * sizeof(*w->ids));
+    if (w->ids == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %lld batches of %lld x %lld tokens", (long long)w->n_batches,
+                       (long long)w->B, (long long)w->T);
+    }
+    for (int64_t i = 0; i < w->n_batches; i++) {
+        int32_t *inputs = batch(w, i);
+        SM_TRY(sm_tokens_batch(tokens, i, w->B, w->T, inputs, inputs + n_ids));
+    }
+    return SM_OK;
+}
+
+sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *config, int64_t B, int64_t T,
+                            cli_workload *workload) {
+    sm_tokens *tokens;
+    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
+    sm_status status = read_batches(tokens, workload);
+    sm_tokens_close(tokens);
+    return status;
+}
+
+void cli_workload_close(cli_workload *workload) {
+    free(workload->ids);
+    workload->ids = NULL;
+}

@@ -1,0 +1,26 @@
+// cli_workload.h: the batches that a measurement feeds, and the check of its loss: what the harness asks
+// of its caller.
+#ifndef STEPMARK_CLI_WORKLOAD_H
+#define STEPMARK_CLI_WORKLOAD_H
+
+#include "cli_session.h"
+#include "harness.h"
+
+typedef struct {
+    const cli_options *options; // not owned, as the config
+    const sm_gpt2_config *config;
+    int64_t B;
+    int64_t T;
+    int32_t *ids; // n_batches times B*T inputs, then B*T targets
+    int64_t n_batches;
+} cli_workload;
+
+// Reads the first batches of --data, or of the embedded text. A longer run goes through them again.
+sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *config, int64_t B, int64_t T,
+                            cli_workload *workload);
+void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
+
+// It, as the harness takes it; the workload outlives that.
+sm_workload cli_workload_interface(cli_workload *workload);
+
+#endif

@@ -1,0 +1,111 @@
+// test_cpu_topology.c: masks, and threads that come back from where they were bound.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu_topology.h"
+
+// The first processor that this process may use.
+static int first_processor(const cpu_set_t *allowed) {
+    int processor = 0;
+    while (!CPU_ISSET(processor, allowed)) {
+        processor++;
+    }
+    return processor;
+}
+
+static cpu_set_t affinity(void) {
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    return set;
+}
+
+static sm_status make(const char *mask, int n_threads, cpu_binding **binding) {
+    return cpu_binding_make(mask, &n_threads, binding);
+}
+
+static void masks(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",    "x",     "0x",  "0xg", "1-0",   "0-",    ",0", "0,",
+                                      "0 1", "0-1-2", "-1",  " 0",  "65536", "65535", "0-", "99999999999999999999",
+                                      "0x0", "0X1",   "0.5", "0,,1"};
+    cpu_binding *binding;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (make(bad[i], 0, &binding) != SM_ERR_USAGE) {
+            fail_msg("mask '%s' was taken", bad[i]);
+        }
+        assert_null(binding);
+    }
+}
+
+static void one_processor(void **state) {
+    (void)state;
+    const cpu_set_t before = affinity();
+    const int processor = first_processor(&before);
+    char list[32];
+    char bits[64] = "0x";
+    snprintf(list, sizeof(list), "%d", processor);
+    if (processor < 63) {
+        snprintf(bits, sizeof(bits), "0x%llx", 1ull << processor);
+    }
+    const char *const masks_of_it[] = {list, processor < 63 ? bits : list};
+    for (int i = 0; i < 2; i++) {
+        cpu_binding *binding;
+        int n_threads = 0;
+        assert_int_equal(cpu_binding_make(masks_of_it[i], &n_threads, &binding), SM_OK);
+        assert_int_equal(n_threads, 1);
+        assert_non_null(strstr(cpu_binding_text(binding), "one a core"));
+        cpu_bind_thread(binding, 0);
+        cpu_set_t bound = affinity();
+        assert_int_equal(CPU_COUNT(&bound), 1);
+        assert_true(CPU_ISSET(processor, &bound));
+        cpu_unbind_thread();
+        cpu_set_t after = affinity();
+        assert_true(CPU_EQUAL(&after, &before));
+        cpu_binding_free(binding);
+    }
+}
+
+static void more_threads_than_cores(void **state) {
+    (void)state;
+    const cpu_set_t before = affinity();
+    cpu_binding *binding;
+    assert_int_equal(make(NULL, cpu_topology_n_cores() + 1, &binding), SM_OK);
+    assert_non_null(strstr(cpu_binding_text(binding), "free"));
+    cpu_bind_thread(binding, 0);
+    cpu_set_t after = affinity();
+    assert_true(CPU_EQUAL(&after, &before));
+    cpu_binding_free(binding);
+}
+
+static void the_machine(void **state) {
+    (void)state;
+    int n_threads = 0;
+    cpu_binding *binding;
+    assert_true(cpu_topology_n_cores() >= 1);
+    assert_int_equal(cpu_binding_make(NULL, &n_threads, &binding), SM_OK);
+    assert_int_equal(n_threads, cpu_topology_n_cores());
+    cpu_binding_free(binding);
+    for (int level = 0; level <= CPU_CACHE_LEVELS + 1; level++) {
+        cpu_cache cache = cpu_topology_cache(level);
+        assert_true((cache.size_bytes == 0) == (cache.n_caches == 0));
+        assert_true(cache.size_bytes == 0 || cache.n_cores >= 1);
+    }
+    assert_int_equal(cpu_topology_cache(0).size_bytes, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks),
+        cmocka_unit_test(one_processor),
+        cmocka_unit_test(more_threads_than_cores),
+        cmocka_unit_test(the_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
