@@ -1,0 +1,419 @@
+// compare.c: matches two sets of rows, weighs each match, says what was left out.
+#include "compare.h"
+
+#include "compare_stats.h"
+#include "read_rows.h"
+#include "show.h"
+#include "stats.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// From MIN_STRETCHED samples on, N_STRETCHES consecutive parts of a run stand for its samples.
+enum { MIN_STRETCHED = 40, N_STRETCHES = 20, TEXT_SIZE = 512 };
+
+static const double alpha_each = 0.01;
+static const double alpha_all = 0.05;
+
+static const char *const verdict_names[] = {
+#define X(code, name) name,
+    SM_VERDICT_LIST(X)
+#undef X
+};
+
+const char *sm_verdict_name(sm_verdict verdict) { return verdict_names[verdict]; }
+
+// --- the values of a side ------------------------------------------------------------------
+
+typedef struct {
+    double *a, *b;
+    size_t n_a, n_b;
+    bool paired;
+    const char *basis;
+} values;
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to compare rows"); }
+
+static double run_time(const json_t *row) { return sm_json_number(row, "median_ns"); }
+
+static sm_status medians_of_runs(const sm_run_group *group, double **out, size_t *n) {
+    *out = malloc((group->n_usable + 1) * sizeof(**out));
+    if (*out == NULL) {
+        return no_memory();
+    }
+    for (*n = 0; *n < group->n_usable; (*n)++) {
+        (*out)[*n] = run_time(group->rows[*n]);
+    }
+    return SM_OK;
+}
+
+// The run of a group that belongs to a pair; NULL if it has none.
+static const json_t *run_of_pair(const sm_run_group *group, double pair) {
+    for (size_t i = 0; i < group->n_usable; i++) {
+        if (sm_json_number(group->rows[i], "compare_pair") == pair) {
+            return group->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static sm_status pairs_of_runs(const sm_run_group *a, const sm_run_group *b, values *v) {
+    v->a = malloc((a->n_usable + 1) * sizeof(*v->a));
+    v->b = malloc((a->n_usable + 1) * sizeof(*v->b));
+    if (v->a == NULL || v->b == NULL) {
+        return no_memory();
+    }
+    for (size_t i = 0; i < a->n_usable; i++) {
+        const json_t *other = run_of_pair(b, sm_json_number(a->rows[i], "compare_pair"));
+        if (other != NULL) {
+            v->a[v->n_a++] = run_time(a->rows[i]);
+            v->b[v->n_b++] = run_time(other);
+        }
+    }
+    v->paired = true;
+    v->basis = "pairs";
+    return SM_OK;
+}
+
+static double median_of(const double *from, size_t n) {
+    sm_stats stats;
+    return n > 0 && sm_stats_compute_real(from, (int64_t)n, &stats) == SM_OK ? stats.median : NAN;
+}
+
+static void shorten(double *samples, size_t *n) {
+    if (*n < MIN_STRETCHED) {
+        return;
+    }
+    for (size_t i = 0; i < N_STRETCHES; i++) {
+        size_t first = i * *n / N_STRETCHES;
+        size_t end = (i + 1) * *n / N_STRETCHES;
+        samples[i] = median_of(samples + first, end - first); // written parts lie before what is read
+    }
+    *n = N_STRETCHES;
+}
+
+// All samples of a side's few runs; a row without samples counts as one: its median.
+static sm_status samples_of_runs(const sm_run_group *group, double **out, size_t *n) {
+    *out = NULL;
+    *n = 0;
+    for (size_t i = 0; i < group->n_usable; i++) {
+        double *samples = NULL;
+        size_t n_samples = 0;
+        SM_TRY(sm_rows_samples(group->rows[i], "samples_ns", &samples, &n_samples));
+        shorten(samples, &n_samples);
+        double *more = realloc(*out, (*n + n_samples + 1) * sizeof(**out));
+        if (more == NULL) {
+            free(samples);
+            return no_memory();
+        }
+        *out = more;
+        double median = run_time(group->rows[i]);
+        memcpy(more + *n, n_samples > 0 ? samples : &median, (n_samples > 0 ? n_samples : 1) * sizeof(*more));
+        *n += n_samples > 0 ? n_samples : 1;
+        free(samples);
+    }
+    return SM_OK;
+}
+
+static sm_status collect(const sm_run_group *a, const sm_run_group *b, values *v) {
+    *v = (values){.basis = "runs"};
+    if (isfinite(sm_json_number(a->rows[0], "compare_pair"))) {
+        return pairs_of_runs(a, b, v);
+    }
+    if (a->n_usable >= SM_COMPARE_MIN_RUNS && b->n_usable >= SM_COMPARE_MIN_RUNS) {
+        SM_TRY(medians_of_runs(a, &v->a, &v->n_a));
+        return medians_of_runs(b, &v->b, &v->n_b);
+    }
+    v->basis = "samples";
+    SM_TRY(samples_of_runs(a, &v->a, &v->n_a));
+    return samples_of_runs(b, &v->b, &v->n_b);
+}
+
+// --- one comparison ------------------------------------------------------------------------
+
+static double percent(double log_ratio) { return 100 * expm1(log_ratio); }
+
+static sm_verdict judge(const sm_difference *d, double threshold, const char **reason) {
+    double change = expm1(d->estimate);
+    *reason = NULL;
+    if (!d->has_interval) {
+        *reason = "too few runs or samples for any verdict";
+    } else if (!(d->lo > 0 || d->hi < 0)) {
+        *reason = "the interval of the change holds zero";
+    } else if (!(fabs(change) >= threshold)) {
+        *reason = "the change is below the threshold";
+    } else {
+        return change > 0 ? SM_VERDICT_SLOWER : SM_VERDICT_FASTER;
+    }
+    return SM_VERDICT_SAME;
+}
+
+static json_t *describe(const json_t *row) {
+    char text[TEXT_SIZE];
+    const char *device = sm_rows_text(row, "device");
+    const char *isa = sm_rows_text(row, "isa");
+    const char *mode = sm_rows_text(row, "mode");
+    const char *precision = sm_rows_text(row, "precision");
+    snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", device[0] != '\0' ? device : sm_rows_text(row, "backend_used"),
+             isa[0] != '\0' ? " " : "", isa, mode[0] != '\0' ? " " : "", mode, precision[0] != '\0' ? " " : "",
+             precision);
+    return sm_json_text(text);
+}
+
+static json_t *make_record(const json_t *a, const json_t *b, const values *v, const sm_difference *d, double alpha,
+                           double threshold, sm_verdict *verdict) {
+    char differs[TEXT_SIZE];
+    const char *reason;
+    json_t *record = json_object();
+    *verdict = judge(d, threshold, &reason);
+    sm_factor_text(a, b, differs, sizeof(differs));
+    sm_json_set_new(record, "verdict", json_string(sm_verdict_name(*verdict)));
+    sm_json_set_new(record, "reason", sm_json_text(reason));
+    sm_json_set_new(record, "test", sm_json_text(sm_rows_text(a, "test")));
+    sm_json_set_new(record, "model_type", sm_json_text(sm_rows_text(a, "model_type")));
+    sm_json_set_new(record, "a", describe(a));
+    sm_json_set_new(record, "b", describe(b));
+    sm_json_set_new(record, "differs", sm_json_text(differs));
+    sm_json_set_new(record, "basis", json_string(v->basis));
+    sm_json_set_new(record, "n_a", json_integer((json_int_t)v->n_a));
+    sm_json_set_new(record, "n_b", json_integer((json_int_t)v->n_b));
+    sm_json_set_new(record, "median_a_ns", sm_json_real(median_of(v->a, v->n_a)));
+    sm_json_set_new(record, "median_b_ns", sm_json_real(median_of(v->b, v->n_b)));
+    sm_json_set_new(record, "change_percent", sm_json_real(percent(d->estimate)));
+    sm_json_set_new(record, "ci_lo_percent", sm_json_real(percent(d->lo)));
+    sm_json_set_new(record, "ci_hi_percent", sm_json_real(percent(d->hi)));
+    sm_json_set_new(record, "confidence", json_real(1 - alpha));
+    sm_json_set_new(record, "p_value", sm_json_real(d->p_value));
+    sm_json_set_new(record, "detectable_percent", sm_json_real(percent(d->detectable)));
+    sm_json_set_new(record, "threshold_percent", json_real(100 * threshold));
+    return record;
+}
+
+static sm_status append_record(json_t *array, json_t *record) {
+    return json_array_append_new(array, record) == 0 ? SM_OK : no_memory();
+}
+
+static sm_status note(json_t *notes, const char *text) {
+    for (size_t i = 0; i < json_array_size(notes); i++) {
+        if (strcmp(json_string_value(json_array_get(notes, i)), text) == 0) {
+            return SM_OK;
+        }
+    }
+    return append_record(notes, json_string(text));
+}
+
+static sm_status note_basis(json_t *notes, const char *basis) {
+    if (strcmp(basis, "samples") == 0) {
+        return note(notes, "fewer than 5 runs a side: differences from run to run were not seen, the verdict holds for "
+                           "these runs only; compare --interleaved sees them");
+    }
+    if (strcmp(basis, "runs") == 0) {
+        return note(notes, "the runs of A and B were not interleaved: a drift of the machine would look like a "
+                           "difference");
+    }
+    return SM_OK;
+}
+
+static sm_status weigh(const sm_run_group *a, const sm_run_group *b, double alpha, double threshold, sm_comparison *c) {
+    values v;
+    sm_difference d;
+    sm_verdict verdict;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(collect(a, b, &v));
+    SM_TRY_GOTO(v.paired ? sm_compare_paired(v.a, v.b, v.n_a, alpha, &d)
+                         : sm_compare_unpaired(v.a, v.n_a, v.b, v.n_b, alpha, &d));
+    SM_TRY_GOTO(append_record(c->compared, make_record(a->rows[0], b->rows[0], &v, &d, alpha, threshold, &verdict)));
+    SM_TRY_GOTO(note_basis(c->notes, v.basis));
+    c->verdict = verdict > c->verdict ? verdict : c->verdict;
+cleanup:
+    free(v.a);
+    free(v.b);
+    return status;
+}
+
+// --- what is not -----------------------------------------------------------------------------
+
+static sm_status set_apart(sm_comparison *c, const char *side, const json_t *row, const char *reason) {
+    json_t *record = json_object();
+    sm_json_set_new(record, "side", json_string(side));
+    sm_json_set_new(record, "model_type", sm_json_text(sm_rows_text(row, "model_type")));
+    sm_json_set_new(record, "test", sm_json_text(sm_rows_text(row, "test")));
+    sm_json_set_new(record, "configuration", describe(row));
+    sm_json_set_new(record, "reason", sm_json_text(reason));
+    return append_record(c->apart, record);
+}
+
+static void failure_text(const json_t *row, char *text, size_t size_bytes) {
+    const char *reason = sm_rows_text(row, "reason");
+    snprintf(text, size_bytes, "%s%s%s", sm_rows_status(row), reason[0] != '\0' ? ": " : "", reason);
+}
+
+// Either side has no figure: nothing to weigh, but worth a line.
+static sm_status failed_match(sm_comparison *c, const sm_match *m) {
+    char failure[TEXT_SIZE];
+    char text[2 * TEXT_SIZE];
+    bool a_failed = m->a->n_usable == 0;
+    bool b_failed = m->b->n_usable == 0;
+    const json_t *row = b_failed ? m->b->rows[0] : m->a->rows[0];
+    failure_text(row, failure, sizeof(failure));
+    snprintf(text, sizeof(text), "%s: %s", a_failed && b_failed ? "failed in both" : "failed here, ran in the other",
+             failure);
+    c->n_failed += b_failed && !a_failed && strcmp(sm_rows_status(row), "error") == 0;
+    return set_apart(c, a_failed && b_failed ? "both" : b_failed ? "b" : "a", row, text);
+}
+
+// What keeps a row from the one of the other side that is most like it: in its work first.
+static void nearest_text(const json_t *row, const sm_run_groups *others, bool is_a, char text[TEXT_SIZE]) {
+    char work[TEXT_SIZE];
+    char factor[TEXT_SIZE];
+    const json_t *nearest = NULL;
+    int least = INT_MAX;
+    for (size_t j = 0; j < others->n; j++) {
+        const json_t *other = others->groups[j].rows[0];
+        int distance = SM_FACTOR_COUNT * sm_work_distance(row, other);
+        distance += distance < least ? __builtin_popcount(sm_factor_difference(row, other)) : 0;
+        nearest = distance < least ? other : nearest;
+        least = distance < least ? distance : least;
+    }
+    if (nearest == NULL) {
+        snprintf(text, TEXT_SIZE, "the other side is empty");
+        return;
+    }
+    sm_work_difference(is_a ? row : nearest, is_a ? nearest : row, work, sizeof(work));
+    sm_factor_text(is_a ? row : nearest, is_a ? nearest : row, factor, sizeof(factor));
+    snprintf(text, TEXT_SIZE, "no match; the nearest differs in %.230s%s%.230s", work,
+             work[0] != '\0' && factor[0] != '\0' ? ", " : "", factor);
+}
+
+static sm_status list_unmatched(sm_comparison *c, const sm_run_groups *groups, const sm_run_groups *others, bool is_a) {
+    char text[TEXT_SIZE];
+    for (size_t i = 0; i < groups->n; i++) {
+        if (!groups->groups[i].is_matched) {
+            nearest_text(groups->groups[i].rows[0], others, is_a, text);
+            SM_TRY(set_apart(c, is_a ? "a" : "b", groups->groups[i].rows[0], text));
+        }
+    }
+    return SM_OK;
+}
+
+// --- all -------------------------------------------------------------------------------------
+
+static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_compare_options *options, sm_matches *m,
+                                sm_comparison *c) {
+    SM_TRY(sm_find_matches(a, b, options->across, options->any_factor, m));
+    double alpha = fmin(alpha_each, alpha_all / (double)(m->n > 0 ? m->n : 1));
+    for (size_t i = 0; i < m->n; i++) {
+        sm_match *pair = &m->matches[i];
+        pair->a->is_matched = true;
+        pair->b->is_matched = true;
+        if (pair->a->n_usable == 0 || pair->b->n_usable == 0) {
+            SM_TRY(failed_match(c, pair));
+        } else {
+            SM_TRY(weigh(pair->a, pair->b, alpha, options->threshold, c));
+        }
+    }
+    SM_TRY(list_unmatched(c, a, b, true));
+    return list_unmatched(c, b, a, false);
+}
+
+#define TEXT(field, text, head) \
+    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }
+#define REAL(field, its_unit, text, head, how) \
+    { .name = field, .type = SM_COLUMN_REAL, .unit = its_unit, .description = text, .heading = head, .show = how }
+#define COUNT(field, text) \
+    { .name = field, .type = SM_COLUMN_INTEGER, .unit = "", .description = text }
+
+static void show_change(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double change = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(change)) {
+        snprintf(text, size_bytes, "%+.2f%%", change);
+    }
+}
+
+static void show_interval(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double lo = sm_json_number(record, column->name);
+    double hi = sm_json_number(record, "ci_hi_percent");
+    text[0] = '\0';
+    if (isfinite(lo) && isfinite(hi)) {
+        snprintf(text, size_bytes, "%+.2f to %+.2f%%", lo, hi);
+    }
+}
+
+static void show_detectable(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double detectable = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(detectable)) {
+        snprintf(text, size_bytes, "%.2f%%", detectable);
+    }
+}
+
+static const sm_column compare_columns[] = {
+    TEXT("verdict", "B against A: faster, slower or no-difference", "verdict"),
+    {.name = "model_type",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "size of the model by name",
+     .heading = "model",
+     .view = SM_SHOWN_WHEN_VARIED},
+    TEXT("test", "what a sample is of", "test"),
+    TEXT("a", "configuration of A", "A"),
+    TEXT("b", "configuration of B", "B"),
+    TEXT("differs", "factors in which the two differ", NULL),
+    REAL("median_a_ns", "ns", "median of A's values", "A ms", sm_show_ms),
+    REAL("median_b_ns", "ns", "median of B's values", "B ms", sm_show_ms),
+    REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", "change", show_change),
+    REAL("ci_lo_percent", "%", "lower end of its interval", "interval", show_interval),
+    REAL("ci_hi_percent", "%", "upper end", NULL, NULL),
+    REAL("confidence", "", "of the interval", NULL, NULL),
+    REAL("p_value", "", "of a difference at least as large by chance", "p", sm_show_real),
+    REAL("detectable_percent", "%", "a true change of this size would have been seen in 4 of 5 such comparisons",
+         "could see", show_detectable),
+    REAL("threshold_percent", "%", "smallest change worth a verdict", NULL, NULL),
+    TEXT("basis", "what the values are: medians of interleaved pairs, of runs, or samples", "basis"),
+    COUNT("n_a", "values of A"),
+    COUNT("n_b", "values of B"),
+    TEXT("reason", "why no difference was seen", "why not"),
+};
+
+const sm_table sm_compare_table = {"comparisons", compare_columns,
+                                   sizeof(compare_columns) / sizeof(compare_columns[0])};
+
+static const sm_column apart_columns[] = {
+    TEXT("side", "a, b or both", "side"),
+    TEXT("model_type", "size of the model by name", "model"),
+    TEXT("test", "what a sample is of", "test"),
+    TEXT("configuration", "device, mode, precision", "configuration"),
+    TEXT("reason", "why it was not compared", "not compared because"),
+};
+
+const sm_table sm_apart_table = {"not_compared", apart_columns, sizeof(apart_columns) / sizeof(apart_columns[0])};
+
+sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
+                     sm_comparison *comparison) {
+    sm_run_groups a = {NULL, 0};
+    sm_run_groups b = {NULL, 0};
+    sm_matches m = {NULL, 0};
+    sm_status status = SM_OK;
+    *comparison = (sm_comparison){json_array(), json_array(), json_array(), SM_VERDICT_SAME, 0};
+    SM_TRY_GOTO(sm_group_rows(rows_a, &a));
+    SM_TRY_GOTO(sm_group_rows(rows_b, &b));
+    SM_TRY_GOTO(compare_groups(&a, &b, options, &m, comparison));
+cleanup:
+    free(m.matches);
+    sm_run_groups_free(&a);
+    sm_run_groups_free(&b);
+    if (status != SM_OK) {
+        sm_comparison_free(comparison);
+    }
+    return status;
+}
+
+void sm_comparison_free(sm_comparison *comparison) {
+    json_decref(comparison->compared);
+    json_decref(comparison->apart);
+    json_decref(comparison->notes);
+    *comparison = (sm_comparison){NULL, NULL, NULL, SM_VERDICT_SAME, 0};
+}

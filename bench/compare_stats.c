@@ -1,0 +1,195 @@
+// compare_stats.c: both tests have the same form. There is a set of M sorted differences (the
+// averages of two for pairs, all b less a otherwise). The number of them below zero is the
+// test's statistic, so the order statistics k and M+1-k bound the shifts that the test would not
+// reject, with k from the distribution of that number where there is no difference.
+#include "compare_stats.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static const size_t largest_set = (size_t)1 << 26;
+static const double power = 0.8;
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double normal_tail(double z) { return 0.5 * erfc(z / sqrt(2)); }
+
+double sm_normal_two_sided(double alpha) {
+    double lo = 0;
+    double hi = 40;
+    for (int i = 0; i < 200; i++) {
+        double middle = (lo + hi) / 2;
+        *(2 * normal_tail(middle) > alpha ? &lo : &hi) = middle;
+    }
+    return lo;
+}
+
+// --- the statistic's distribution where there is no difference ---------------------------------
+
+// Of the number of differences below zero. exact[s] is P(number <= s), s = 0 .. M.
+typedef struct {
+    double *exact; // NULL: normal
+    double mean;
+    double sd;
+} distribution;
+
+static double at_most(const distribution *d, double s) {
+    if (s < 0) {
+        return 0;
+    }
+    return d->exact != NULL ? d->exact[(size_t)s] : normal_tail((d->mean - s - 0.5) / d->sd);
+}
+
+static void accumulate(double *ways, size_t n, double n_all) {
+    double sum = 0;
+    for (size_t s = 0; s < n; s++) {
+        sum += ways[s] / n_all;
+        ways[s] = sum < 1 ? sum : 1;
+    }
+}
+
+// Ranks 1..n are each in the sum or not: 2^n sums, all as likely.
+static sm_status signed_rank_distribution(size_t n, size_t n_set, distribution *d) {
+    double count = (double)n;
+    *d = (distribution){NULL, (double)n_set / 2, sqrt(count * (count + 1) * (2 * count + 1) / 24)};
+    if (n > SM_COMPARE_EXACT) {
+        return SM_OK;
+    }
+    d->exact = calloc(n_set + 1, sizeof(*d->exact));
+    if (d->exact == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to compare %zu pairs", n);
+    }
+    d->exact[0] = 1;
+    for (size_t rank = 1; rank <= n; rank++) {
+        for (size_t s = n_set; s >= rank; s--) {
+            d->exact[s] += d->exact[s - rank];
+        }
+    }
+    accumulate(d->exact, n_set + 1, exp2(count));
+    return SM_OK;
+}
+
+// How many of the C(n_a + n_b, n_a) orders have s of the pairs (a, b) inverted: the coefficients
+// of the Gaussian binomial, prod over i of (1 - q^(n_b + i)) / (1 - q^i). A coefficient depends
+// only on those before it, so the small ones, which matter, are exact.
+static sm_status rank_sum_distribution(size_t n_a, size_t n_b, distribution *d) {
+    size_t n_set = n_a * n_b;
+    double all = (double)n_a + (double)n_b;
+    *d = (distribution){NULL, (double)n_set / 2, sqrt((double)n_set * (all + 1) / 12)};
+    if (n_a > SM_COMPARE_EXACT || n_b > SM_COMPARE_EXACT) {
+        return SM_OK;
+    }
+    d->exact = calloc(n_set + 1, sizeof(*d->exact));
+    if (d->exact == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to compare %zu and %zu values", n_a, n_b);
+    }
+    d->exact[0] = 1;
+    for (size_t i = 1; i <= n_a; i++) {
+        for (size_t s = n_set; s >= n_b + i; s--) {
+            d->exact[s] -= d->exact[s - n_b - i];
+        }
+        for (size_t s = i; s <= n_set; s++) {
+            d->exact[s] += d->exact[s - i];
+        }
+    }
+    accumulate(d->exact, n_set + 1, exp(lgamma(all + 1) - lgamma((double)n_a + 1) - lgamma((double)n_b + 1)));
+    return SM_OK;
+}
+
+// --- estimate, interval, p ---------------------------------------------------------------------
+
+static double median_of(const double *sorted, size_t n) {
+    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+// The largest k, counted from 1, for which the k-th and the k-th last difference bound an
+// interval of 1 - alpha; 0 when there is none.
+static size_t interval_rank(const distribution *d, size_t n_set, double alpha) {
+    size_t k = 0;
+    while (k < n_set / 2 && 2 * at_most(d, (double)k) <= alpha) {
+        k++;
+    }
+    return k;
+}
+
+// Differences of zero count half on either side, rounded towards the middle.
+static double two_sided_p(const distribution *d, const double *set, size_t n_set) {
+    double n_below = 0;
+    double n_zero = 0;
+    for (size_t i = 0; i < n_set; i++) {
+        n_below += set[i] < 0;
+        n_zero += set[i] == 0;
+    }
+    double below = n_below + n_zero / 2;
+    double smaller = ceil(fmin(below, (double)n_set - below));
+    return fmin(1, 2 * at_most(d, smaller));
+}
+
+static void conclude(double *set, size_t n_set, const distribution *d, double alpha, sm_difference *difference) {
+    qsort(set, n_set, sizeof(*set), compare_doubles);
+    size_t k = interval_rank(d, n_set, alpha);
+    difference->estimate = median_of(set, n_set);
+    difference->has_interval = k > 0;
+    difference->lo = k > 0 ? set[k - 1] : NAN;
+    difference->hi = k > 0 ? set[n_set - k] : NAN;
+    difference->p_value = two_sided_p(d, set, n_set);
+    // Half the interval is z standard errors; what is seen with that power is z + z_power of them.
+    double z = sm_normal_two_sided(alpha);
+    double z_power = sm_normal_two_sided(2 * (1 - power));
+    difference->detectable = (difference->hi - difference->lo) / 2 * (1 + z_power / z);
+}
+
+static sm_status new_set(size_t n_rows, size_t n_columns, double **set) {
+    if (n_rows == 0 || n_columns == 0) {
+        return sm_fail(SM_ERR_INVALID, "nothing to compare: a side has no values");
+    }
+    if (n_rows > largest_set / n_columns) {
+        return sm_fail(SM_ERR_INVALID, "too many values to compare: %zu and %zu", n_rows, n_columns);
+    }
+    *set = malloc(n_rows * n_columns * sizeof(**set));
+    return *set != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to compare %zu and %zu values", n_rows, n_columns);
+}
+
+sm_status sm_compare_paired(const double *a, const double *b, size_t n, double alpha, sm_difference *difference) {
+    double *set = NULL;
+    distribution d = {NULL, 0, 0};
+    size_t n_set = 0;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(new_set(n, n, &set));
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i; j < n; j++) {
+            set[n_set++] = (log(b[i] / a[i]) + log(b[j] / a[j])) / 2;
+        }
+    }
+    SM_TRY_GOTO(signed_rank_distribution(n, n_set, &d));
+    conclude(set, n_set, &d, alpha, difference);
+cleanup:
+    free(d.exact);
+    free(set);
+    return status;
+}
+
+sm_status sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha,
+                              sm_difference *difference) {
+    double *set = NULL;
+    distribution d = {NULL, 0, 0};
+    size_t n_set = 0;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(new_set(n_a, n_b, &set));
+    for (size_t i = 0; i < n_a; i++) {
+        for (size_t j = 0; j < n_b; j++) {
+            set[n_set++] = log(b[j] / a[i]);
+        }
+    }
+    SM_TRY_GOTO(rank_sum_distribution(n_a, n_b, &d));
+    conclude(set, n_set, &d, alpha, difference);
+cleanup:
+    free(d.exact);
+    free(set);
+    return status;
+}

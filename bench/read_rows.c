@@ -1,0 +1,275 @@
+// read_rows.c: parses object after object, so that one damaged place costs one row. Between the
+// objects, brackets and commas of an array count as space: jsonl, arrays, arrays cut short and
+// arrays one after the other are then all the same.
+#include "read_rows.h"
+
+#include "row.h"
+#include "show.h"
+#include "stats.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A file of another kind is told from a damaged one: its lines are not worth a warning each.
+enum { WARNING_SIZE = 400, LINES_OF_ANOTHER_KIND = 20 };
+
+static const size_t largest_file_bytes = (size_t)1 << 30;
+
+sm_status sm_rows_init(sm_rows *rows) {
+    rows->rows = json_array();
+    rows->warnings = json_array();
+    if (rows->rows == NULL || rows->warnings == NULL) {
+        sm_rows_free(rows);
+        return sm_fail(SM_ERR_OOM, "no memory for result rows");
+    }
+    return SM_OK;
+}
+
+void sm_rows_free(sm_rows *rows) {
+    json_decref(rows->rows);
+    json_decref(rows->warnings);
+    *rows = (sm_rows){NULL, NULL};
+}
+
+// --- fields ------------------------------------------------------------------------------
+
+const char *sm_rows_text(const json_t *row, const char *name) {
+    const char *text = json_string_value(sm_json_get(row, name));
+    return text != NULL ? text : "";
+}
+
+const char *sm_rows_status(const json_t *row) {
+    const char *status = sm_rows_text(row, "status");
+    if (status[0] != '\0') {
+        return status;
+    }
+    return sm_json_number(row, "median_ns") > 0 ? "ok" : "error";
+}
+
+sm_status sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n) {
+    const json_t *array = sm_json_get(row, name);
+    size_t size = json_array_size(array);
+    *values = NULL;
+    *n = 0;
+    if (size == 0) {
+        return SM_OK;
+    }
+    *values = malloc(size * sizeof(**values));
+    if (*values == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %zu samples", size);
+    }
+    for (size_t i = 0; i < size; i++) {
+        double value = json_number_value(json_array_get(array, i));
+        if (isfinite(value) && value > 0) {
+            (*values)[(*n)++] = value;
+        }
+    }
+    return SM_OK;
+}
+
+// --- figures that older rows and other programs leave out ------------------------------------
+
+// Times are whole nanoseconds.
+static int fill_in(json_t *row, const char *name, double value) {
+    size_t length = strlen(name);
+    bool is_time = length > 3 && strcmp(name + length - 3, "_ns") == 0;
+    const json_t *there = json_object_get(row, name);
+    if ((there != NULL && !json_is_null(there)) || !isfinite(value)) {
+        return 0;
+    }
+    return json_object_set_new(row, name, is_time ? sm_json_integer(llround(value)) : json_real(value));
+}
+
+// From the samples where there are any; else the mean stands for the median.
+static sm_status complete(json_t *row) {
+    double *values = NULL;
+    size_t n = 0;
+    int failed = 0;
+    sm_status status = SM_OK;
+    SM_TRY(sm_rows_samples(row, "samples_ns", &values, &n));
+    if (n > 0) {
+        sm_stats stats;
+        SM_TRY_GOTO(sm_stats_compute_real(values, (int64_t)n, &stats));
+        failed |= fill_in(row, "median_ns", stats.median);
+        failed |= fill_in(row, "mad_ns", stats.mad);
+        failed |= fill_in(row, "q1_ns", stats.q1);
+        failed |= fill_in(row, "q3_ns", stats.q3);
+        failed |= fill_in(row, "min_ns", stats.min);
+        failed |= fill_in(row, "max_ns", stats.max);
+        failed |= fill_in(row, "avg_ns", stats.mean);
+        failed |= fill_in(row, "stddev_ns", stats.stddev);
+        failed |= fill_in(row, "ci95_lo_ns", stats.ci95_lo);
+        failed |= fill_in(row, "ci95_hi_ns", stats.ci95_hi);
+    }
+    failed |= fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
+    double n_accum = sm_json_number(row, "n_accum");
+    double n_tokens = sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1);
+    failed |= fill_in(row, "median_ts", n_tokens / (sm_json_number(row, "median_ns") * 1e-9));
+    failed |= fill_in(row, "median_ts", sm_json_number(row, "avg_ts"));
+    status = failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a result row");
+cleanup:
+    free(values);
+    return status;
+}
+
+// --- text --------------------------------------------------------------------------------
+
+typedef struct {
+    const char *name;
+    const char *text;
+    size_t size_bytes;
+    size_t at;
+    size_t line;     // of `at`, from 1
+    size_t line_end; // up to where lines were counted
+    json_t *rows;
+    json_t *warnings;
+} reader;
+
+static sm_status warn(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sm_status warn(reader *r, const char *format, ...) {
+    char text[WARNING_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (json_array_append_new(r->warnings, sm_json_bytes(text)) != 0) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a warning", r->name);
+    }
+    return SM_OK;
+}
+
+static size_t line_of(reader *r) {
+    for (; r->line_end < r->at; r->line_end++) {
+        r->line += r->text[r->line_end] == '\n';
+    }
+    return r->line;
+}
+
+static void skip_between(reader *r) {
+    while (r->at < r->size_bytes && r->text[r->at] != '\0' && strchr(" \t\r\n,[]", r->text[r->at]) != NULL) {
+        r->at++;
+    }
+}
+
+// Moves to the next line that can begin a row.
+static void skip_line(reader *r) {
+    const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
+    r->at = end != NULL ? (size_t)(end - r->text) + 1 : r->size_bytes;
+}
+
+static sm_status check_version(reader *r, const json_t *row, bool *warned) {
+    double version = sm_json_number(row, "schema_version");
+    if (!*warned && version > SM_ROW_SCHEMA_VERSION) {
+        *warned = true;
+        return warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
+                    r->name, version, SM_ROW_SCHEMA_VERSION);
+    }
+    return SM_OK;
+}
+
+static sm_status read_object(reader *r, bool *warned_of_version) {
+    json_error_t error;
+    size_t line = line_of(r);
+    json_t *row = r->text[r->at] == '{'
+                      ? json_loadb(r->text + r->at, r->size_bytes - r->at, JSON_DISABLE_EOF_CHECK, &error)
+                      : NULL;
+    if (row == NULL) {
+        bool is_object = r->text[r->at] == '{';
+        const char *rest = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
+        bool is_last = rest == NULL || rest + 1 == r->text + r->size_bytes;
+        if (is_object && json_error_code(&error) == json_error_out_of_memory) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory for line %zu", r->name, line);
+        }
+        SM_TRY(warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line, is_last ? ", the last," : "",
+                    is_object ? error.text : "no JSON object"));
+        skip_line(r);
+        return SM_OK;
+    }
+    r->at += (size_t)error.position;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(check_version(r, row, warned_of_version));
+    SM_TRY_GOTO(complete(row));
+    if (json_array_append(r->rows, row) != 0) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
+    }
+cleanup:
+    json_decref(row);
+    return status;
+}
+
+static sm_status read_all(reader *r) {
+    bool warned_of_version = false;
+    for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
+        SM_TRY(read_object(r, &warned_of_version));
+        if (json_array_size(r->rows) == 0 && json_array_size(r->warnings) >= LINES_OF_ANOTHER_KIND) {
+            break;
+        }
+    }
+    if (json_array_size(r->rows) == 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: holds no result row; give a file made with -o json or -o jsonl", r->name);
+    }
+    return SM_OK;
+}
+
+sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows) {
+    sm_status status = SM_OK;
+    reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1};
+    r.rows = json_array();
+    r.warnings = json_array();
+    if (r.rows == NULL || r.warnings == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(read_all(&r));
+    if (json_array_extend(rows->rows, r.rows) != 0 || json_array_extend(rows->warnings, r.warnings) != 0) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
+    }
+cleanup:
+    json_decref(r.rows);
+    json_decref(r.warnings);
+    return status;
+}
+
+// --- files -------------------------------------------------------------------------------
+
+static sm_status read_stream(const char *path, FILE *file, char **text, size_t *size_bytes) {
+    size_t capacity = 1 << 16;
+    *size_bytes = 0;
+    for (;;) {
+        char *larger = realloc(*text, capacity);
+        if (larger == NULL) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+        }
+        *text = larger;
+        *size_bytes += fread(*text + *size_bytes, 1, capacity - *size_bytes, file);
+        if (ferror(file)) {
+            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        }
+        if (*size_bytes < capacity) {
+            return SM_OK;
+        }
+        if (capacity >= largest_file_bytes) {
+            return sm_fail(SM_ERR_FORMAT, "%s: larger than 1 GiB; result files are not", path);
+        }
+        capacity *= 2;
+    }
+}
+
+sm_status sm_rows_read(const char *path, sm_rows *rows) {
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    char *text = NULL;
+    size_t size_bytes = 0;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(read_stream(path, file, &text, &size_bytes));
+    SM_TRY_GOTO(sm_rows_parse(path, text, size_bytes, rows));
+cleanup:
+    fclose(file);
+    free(text);
+    return status;
+}

@@ -1,0 +1,48 @@
+// read_rows.h: result files that this program, an older one of it, or another program wrote.
+//
+// A file holds JSON objects, one row each: a JSON array (-o json), a line each (-o jsonl), or
+// one after the other. What a reader need not understand does no harm:
+//   unknown fields     stay in the row
+//   fields not there   are null for the reader
+//   an older version   is read; figures that follow from its samples are filled in
+//   a newer version    is read, with a warning
+//   damaged text       is set aside with a warning that names the place: the last line of a run
+//                      that was cut short, or a line that is no JSON
+// A file without a single row that can be read is an error.
+//
+// Rows come from outside: nobody may assume a field's type. The readers below do not.
+#ifndef STEPMARK_READ_ROWS_H
+#define STEPMARK_READ_ROWS_H
+
+#include "json_values.h"
+#include "status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    json_t *rows;     // array of objects, in the order read
+    json_t *warnings; // array of texts
+} sm_rows;
+
+sm_status sm_rows_init(sm_rows *rows); // both empty
+void sm_rows_free(sm_rows *rows);
+
+// Appends the rows of a file; pipes are fine. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM with the
+// path; `rows` then holds what it held before.
+sm_status sm_rows_read(const char *path, sm_rows *rows);
+
+// The same of text in memory; `name` stands for the path in messages.
+sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows);
+
+// A text field; "" when it is null, absent or no text.
+const char *sm_rows_text(const json_t *row, const char *name);
+
+// "ok" where the row does not say but has figures.
+const char *sm_rows_status(const json_t *row);
+
+// The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0
+// and *values NULL when there is none.
+sm_status sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
+
+#endif

@@ -1,0 +1,278 @@
+// report_charts_samples.c: charts of raw samples, and of the work against the machine's ceilings.
+#include "report_charts.h"
+
+#include "read_rows.h"
+#include "show.h"
+#include "stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DOTS = 200, MAX_ROOFS = 4 };
+
+// Samples in seconds with their statistics; nothing where a row has none.
+typedef struct {
+    const sm_report_row *row;
+    double *values;
+    size_t n;
+    sm_stats stats;
+} sampled;
+
+static int find_samples(const sm_report_rows *report, const char *panel, sampled found[SM_MAX_SERIES]) {
+    const sm_report_row *rows[SM_MAX_SERIES];
+    int n_found = 0;
+    int n = sm_chart_rows_at_batch(report, panel, rows);
+    for (int i = 0; i < n; i++) {
+        sampled *s = &found[n_found];
+        *s = (sampled){.row = rows[i]};
+        if (sm_rows_samples(rows[i]->json, "samples_ns", &s->values, &s->n) == SM_OK && s->n > 1 &&
+            sm_stats_compute_real(s->values, (int64_t)s->n, &s->stats) == SM_OK) {
+            n_found++;
+        } else {
+            free(s->values);
+        }
+    }
+    return n_found;
+}
+
+static void free_samples(sampled *found, int n) {
+    for (int i = 0; i < n; i++) {
+        free(found[i].values);
+    }
+}
+
+static sm_plot *begin(sm_plots *plots, sm_chart kind, const char *panel, const sm_report_row *row, int height) {
+    char title[SM_TITLE_SIZE];
+    char batch[SM_NAME_SIZE];
+    sm_report_batch(row, batch, sizeof(batch));
+    snprintf(title, sizeof(title), "%.110s, %.40s", panel, batch);
+    return sm_plots_begin(plots, kind, height, title);
+}
+
+// --- spread --------------------------------------------------------------------------------------
+
+static double from_median(const sampled *s, double value) { return 100 * (value / s->stats.median - 1); }
+
+static void write_dots(FILE *script, const sampled *s, int i) {
+    size_t step = (s->n + MAX_DOTS - 1) / MAX_DOTS;
+    fprintf(script, "$d%d << EOD\n", i);
+    for (size_t k = 0; k < s->n; k += step) { // dots are spread over the bar's height, in the order measured
+        fprintf(script, "%.6g %.4g\n", from_median(s, s->values[k]), i - 0.3 + 0.6 * (double)k / (double)s->n);
+    }
+    fputs("EOD\n", script);
+}
+
+// How far out the picture reaches: all quartiles and most samples; what lies beyond is counted.
+static void reach(const sampled *found, int n, double *lo, double *hi, size_t *n_beyond) {
+    *lo = -1;
+    *hi = 1;
+    *n_beyond = 0;
+    for (int i = 0; i < n; i++) {
+        double width = fmax(6 * from_median(&found[i], found[i].stats.q3), 3);
+        *lo = fmin(*lo, from_median(&found[i], found[i].stats.min) * 1.05);
+        *hi = fmax(*hi, fmin(from_median(&found[i], found[i].stats.max) * 1.05, width));
+    }
+    for (int i = 0; i < n; i++) {
+        for (size_t k = 0; k < found[i].n; k++) {
+            *n_beyond += from_median(&found[i], found[i].values[k]) > *hi;
+        }
+    }
+}
+
+void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    sampled found[SM_MAX_SERIES];
+    double lo;
+    double hi;
+    size_t n_beyond;
+    FILE *script = plots->script;
+    int n = find_samples(report, panel, found);
+    sm_plot *plot = n > 0 ? begin(plots, SM_CHART_SPREAD, panel, found[0].row, 160 + 42 * n) : NULL;
+    if (plot == NULL) {
+        free_samples(found, n);
+        return;
+    }
+    reach(found, n, &lo, &hi, &n_beyond);
+    snprintf(plot->caption, sizeof(plot->caption),
+             "Raw samples, each as its distance from the median of its row, in the order measured from top to bottom; "
+             "box: quartiles. Samples beyond the right edge: %zu.",
+             n_beyond);
+    fputs("$q << EOD\n", script);
+    for (int i = 0; i < n; i++) {
+        fprintf(script, "%d %.6g %.6g\n", i, from_median(&found[i], found[i].stats.q1),
+                from_median(&found[i], found[i].stats.q3));
+    }
+    fputs("EOD\n", script);
+    for (int i = 0; i < n; i++) {
+        write_dots(script, &found[i], i);
+    }
+    fputs("set ytics (", script);
+    for (int i = 0; i < n; i++) {
+        char label[64];
+        snprintf(label, sizeof(label), "%.30s, %.4g ms", found[i].row->series, found[i].stats.median * 1e-6);
+        fputs(i > 0 ? ", " : "", script);
+        sm_plot_text(script, label);
+        fprintf(script, " %d", i);
+    }
+    fprintf(script,
+            ")\nset ytics scale 0\nset yrange [%g:-0.6]\nset xrange [%.6g:%.6g]\nset xlabel 'step time, %% from the "
+            "median'\nunset key\n"
+            "set style fill solid 0.3 noborder\n"
+            "plot $q using 2:1:2:3:($1-0.36):($1+0.36) with boxxyerror lc rgb '#0a0008'",
+            n - 0.4, lo, hi);
+    for (int i = 0; i < n; i++) {
+        fprintf(script, ", $d%d using 1:2 with points pt 7 ps 0.4 lc rgb '#0a00%02x'", i, i + 1);
+    }
+    fputc('\n', script);
+    free_samples(found, n);
+}
+
+// --- distribution --------------------------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void write_steps(FILE *script, sampled *s, int i) {
+    size_t step = (s->n + MAX_DOTS - 1) / MAX_DOTS;
+    qsort(s->values, s->n, sizeof(*s->values), compare_doubles);
+    fprintf(script, "$e%d << EOD\n%.9g 0\n", i, s->values[0] * 1e-6);
+    for (size_t k = 0; k < s->n; k += step) {
+        fprintf(script, "%.9g %.6g\n", s->values[k] * 1e-6, 100 * (double)(k + 1) / (double)s->n);
+    }
+    fprintf(script, "%.9g 100\nEOD\n", s->values[s->n - 1] * 1e-6);
+}
+
+void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    sampled found[SM_MAX_SERIES];
+    FILE *script = plots->script;
+    double lo = INFINITY;
+    double hi = 0;
+    int n = find_samples(report, panel, found);
+    sm_plot *plot = n > 0 ? begin(plots, SM_CHART_DISTRIBUTION, panel, found[0].row, 300 + 19 * n) : NULL;
+    if (plot == NULL) {
+        free_samples(found, n);
+        return;
+    }
+    snprintf(
+        plot->caption, sizeof(plot->caption),
+        "How many of a row's samples took at most that long. A steep line is a steady step; two steps in it are two "
+        "modes; a long foot to the right, outliers.");
+    for (int i = 0; i < n; i++) {
+        write_steps(script, &found[i], i);
+        lo = fmin(lo, found[i].stats.min);
+        hi = fmax(hi, found[i].stats.max);
+    }
+    fprintf(script, "%sset xlabel 'step time, ms'\nset ylabel 'samples, %%'\nset yrange [0:102]\nplot ",
+            hi > 8 * lo ? "set logscale x\n" : "");
+    for (int i = 0; i < n; i++) {
+        fprintf(script, "%s$e%d using 1:2 with steps lw 1.4", i > 0 ? ", " : "", i);
+        sm_plot_style(script, i);
+        fputs(" title ", script);
+        sm_plot_text(script, found[i].row->series);
+    }
+    fputc('\n', script);
+    free_samples(found, n);
+}
+
+// --- roofline ------------------------------------------------------------------------------------
+
+static bool has_roof(const sm_report_row *row) {
+    return row->usable && row->flops > 0 && row->bytes > 0 && row->step_s > 0 && row->peak_flops > 0 &&
+           row->peak_bandwidth > 0;
+}
+
+static const char *series_with_roof(const sm_report_row *row) { return has_roof(row) ? row->series : NULL; }
+
+// A roof a device and thread count: rows of one share it, but for the noise of measuring it.
+static const char *roof_name(const sm_report_row *row) {
+    static _Thread_local char name[SM_NAME_SIZE];
+    double threads = sm_json_number(row->json, "n_threads");
+    snprintf(name, sizeof(name), "%.60s%s%.0f", sm_rows_text(row->json, "device"), threads > 0 ? " t" : " ",
+             threads > 0 ? threads : 0);
+    return name;
+}
+
+static int find_roofs(const sm_report_rows *report, const sm_report_row *roofs[MAX_ROOFS]) {
+    int n = 0;
+    char name[SM_NAME_SIZE];
+    for (size_t i = 0; i < report->n && n < MAX_ROOFS; i++) {
+        bool known = !has_roof(&report->rows[i]);
+        if (!known) {
+            snprintf(name, sizeof(name), "%s", roof_name(&report->rows[i]));
+        }
+        for (int k = 0; k < n && !known; k++) {
+            known = strcmp(name, roof_name(roofs[k])) == 0;
+        }
+        if (!known) {
+            roofs[n++] = &report->rows[i];
+        }
+    }
+    return n;
+}
+
+static void write_roof_points(FILE *script, const sm_report_rows *report, const sm_names *series, double *lo,
+                              double *hi) {
+    for (int k = 0; k < series->n; k++) {
+        fprintf(script, "$r%d << EOD\n", k);
+        for (size_t i = 0; i < report->n; i++) {
+            const sm_report_row *row = &report->rows[i];
+            if (has_roof(row) && strcmp(row->series, series->names[k]) == 0) {
+                double x = row->flops / row->bytes;
+                fprintf(script, "%.6g %.6g\n", x, row->flops / row->step_s * 1e-9);
+                *lo = fmin(*lo, x);
+                *hi = fmax(*hi, x);
+            }
+        }
+        fputs("EOD\n", script);
+    }
+}
+
+void sm_chart_roofline(const sm_report_rows *report, sm_plots *plots) {
+    sm_names series;
+    const sm_report_row *roofs[MAX_ROOFS];
+    double lo = INFINITY;
+    double hi = 0;
+    FILE *script = plots->script;
+    int n_series = sm_report_names(report, series_with_roof, SM_MAX_SERIES, &series);
+    int n_roofs = find_roofs(report, roofs);
+    sm_plot *plot = n_roofs > 0 ? sm_plots_begin(plots, SM_CHART_ROOFLINE, 320 + 19 * (series.n + n_roofs),
+                                                 "whole samples under the device's measured ceilings")
+                                : NULL;
+    if (plot == NULL) {
+        return;
+    }
+    snprintf(plot->caption, sizeof(plot->caption),
+             "Across: floating-point operations for each byte, if every operation reads and writes its operands once. "
+             "Up: what was reached. Lines: the lower of peak and bandwidth times intensity, as measured.%s",
+             n_series > series.n ? " Only the first 8 configurations found a place." : "");
+    write_roof_points(script, report, &series, &lo, &hi);
+    for (int r = 0; r < n_roofs; r++) {
+        double ridge = roofs[r]->peak_flops / roofs[r]->peak_bandwidth;
+        lo = fmin(lo, ridge);
+        hi = fmax(hi, ridge);
+    }
+    fprintf(script,
+            "set logscale xy\nset xrange [%.6g:%.6g]\nset xlabel 'FLOP per byte'\nset ylabel 'GFLOP/s'\n"
+            "set format y '%%g'\nset samples 200\nplot ",
+            lo / 3, hi * 3);
+    for (int r = 0; r < n_roofs; r++) {
+        char title[2 * SM_NAME_SIZE];
+        snprintf(title, sizeof(title), "%s: %.4g GFLOP/s, %.4g GB/s", roof_name(roofs[r]), roofs[r]->peak_flops * 1e-9,
+                 roofs[r]->peak_bandwidth * 1e-9);
+        fprintf(script, "%.9g < %.9g*x ? %.9g : %.9g*x with lines lw 1.6 dt %d lc rgb '#010101' title ",
+                roofs[r]->peak_flops * 1e-9, roofs[r]->peak_bandwidth * 1e-9, roofs[r]->peak_flops * 1e-9,
+                roofs[r]->peak_bandwidth * 1e-9, r + 1);
+        sm_plot_text(script, title);
+        fputs(", ", script);
+    }
+    for (int k = 0; k < series.n; k++) {
+        fprintf(script, "%s$r%d using 1:2 with points", k > 0 ? ", " : "", k);
+        sm_plot_style(script, k);
+        fputs(" title ", script);
+        sm_plot_text(script, series.names[k]);
+    }
+    fputc('\n', script);
+}

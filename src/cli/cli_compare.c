@@ -1,0 +1,167 @@
+// cli_compare.c: two sets of rows, and the verdict on them.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli_baseline.h"
+#include "cli_commands.h"
+#include "cli_interleave.h"
+#include "compare.h"
+
+// --- the two sides -----------------------------------------------------------------------------
+
+static sm_status find_factors(const cli_options *options, unsigned *across) {
+    *across = 0;
+    for (int i = 0; i < options->across.n; i++) {
+        sm_factor factor;
+        if (!sm_factor_parse(options->across.texts[i], &factor)) {
+            const char *names[SM_FACTOR_COUNT];
+            for (int k = 0; k < SM_FACTOR_COUNT; k++) {
+                names[k] = sm_factor_name((sm_factor)k);
+            }
+            const char *nearest = cli_nearest(options->across.texts[i], names, SM_FACTOR_COUNT);
+            return sm_fail(SM_ERR_USAGE, "--across: no factor '%s'; did you mean %s?", options->across.texts[i],
+                           nearest != NULL ? nearest : names[0]);
+        }
+        *across |= 1u << factor;
+    }
+    return SM_OK;
+}
+
+static uint64_t seed_of(const cli_options *options) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return options->seed > 0 ? (uint64_t)options->seed : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static sm_status read_sides(const cli_options *options, sm_rows *a, sm_rows *b) {
+    if (options->interleaved) {
+        return cli_interleave(options->operands[0], options->operands[1], options->pairs, seed_of(options), a, b);
+    }
+    SM_TRY(cli_baseline_read(options->operands[0], a));
+    return cli_baseline_read(options->operands[1], b);
+}
+
+static void print_warnings(const sm_rows *rows) {
+    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
+        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
+    }
+}
+
+// --- output --------------------------------------------------------------------------------------
+
+static sm_status write_records(const sm_table *table, const json_t *records, sm_format format) {
+    sm_record_writer *writer = NULL;
+    sm_status status = SM_OK;
+    SM_TRY(sm_record_writer_open(table, format, stdout, &writer));
+    for (size_t i = 0; i < json_array_size(records) && status == SM_OK; i++) {
+        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
+    }
+    sm_status closed = sm_record_writer_close(writer);
+    return status != SM_OK ? status : closed;
+}
+
+// One object, so that a script asks for `.verdict`.
+static sm_status write_json(const sm_comparison *c) {
+    json_t *whole = json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
+                              c->compared, "not_compared", c->apart, "notes", c->notes);
+    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+    json_decref(whole);
+    putchar('\n');
+    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the comparison");
+}
+
+static sm_status write_markdown(const sm_comparison *c) {
+    SM_TRY(write_records(&sm_compare_table, c->compared, SM_FORMAT_MARKDOWN));
+    if (json_array_size(c->apart) > 0) {
+        putchar('\n');
+        SM_TRY(write_records(&sm_apart_table, c->apart, SM_FORMAT_MARKDOWN));
+    }
+    for (size_t i = 0; i < json_array_size(c->notes); i++) {
+        printf("%s- note: %s\n", i == 0 ? "\n" : "", json_string_value(json_array_get(c->notes, i)));
+    }
+    if (json_array_size(c->compared) > 0) {
+        printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
+    }
+    return SM_OK;
+}
+
+static sm_status write_comparison(const sm_comparison *c, sm_format format) {
+    if (format == SM_FORMAT_JSON) {
+        return write_json(c);
+    }
+    if (format == SM_FORMAT_MARKDOWN) {
+        return write_markdown(c);
+    }
+    for (size_t i = 0; i < json_array_size(c->apart); i++) { // their stream has one kind of record
+        const json_t *apart = json_array_get(c->apart, i);
+        cli_note("not compared: %s %s: %s", sm_rows_text(apart, "side"), sm_rows_text(apart, "test"),
+                 sm_rows_text(apart, "reason"));
+    }
+    return write_records(&sm_compare_table, c->compared, format);
+}
+
+static sm_status conclude(const sm_comparison *c) {
+    if (c->verdict == SM_VERDICT_SLOWER) {
+        return sm_fail(SM_ERR_REGRESSION, "B is slower than A");
+    }
+    if (c->n_failed > 0) {
+        return sm_fail(SM_ERR_DEVICE, "%d configurations that ran in A failed in B", c->n_failed);
+    }
+    if (json_array_size(c->compared) == 0) {
+        return sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
+    }
+    return SM_OK;
+}
+
+// --- the subcommand ------------------------------------------------------------------------------
+
+static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
+    sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
+    sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
+    sm_status status = SM_OK;
+    SM_TRY(find_factors(options, &how.across));
+    SM_TRY_GOTO(read_sides(options, a, b));
+    print_warnings(a);
+    print_warnings(b);
+    SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
+    SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
+    if (options->save_baseline != NULL) {
+        SM_TRY_GOTO(cli_baseline_save(options->save_baseline, b->rows));
+    }
+    status = conclude(&c);
+cleanup:
+    sm_comparison_free(&c);
+    return status;
+}
+
+static sm_status save_only(const cli_options *options, sm_rows *rows) {
+    SM_TRY(cli_baseline_read(options->operands[0], rows));
+    print_warnings(rows);
+    SM_TRY(cli_baseline_save(options->save_baseline, rows->rows));
+    cli_note("%zu rows saved as baseline %s", json_array_size(rows->rows), options->save_baseline);
+    return SM_OK;
+}
+
+sm_status cli_compare(const cli_options *options) {
+    bool only_saves = options->save_baseline != NULL && options->n_operands == 1 && !options->interleaved;
+    sm_rows a = {NULL, NULL};
+    sm_rows b = {NULL, NULL};
+    sm_status status = SM_OK;
+    if (options->n_operands != 2 && !only_saves) {
+        return sm_fail(SM_ERR_USAGE,
+                       options->interleaved
+                           ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
+                           : "give two result files or baselines: stepmark compare A B");
+    }
+    if (options->save_baseline != NULL) {
+        SM_TRY(cli_baseline_check(options->save_baseline));
+    }
+    SM_TRY_GOTO(sm_rows_init(&a));
+    SM_TRY_GOTO(sm_rows_init(&b));
+    SM_TRY_GOTO(only_saves ? save_only(options, &a) : compare(options, &a, &b));
+cleanup:
+    sm_rows_free(&a);
+    sm_rows_free(&b);
+    return status;
+}

@@ -1,0 +1,20 @@
+// cli_interleave.h: two command lines run in turn, so that a drift of the machine meets both.
+//
+// A command line is a `run` of this program ("run -m tiny"), or another program that takes the same
+// flags ("./old/stepmark run -m tiny"). Of each two pairs, one runs A first and the other B; the
+// seed says which.
+#ifndef STEPMARK_CLI_INTERLEAVE_H
+#define STEPMARK_CLI_INTERLEAVE_H
+
+#include <stdint.h>
+
+#include "read_rows.h"
+#include "status.h"
+
+// Runs both n_pairs times, each in a process of its own, and appends their rows, each with its
+// pair's number as `compare_pair`. The two are as they were typed: quotes and backslashes as in a
+// shell, no substitution. SM_ERR_USAGE for a line that is no such command.
+sm_status cli_interleave(const char *line_a, const char *line_b, int64_t n_pairs, uint64_t seed, sm_rows *a,
+                         sm_rows *b);
+
+#endif

@@ -1,0 +1,67 @@
+// cli_report.c: a page from result files.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic_file.h"
+#include "cli_commands.h"
+#include "report.h"
+
+// The choices of --format, in the order of its argument's text in the table.
+enum { FORMAT_AUTO, FORMAT_HTML, FORMAT_MARKDOWN };
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n_text = strlen(text);
+    size_t n_end = strlen(end);
+    return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
+}
+
+static bool wants_html(const cli_options *options) {
+    const char *file = options->report_file;
+    if (options->report_format != FORMAT_AUTO) {
+        return options->report_format == FORMAT_HTML;
+    }
+    return file == NULL || !(ends_with(file, ".md") || ends_with(file, ".markdown"));
+}
+
+static sm_status write_page(const cli_options *options, const sm_rows *rows) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    if (out == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report");
+    }
+    sm_status status = sm_report_write(rows, wants_html(options), out);
+    if (fclose(out) != 0 && status == SM_OK) {
+        status = sm_fail(SM_ERR_OOM, "no memory for a report");
+    }
+    if (status == SM_OK && options->report_file == NULL) {
+        fwrite(text, 1, size_bytes, stdout);
+    } else if (status == SM_OK) {
+        status = sm_atomic_write_all(options->report_file, text, size_bytes);
+    }
+    if (status == SM_OK && options->report_file != NULL) {
+        cli_note("%s: %zu rows, %zu kB", options->report_file, json_array_size(rows->rows), size_bytes / 1000);
+    }
+    free(text);
+    return status;
+}
+
+sm_status cli_report(const cli_options *options) {
+    sm_rows rows;
+    sm_status status = SM_OK;
+    if (options->n_operands == 0) {
+        return sm_fail(SM_ERR_USAGE, "give result files: stepmark report FILE... --output report.html");
+    }
+    SM_TRY(sm_rows_init(&rows));
+    for (int i = 0; i < options->n_operands; i++) {
+        SM_TRY_GOTO(sm_rows_read(options->operands[i], &rows));
+    }
+    for (size_t i = 0; i < json_array_size(rows.warnings); i++) {
+        cli_note("warning: %s", json_string_value(json_array_get(rows.warnings, i)));
+    }
+    status = write_page(options, &rows);
+cleanup:
+    sm_rows_free(&rows);
+    return status;
+}

@@ -1,0 +1,221 @@
+// Result files as they are found: whole, cut short, old, new, of other programs, hostile.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "read_rows.h"
+#include "row.h"
+#include "row_json_schema.h"
+#include "show.h"
+#include "temp_folder.h"
+
+static void parse(const char *text, sm_rows *rows) {
+    expect_ok("init", sm_rows_init(rows));
+    expect_ok(text, sm_rows_parse("f.json", text, strlen(text), rows));
+}
+
+static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
+    sm_rows rows;
+    parse(text, &rows);
+    if (json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings) {
+        fail_msg("%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
+    }
+    sm_rows_free(&rows);
+}
+
+static void forms(void **state) {
+    (void)state;
+    expect_counts("[{\"a\": 1}, {\"a\": 2}]", 2, 0);
+    expect_counts("{\"a\": 1}\n{\"a\": 2}\n", 2, 0);
+    expect_counts("{\n  \"a\": [1, {\"b\": 2}]\n}\n", 1, 0);
+    expect_counts("[{\"a\": 1}]\n[{\"a\": 2},\r\n {\"a\": 3}]", 3, 0);
+    expect_counts("{\"a\": 1}", 1, 0);
+}
+
+static void damage_is_set_aside(void **state) {
+    (void)state;
+    sm_rows rows;
+    expect_counts("{\"a\": 1}\n{\"a\": 2", 1, 1);
+    expect_counts("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
+    expect_counts("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
+    expect_counts("{\"a\": 1}\n{\"a\": NaN}\n{\"a\": 3}\n", 2, 1);
+    expect_counts("{\"a\"\n{\"a\": 3}\n", 1, 1);
+    parse("{\"a\": 1}\n\n{\"a\": tru", &rows);
+    const char *warning = json_string_value(json_array_get(rows.warnings, 0));
+    assert_non_null(strstr(warning, "f.json: line 3, the last, is damaged"));
+    sm_rows_free(&rows);
+}
+
+// Every prefix of a file is read without harm, and has the rows that are whole in it.
+static void every_prefix(void **state) {
+    (void)state;
+    static const char text[] = "[{\"a\": \"x}\\\"\", \"b\": [1]},\n {\"a\": 2}]\n";
+    for (size_t n = 0; n < sizeof(text); n++) {
+        sm_rows rows;
+        expect_ok("init", sm_rows_init(&rows));
+        sm_status status = sm_rows_parse("f", text, n, &rows);
+        size_t n_rows = json_array_size(rows.rows);
+        bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
+        if (!fits) {
+            fail_msg("prefix of %zu bytes: %s, %zu rows", n, sm_status_text(status), n_rows);
+        }
+        sm_rows_free(&rows);
+    }
+}
+
+static void not_rows(void **state) {
+    (void)state;
+    static const char *const texts[] = {"",   "[]",       " \n",    "status,median_ns\nok,12\n",
+                                        "12", "\"text\"", "[1, 2]", "\xff\xfe{}"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        sm_rows rows;
+        expect_ok("init", sm_rows_init(&rows));
+        expect_failure(texts[i], sm_rows_parse("f.csv", texts[i], strlen(texts[i]), &rows), SM_ERR_FORMAT,
+                       "f.csv|no result row|-o json");
+        assert_int_equal(json_array_size(rows.rows), 0);
+        sm_rows_free(&rows);
+    }
+}
+
+static void files(void **state) {
+    (void)state;
+    sm_rows rows;
+    char *path = temp_path("rows.jsonl");
+    expect_ok("init", sm_rows_init(&rows));
+    expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
+    expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 5000; i++) { // larger than the first buffer
+        fprintf(file, "{\"schema_version\": 1, \"status\": \"ok\", \"n_batch\": %d}\n", i);
+    }
+    fclose(file);
+    expect_ok("read", sm_rows_read(path, &rows));
+    assert_int_equal(json_array_size(rows.rows), 5000);
+    assert_true(sm_json_number(json_array_get(rows.rows, 4999), "n_batch") == 4999);
+    sm_rows_free(&rows);
+    free(path);
+}
+
+static void versions(void **state) {
+    (void)state;
+    sm_rows rows;
+    // An old row without statistics: they follow from its samples. Unknown fields stay.
+    parse("{\"samples_ns\": [3e6, 1e6, 2e6], \"n_batch\": 2, \"n_seq\": 8, \"mine\": {\"x\": 1}}", &rows);
+    const json_t *row = json_array_get(rows.rows, 0);
+    assert_true(sm_json_number(row, "median_ns") == 2e6);
+    assert_true(sm_json_number(row, "median_ts") == 8000);
+    assert_true(sm_json_number(row, "mine.x") == 1);
+    assert_string_equal(sm_rows_status(row), "ok");
+    sm_rows_free(&rows);
+    // Another program's row that has only a mean.
+    parse("{\"avg_ns\": 5e6, \"avg_ts\": 123.5}", &rows);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 5e6);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ts") == 123.5);
+    sm_rows_free(&rows);
+    // A newer version: one warning a file.
+    expect_counts("{\"schema_version\": 99}\n{\"schema_version\": 99}", 2, 1);
+    // What is there is never changed.
+    parse("{\"samples_ns\": [1, 2], \"median_ns\": 7}", &rows);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 7);
+    sm_rows_free(&rows);
+}
+
+static void types_are_not_trusted(void **state) {
+    (void)state;
+    sm_rows rows;
+    double *values = NULL;
+    size_t n = 0;
+    parse("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}\n"
+          "{\"samples_ns\": {\"a\": 1}}",
+          &rows);
+    const json_t *row = json_array_get(rows.rows, 0);
+    expect_ok("samples", sm_rows_samples(row, "samples_ns", &values, &n));
+    assert_int_equal(n, row != NULL && json_array_size(rows.rows) == 2 ? 1 : 0);
+    free(values);
+    assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
+    assert_string_equal(sm_rows_status(row), "error");
+    sm_rows_free(&rows);
+}
+
+// --- the schema ------------------------------------------------------------------------------------
+
+static void schema_is_the_document(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *schema = sm_row_json_schema();
+    json_t *document = json_load_file("docs/row.schema.json", 0, &error);
+    assert_non_null(schema);
+    if (document == NULL || !json_equal(schema, document)) {
+        fail_msg("docs/row.schema.json is not what `stepmark schema` prints; write it anew with `make schema`");
+    }
+    json_decref(document);
+    json_decref(schema);
+}
+
+static void own_rows_validate(void **state) {
+    (void)state;
+    sm_row row;
+    expect_ok("init", sm_row_init(&row));
+    SM_ROW_TEXT(row.status, "ok");
+    json_t *json = sm_row_to_json(&row);
+    expect_ok("an empty row", sm_row_validate(json));
+    json_object_set_new(json, "unknown", json_true());
+    expect_ok("an unknown field", sm_row_validate(json));
+    json_object_set_new(json, "median_ns", json_string("fast"));
+    expect_failure("a text", sm_row_validate(json), SM_ERR_FORMAT, "median_ns");
+    json_object_set_new(json, "median_ns", json_real(1.5));
+    expect_failure("a fraction", sm_row_validate(json), SM_ERR_FORMAT, "median_ns");
+    json_object_set_new(json, "median_ns", json_integer(1));
+    json_object_set_new(json, "samples_ns", json_pack("[i, s]", 1, "x"));
+    expect_failure("a text among samples", sm_row_validate(json), SM_ERR_FORMAT, "samples_ns");
+    json_object_set_new(json, "samples_ns", json_null());
+    json_object_set_new(json, "status", json_string("fine"));
+    expect_failure("a status", sm_row_validate(json), SM_ERR_FORMAT, "status");
+    json_decref(json);
+    sm_row_free(&row);
+}
+
+// Measured, skipped and failed rows of the program itself.
+static void rows_of_the_program_validate(void **state) {
+    (void)state;
+    char command[512];
+    sm_rows rows;
+    char *path = temp_path("run.jsonl");
+    snprintf(command, sizeof(command),
+             "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
+             "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
+             SM_TEST_BINARY, path);
+    int status = system(command);
+    assert_true(status >= 0);
+    expect_ok("init", sm_rows_init(&rows));
+    expect_ok("read", sm_rows_read(path, &rows));
+    assert_int_equal(json_array_size(rows.rows), 8);
+    assert_int_equal(json_array_size(rows.warnings), 0);
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        expect_ok("a row of the program", sm_row_validate(json_array_get(rows.rows, i)));
+    }
+    sm_rows_free(&rows);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms),
+        cmocka_unit_test(damage_is_set_aside),
+        cmocka_unit_test(every_prefix),
+        cmocka_unit_test(not_rows),
+        cmocka_unit_test(files),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(types_are_not_trusted),
+        cmocka_unit_test(schema_is_the_document),
+        cmocka_unit_test(own_rows_validate),
+        cmocka_unit_test(rows_of_the_program_validate),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}
