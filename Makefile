@@ -7,7 +7,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 CONFIG ?= release
-B := build/$(CONFIG)
+B := build/$(CONFIG)$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 CC_release := gcc
 CC_asan := gcc
@@ -17,13 +17,21 @@ CC := $(CC_$(CONFIG))
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
-INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu
+INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu -Ibackends/opencl
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
 LIBS := -lopenblas -lhwloc -ljansson -lm
+
+# OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
+# when the program runs.
+OPENCL ?= 1
+ifneq ($(OPENCL),0)
+BASE_FLAGS += -DSM_OPENCL
+LIBS += -ldl
+endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
 # No -ffast-math: NaN and infinity keep their meaning.
@@ -43,11 +51,13 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
+OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
+CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
-TEST_SRC := $(wildcard tests/test_*.c)
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c),$(wildcard tests/test_*.c))
 
-PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC)
-LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o \
+PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(CPU_KERNEL_SRC:%.c=$(B)/%.$(isa).o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
@@ -80,13 +90,35 @@ deps-dev: ## install also what the tests and checks need
 	@tools/deps.sh run dev
 
 .PHONY: test-peers
-test-peers: deps-dev ## check weights, losses and gradients against PyTorch and transformers (sets them up outside the tree)
+test-peers: deps-dev ## check bench/peers, and weights, losses and gradients against PyTorch and transformers
 	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
+
+.PHONY: peers
+peers: deps-dev ## set up PyTorch, to compare with, in a virtual environment outside the tree
+	@tools/peers.sh
+
+.PHONY: bench-peers
+bench-peers: deps-dev ## measure stepmark and PyTorch in turns on the same work, and print ratios (ARGS="--help" for more)
+	@$(MAKE) build
+	@python=$$(tools/peers.sh) && "$$python" bench/peers/side_by_side.py --stepmark $(B)/stepmark --results $(B)/peers.jsonl $(ARGS)
 
 .PHONY: check-deps
 check-deps: ## check that every layer includes only what it may
 	@tools/check_deps.sh
+
+.PHONY: check-cl
+check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
+	@tools/check_cl.sh
+
+.PHONY: opencl-intel
+opencl-intel: deps-dev ## run the OpenCL tests on Intel's runtime (sets it up outside the tree)
+	@$(MAKE) $(B)/tests/test_opencl
+	@tools/opencl_intel.sh $(B)/tests/test_opencl
+
+.PHONY: schema
+schema: build ## write docs/row.schema.json anew, after a change of the row's fields
+	@$(B)/stepmark schema > $(B)/row.schema.json && mv $(B)/row.schema.json docs/row.schema.json
 
 .PHONY: format
 format: ## format the sources with clang-format
@@ -105,10 +137,12 @@ clean: ## remove everything built
 .PHONY: tests
 tests: $(TESTS) $(B)/stepmark
 
-# Runs the tests of this configuration, one line a test and the runner's closing lines.
+# Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
+# checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
+# now and then; it does without.
 .PHONY: run-tests
 run-tests: tests
-	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
+	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
 
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
@@ -166,5 +200,14 @@ $(B)/corpus.txt: $(CORPUS_FILES)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@
 $(B)/corpus.o: src/corpus.S $(B)/corpus.txt
 	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
+
+# The kernels' text, and a list of its files that C and assembler both include.
+$(B)/opencl_sources.list: $(CL_SRC) FORCE
+	@mkdir -p $(@D)
+	@printf 'SOURCE(%s)\n' $(basename $(notdir $(CL_SRC))) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/backends/opencl/opencl_program.o: CFLAGS += -I$(B)
+$(B)/backends/opencl/opencl_program.o: $(B)/opencl_sources.list
+$(B)/opencl_sources.o: backends/opencl/opencl_sources.S $(B)/opencl_sources.list $(CL_SRC)
+	@$(CC) -c -I$(B) -Wa,-Icl -o $@ $<
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TESTS:=.d)

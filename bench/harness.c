@@ -3,6 +3,8 @@
 
 #include "machine.h"
 #include "pass_stats.h"
+#include "sensors.h"
+#include "steady.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,11 +12,17 @@
 #include <string.h>
 #include <time.h>
 
+enum { MAX_AUTO_WARMUP = 50 };
+
+static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
+
 sm_protocol sm_protocol_default(void) {
     return (sm_protocol){
         .n_warmup = 3,
         .n_repetitions = 10,
         .n_attribution = 3,
+        .min_samples = 10,
+        .max_samples = 1000,
         .n_accum = 1,
         .pass = SM_PASS_STEP,
         .adamw = sm_adamw_default,
@@ -30,6 +38,11 @@ typedef struct {
     int64_t deadline_ns; // INT64_MAX: none
     int64_t n_steps;     // begun so far
     int64_t n_batches;   // asked of the workload so far
+
+    sm_sensors *sensors;
+    sm_reading before; // the headline pass
+    sm_reading after;
+    const char *stop_reason; // why the headline pass ended
 
     // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
     int64_t *walls_ns;
@@ -85,6 +98,21 @@ static sm_status start_step(measurement *m, int64_t *op_ns) {
     return sm_session_synchronize(m->session);
 }
 
+// Appends to the row's losses, which double their room when it is a power of two and full.
+static sm_status keep_loss(sm_row *row, double loss) {
+    sm_reals *losses = &row->losses;
+    if ((losses->n & (losses->n - 1)) == 0) {
+        size_t room = losses->n > 0 ? 2 * (size_t)losses->n : 1;
+        double *values = realloc(losses->values, room * sizeof(*values));
+        if (values == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for %zu losses", room);
+        }
+        losses->values = values;
+    }
+    losses->values[losses->n++] = loss;
+    return SM_OK;
+}
+
 // Runs a step, and reads its loss once the clock has stopped.
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     int64_t begin_ns = now_ns();
@@ -92,6 +120,7 @@ static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, d
     *elapsed_ns = now_ns() - begin_ns;
     SM_TRY(status);
     SM_TRY(sm_session_loss(m->session, loss));
+    SM_TRY(keep_loss(m->row, *loss));
     if (!isfinite(*loss)) {
         return sm_fail(SM_ERR_MISMATCH, "the loss of step %lld is %g: no speed is reported for a wrong result",
                        (long long)m->n_steps, *loss);
@@ -139,17 +168,46 @@ static sm_status first_step_and_check(measurement *m) {
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
 }
 
+static int max_warmup(const sm_protocol *p) { return p->n_warmup == SM_WARMUP_AUTO ? MAX_AUTO_WARMUP : p->n_warmup; }
+
+// The series is the first step, then those of warm-up: `steps_ns` holds it.
+static bool warm_up_ends(const measurement *m, const int64_t *steps_ns) {
+    const sm_row *row = m->row;
+    if (m->protocol->n_warmup != SM_WARMUP_AUTO) {
+        return row->n_warmup >= m->protocol->n_warmup;
+    }
+    return sm_steady_is_warm(steps_ns, row->n_warmup + 1) || row->n_warmup >= MAX_AUTO_WARMUP ||
+           row->warmup_ns >= max_auto_warmup_ns;
+}
+
+static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
+    sm_row *row = m->row;
+    bool automatic = m->protocol->n_warmup == SM_WARMUP_AUTO;
+    bool steady = automatic && sm_steady_is_warm(steps_ns, row->n_warmup + 1);
+    SM_ROW_TEXT(row->warmup_stop, !automatic ? "fixed" : steady ? "steady" : "limit");
+    if (automatic && !steady) {
+        return sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
+    }
+    return SM_OK;
+}
+
 static sm_status warm_up(measurement *m) {
-    m->row->warmup_ns = 0;
-    m->row->n_warmup = 0;
-    for (int i = 0; i < m->protocol->n_warmup; i++) {
+    sm_row *row = m->row;
+    int64_t *steps_ns = row->warmup_samples_ns.values; // allocated with room for the first step before them
+    row->warmup_ns = 0;
+    row->n_warmup = 0;
+    steps_ns[0] = row->first_step_ns;
+    while (!warm_up_ends(m, steps_ns)) {
         int64_t elapsed_ns = 0;
         double loss = NAN;
-        SM_TRY(may_continue(m, SM_STAGE_WARMUP, i, m->protocol->n_warmup));
+        SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol)));
         SM_TRY(run_step(m, NULL, &elapsed_ns, &loss));
-        m->row->warmup_ns += elapsed_ns;
-        m->row->n_warmup++;
+        row->warmup_ns += elapsed_ns;
+        steps_ns[++row->n_warmup] = elapsed_ns;
     }
+    SM_TRY(set_warmup_stop(m, steps_ns));
+    memmove(steps_ns, steps_ns + 1, (size_t)row->n_warmup * sizeof(*steps_ns));
+    row->warmup_samples_ns.n = row->n_warmup;
     return SM_OK;
 }
 
@@ -172,17 +230,64 @@ static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
     return SM_OK;
 }
 
+static int max_samples(const sm_protocol *p) { return p->max_noise_percent > 0 ? p->max_samples : p->n_repetitions; }
+
+// Is the interval of the median as narrow as asked? *next_look says at how many samples to ask again.
+static sm_status is_precise(const measurement *m, int64_t *next_look, bool *precise) {
+    const sm_integers *samples = &m->row->samples_ns;
+    sm_stats stats;
+    *precise = false;
+    if (samples->n < *next_look) {
+        return SM_OK;
+    }
+    *next_look = samples->n + 1 + samples->n / 8;
+    SM_TRY(sm_stats_compute(samples->values, samples->n, &stats));
+    *precise = sm_steady_noise_percent(&stats) <= m->protocol->max_noise_percent;
+    return SM_OK;
+}
+
+// Sets m->stop_reason when enough samples are there, or no more may be taken.
+static sm_status look_at_samples(measurement *m, int64_t *next_look) {
+    const sm_protocol *p = m->protocol;
+    const int64_t n = m->row->samples_ns.n;
+    double seconds = (double)(now_ns() - m->before.time_ns) / 1e9;
+    bool precise = false;
+    if (p->max_noise_percent > 0 && n >= p->min_samples && seconds >= p->min_time_s) {
+        SM_TRY(is_precise(m, next_look, &precise));
+    }
+    if (n >= max_samples(p)) {
+        m->stop_reason = p->max_noise_percent > 0 ? "samples" : "repetitions";
+    }
+    if (p->max_noise_percent > 0 && p->max_time_s > 0 && seconds >= p->max_time_s && n > 0) {
+        m->stop_reason = "time";
+    }
+    if (precise) {
+        m->stop_reason = "noise";
+    }
+    return SM_OK;
+}
+
 static sm_status headline(measurement *m) {
     const sm_protocol *p = m->protocol;
     sm_integers *samples = &m->row->samples_ns;
-    for (int i = 0; i < p->n_repetitions; i++) {
+    int64_t next_look = 0;
+    while (m->stop_reason == NULL) {
         int64_t sample_ns = 0;
         double loss = NAN;
-        SM_TRY(may_continue(m, SM_STAGE_HEADLINE, i, p->n_repetitions));
+        SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
         SM_TRY(sample_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns, &loss));
         samples->values[samples->n++] = sample_ns;
+        SM_TRY(look_at_samples(m, &next_look));
     }
     return SM_OK;
+}
+
+// The headline pass between two readings of the sensors, the second also where it is cut short.
+static sm_status watched_headline(measurement *m) {
+    sm_sensors_read(m->sensors, &m->before);
+    sm_status status = headline(m);
+    sm_sensors_read(m->sensors, &m->after);
+    return status;
 }
 
 static sm_status attribute(measurement *m) {
@@ -204,7 +309,7 @@ static sm_status attribute(measurement *m) {
 static bool is_cut(sm_status status) { return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED; }
 
 static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
-    if (p->n_repetitions < 1 || p->n_warmup < 0 || p->n_attribution < 0 || p->n_accum < 1) {
+    if (p->n_repetitions < 1 || p->n_warmup < SM_WARMUP_AUTO || p->n_attribution < 0 || p->n_accum < 1) {
         return sm_fail(SM_ERR_INVALID,
                        "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
                        "least 1, 0, 0 and 1 are needed",
@@ -214,6 +319,14 @@ static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
         return sm_fail(SM_ERR_INVALID,
                        "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
                        p->timeout_s, p->delay_s);
+    }
+    if (!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
+        (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples))) {
+        return sm_fail(
+            SM_ERR_INVALID,
+            "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is "
+            "more than the most",
+            p->max_noise_percent, p->min_samples, p->max_samples, p->min_time_s, p->max_time_s);
     }
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         bool wanted = sm_pass_phases(p->pass) & (1u << phase);
@@ -241,12 +354,13 @@ static sm_status allocate(measurement *m) {
     if (n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops) {
         return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
     }
-    SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_ns.values));
+    SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
+    SM_TRY(new_integers((size_t)max_warmup(p) + 1, &row->warmup_samples_ns.values));
     SM_TRY(new_integers(n_steps, &m->walls_ns));
     SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
     if (p->pass == SM_PASS_SEPARATE) {
-        SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_forward_ns.values));
-        SM_TRY(new_integers((size_t)p->n_repetitions, &row->samples_backward_ns.values));
+        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_forward_ns.values));
+        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_backward_ns.values));
     }
     return SM_OK;
 }
@@ -256,6 +370,7 @@ static sm_status allocate(measurement *m) {
 static sm_status take_samples(measurement *m) {
     SM_TRY(check_protocol(m->protocol, m->session->plan));
     SM_TRY(allocate(m));
+    SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
     rest(m->protocol);
     if (m->protocol->timeout_s > 0) {
         double deadline = (double)now_ns() + m->protocol->timeout_s * 1e9;
@@ -264,7 +379,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(first_step_and_check(m));
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
-    return headline(m);
+    return watched_headline(m);
 }
 
 // The samples are there; the attribution pass can only add to them, or find a fault.
@@ -279,9 +394,9 @@ static sm_status take_phases(measurement *m) {
     return status == SM_ERR_INTERRUPTED ? status : SM_OK;
 }
 
-static const char *stop_reason(sm_status status) {
+static const char *stop_reason(const measurement *m, sm_status status) {
     switch (status) {
-    case SM_OK: return "repetitions";
+    case SM_OK: return m->stop_reason;
     case SM_ERR_TIMEOUT: return "timeout";
     case SM_ERR_INTERRUPTED: return "interrupted";
     default: return "";
@@ -294,10 +409,16 @@ static sm_status fail_without_speed(sm_row *row, sm_status status) {
     return status;
 }
 
+static sm_status report_sensors(const measurement *m) {
+    const int64_t n = m->row->samples_ns.n;
+    double n_tokens = (double)m->session->plan->B * (double)m->session->plan->T * m->protocol->n_accum;
+    return n > 0 ? sm_sensors_report(m->sensors, &m->before, &m->after, n, n_tokens, m->row) : SM_OK;
+}
+
 static sm_status conclude(measurement *m, sm_status status) {
     sm_row *row = m->row;
     row->peak_rss_bytes = sm_machine_peak_rss_bytes();
-    SM_ROW_TEXT(row->stop_reason, stop_reason(status));
+    SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
     if (status != SM_OK && !is_cut(status)) {
         return fail_without_speed(row, status);
     }
@@ -307,7 +428,10 @@ static sm_status conclude(measurement *m, sm_status status) {
     if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
         SM_ROW_TEXT(row->status, "ok");
     }
-    sm_status summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
+    sm_status summed = report_sensors(m);
+    if (summed == SM_OK) {
+        summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
+    }
     return summed == SM_OK ? status : fail_without_speed(row, summed);
 }
 
@@ -316,6 +440,7 @@ static sm_status describe(measurement *m) {
     sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
     m->row->model_n_params = s->plan->n_params;
     m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
+    m->row->estimated_bytes = (int64_t)sm_plan_memory(s->plan, NULL);
     return sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
 }
 
@@ -331,6 +456,7 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
         status = take_phases(&m);
     }
     status = conclude(&m, status);
+    sm_sensors_close(m.sensors);
     free(m.walls_ns);
     free(m.op_ns);
     return status;

@@ -3,11 +3,13 @@
 //   first step   run once, timed apart: whatever happens only once falls in here
 //   check        the loss of that step against a reference, not timed. A wrong loss ends the
 //                measurement: the row says error and holds no speed
-//   warm-up      n_warmup steps, timed together
-//   headline     n_repetitions samples. A sample is one whole step, from the settings and the
-//                upload of its first batch to the synchronisation after its last op; between
-//                these edges nothing waits, nothing is timed and nothing is allocated by the
-//                harness. The loss of each is read after its clock has stopped
+//   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
+//                fastest before them (steady.h), at most 50 of them and 30 s
+//   headline     n_repetitions samples; or, with max_noise_percent, as many as it takes (see
+//                sm_protocol). The machine's sensors are read before and after. A sample is one whole step, from the
+//                settings and the upload of its first batch to the synchronisation after its last op; between these
+//                edges nothing waits, nothing is timed and nothing is allocated by the harness. The loss of each is
+//                read after its clock has stopped
 //   attribution  a few steps with every op timed apart. The phases reported are those of the
 //                step of median length, so that they and the unaccounted share add up to its
 //                wall clock exactly. It is slower than the headline: ops wait for each other
@@ -49,13 +51,26 @@ const char *sm_pass_name(sm_pass_type pass);
 bool sm_pass_parse(const char *name, sm_pass_type *pass); // '_' is as good as '-'
 unsigned sm_pass_phases(sm_pass_type pass);               // SM_RUN_* that it executes
 
+enum { SM_WARMUP_AUTO = -1 };
+
 typedef enum { SM_STAGE_FIRST_STEP, SM_STAGE_CHECK, SM_STAGE_WARMUP, SM_STAGE_HEADLINE, SM_STAGE_ATTRIBUTION } sm_stage;
 
 const char *sm_stage_name(sm_stage stage); // "first step", "loss check", ...
 
 typedef struct {
-    int n_warmup;
-    int n_repetitions; // >= 1
+    int n_warmup;      // SM_WARMUP_AUTO: until steady
+    int n_repetitions; // >= 1; not used with max_noise_percent
+
+    // Above 0: sampling goes on until the 95% interval of the median reaches no further than this
+    // from it, but for at least min_samples and min_time_s, and at most max_samples and max_time_s
+    // (0: no limit). To look at the interval after every sample would find a lucky moment; it is
+    // looked at whenever the sample has grown by an eighth.
+    double max_noise_percent;
+    int min_samples;
+    int max_samples;
+    double min_time_s;
+    double max_time_s;
+
     int n_attribution; // 0 leaves the attribution pass out
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;
@@ -92,6 +107,9 @@ typedef struct {
 
 // FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
+
+// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
+double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum);
 
 // Time below which a sample cannot go: FLOPs / peak, and where AdamW runs then its traffic, 28
 // bytes a parameter (fp32 p, g, m, v read, p, m, v written), at peak bandwidth. NaN where a

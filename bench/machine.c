@@ -328,6 +328,7 @@ json_t *sm_machine_device(const sm_device_info *info) {
     failed |= json_object_set_new(d, "tier", sm_json_text(info->tier));
     failed |= json_object_set_new(d, "n_units", unless_zero(info->n_units));
     failed |= json_object_set_new(d, "n_threads", unless_zero(info->n_threads));
+    failed |= json_object_set_new(d, "binding", sm_json_text(info->binding));
     failed |= json_object_set_new(d, "memory_bytes", unless_zero((int64_t)info->memory_bytes));
     failed |= json_object_set_new(d, "max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes));
     if (failed != 0) {

@@ -22,7 +22,7 @@ const char *sm_build_compiler(void); // "gcc 12.2.0"
 // SM_ERR_OOM is its only failure. The caller owns *facts.
 sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts);
 
-// A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads,
+// A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads, binding,
 // memory_bytes, max_alloc_bytes}. NULL when out of memory.
 json_t *sm_machine_device(const sm_device_info *info);
 

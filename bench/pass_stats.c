@@ -1,6 +1,7 @@
 // pass_stats.c: pass types, their work, and the figures that come from their samples.
 #include "pass_stats.h"
 
+#include "judge.h"
 #include "stats.h"
 
 #include <math.h>
@@ -77,16 +78,26 @@ static bool is_covered(const sm_op *op, sm_pass_type pass) {
     return sm_pass_phases(pass) & (1u << op->range);
 }
 
-double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
-    double flops = 0;
+// What the ops of a sample have of something, each as often as it runs.
+static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
+                           double (*of_op)(const sm_plan *plan, const sm_op *op)) {
+    double sum = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         bool every_micro_batch = op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD;
         if (is_covered(op, pass)) {
-            flops += sm_op_flops(plan, op) * (every_micro_batch ? n_accum : 1);
+            sum += of_op(plan, op) * (every_micro_batch ? n_accum : 1);
         }
     }
-    return flops;
+    return sum;
+}
+
+double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    return sum_over_ops(plan, pass, n_accum, sm_op_flops);
+}
+
+double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    return sum_over_ops(plan, pass, n_accum, sm_op_bytes);
 }
 
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {
@@ -211,6 +222,7 @@ static sm_status set_parts(sm_row *row) {
 sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
     double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
     row->flops = sm_pass_flops(plan, pass, n_accum);
+    row->bytes = sm_pass_bytes(plan, pass, n_accum);
     row->ideal_ns = whole(ideal_ns);
     if (row->samples_ns.n == 0) {
         return SM_OK;
@@ -220,6 +232,7 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     set_times(row, &times);
     SM_TRY(set_rates(row, (double)plan->B * (double)plan->T * n_accum, times.median));
     SM_TRY(set_parts(row));
+    SM_TRY(sm_judge_samples(row, &times));
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
     row->step_efficiency = ideal_ns / times.median;
     return SM_OK;

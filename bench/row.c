@@ -36,10 +36,12 @@ sm_status sm_row_init(sm_row *row) {
 }
 
 void sm_row_free(sm_row *row) {
+    free(row->warmup_samples_ns.values);
     free(row->samples_ns.values);
     free(row->samples_ts.values);
     free(row->samples_forward_ns.values);
     free(row->samples_backward_ns.values);
+    free(row->losses.values);
     free(row->op_ns.values);
     json_decref(row->warnings);
     json_decref(row->context);
@@ -67,6 +69,7 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     SM_ROW_TEXT(row->isa, info->isa);
     SM_ROW_TEXT(row->tier, info->tier);
     row->n_threads = info->n_threads > 0 ? info->n_threads : SM_ABSENT;
+    SM_ROW_TEXT(row->binding, info->binding);
     SM_ROW_TEXT(row->gpu_info, is_host_processor(row, info) ? "" : info->name);
     for (int i = 0; i < info->n_warnings && i < SM_MAX_WARNINGS; i++) {
         SM_TRY(sm_row_warn(row, "%s", info->warnings[i]));
@@ -113,6 +116,7 @@ static const char *status_name(sm_status status) {
     case SM_ERR_FORMAT:
     case SM_ERR_DEVICE:
     case SM_ERR_MISMATCH:
+    case SM_ERR_REGRESSION:
     case SM_ERR_INTERNAL: break;
     }
     return "error";
@@ -143,6 +147,8 @@ void sm_row_clear_speed(sm_row *row) {
         &row->ci95_lo_ns,
         &row->ci95_hi_ns,
         &row->n_outliers,
+        &row->p95_ns,
+        &row->p99_ns,
         &row->avg_ns,
         &row->stddev_ns,
         &row->forward_avg_ns,
@@ -154,11 +160,15 @@ void sm_row_clear_speed(sm_row *row) {
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         *times[i] = SM_ABSENT;
     }
-    double *const rates[] = {&row->median_ts, &row->avg_ts,          &row->stddev_ts,
-                             &row->mfu,       &row->step_efficiency, &row->energy_j};
+    double *const rates[] = {
+        &row->median_ts,       &row->avg_ts,     &row->stddev_ts,          &row->mfu,
+        &row->step_efficiency, &row->energy_j,   &row->noise_percent,      &row->drift_percent,
+        &row->drift_p,         &row->bimodality, &row->energy_per_token_j,
+    };
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         *rates[i] = NAN;
     }
+    row->warmup_samples_ns.n = 0;
     row->samples_ns.n = 0;
     row->samples_ts.n = 0;
     row->samples_forward_ns.n = 0;

@@ -27,6 +27,29 @@ typedef struct {
     int64_t unaccounted_ns; // the wall clock less the four: uploads, launches, waiting
 } sm_row_phases;
 
+// The machine while the headline pass ran (sensors.h).
+typedef struct {
+    double own_cpus;   // processors that this process kept busy
+    double other_cpus; // and all others
+    double steal_share;
+    int64_t minor_faults;
+    int64_t major_faults;
+    int64_t swap_in_bytes;
+    int64_t swap_out_bytes;
+    int64_t voluntary_switches;
+    int64_t involuntary_switches;
+    char governor[32];
+    double frequency_before_mhz;
+    double frequency_after_mhz;
+    double temperature_before_c;
+    double temperature_after_c;
+    int64_t throttle_count;
+    int64_t quota_throttled_ns;
+    double gpu_frequency_mhz;
+    double gpu_temperature_c;
+    char gpu_throttle[SM_ROW_TEXT_SIZE];
+} sm_row_sensors;
+
 // The members' order is the written order; row_schema.c has a column for each, up to `op_ns`.
 typedef struct {
     int64_t schema_version;
@@ -34,7 +57,7 @@ typedef struct {
     char test_time[32]; // UTC, ISO 8601
     char status[16];
     char reason[SM_ROW_REASON_SIZE];
-    char stop_reason[32]; // why sampling ended: repetitions, timeout, interrupted
+    char stop_reason[32]; // why sampling ended: repetitions, noise, samples, time, timeout, interrupted
 
     // Configuration.
     char model_type[SM_ROW_TEXT_SIZE];
@@ -50,6 +73,7 @@ typedef struct {
     char mode[32];
     char precision[16];
     int64_t n_threads;
+    char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];
     char test[64];
     int64_t n_batch; // B
@@ -71,6 +95,8 @@ typedef struct {
     int64_t first_step_ns;
     int64_t n_warmup;
     int64_t warmup_ns;
+    sm_integers warmup_samples_ns; // each of these steps
+    char warmup_stop[32];          // fixed, steady, limit
 
     // Attribution pass.
     int64_t attribution_ns;
@@ -89,6 +115,12 @@ typedef struct {
     int64_t ci95_lo_ns;
     int64_t ci95_hi_ns;
     int64_t n_outliers;
+    double noise_percent;
+    int64_t p95_ns;
+    int64_t p99_ns;
+    double drift_percent;
+    double drift_p;
+    double bimodality;
     int64_t avg_ns;
     int64_t stddev_ns;
     double median_ts;
@@ -105,6 +137,7 @@ typedef struct {
 
     // Against what the machine could do.
     double flops;
+    double bytes;
     double peak_flops;
     double peak_bandwidth;
     char peak_source[SM_ROW_TEXT_SIZE];
@@ -112,14 +145,25 @@ typedef struct {
     double mfu;
     double step_efficiency;
     double energy_j;
+    double energy_per_token_j;
     char energy_source[SM_ROW_TEXT_SIZE];
+    sm_row_sensors sensors;
 
     int64_t peak_rss_bytes;
     int64_t device_peak_bytes;
+    int64_t estimated_bytes;
+
+    // In a sweep: set by the process that started this one.
+    char sweep_key[SM_ROW_REASON_SIZE];
+    char sweep_note[SM_ROW_REASON_SIZE];
+    int64_t process_ns;
+    int64_t process_peak_rss_bytes;
+    int64_t memory_limit_bytes;
 
     double loss;
     double loss_reference;
     char loss_check[SM_ROW_TEXT_SIZE];
+    sm_reals losses; // of every step, as run; its last micro-batch
 
     json_t *warnings; // array of texts
     json_t *context;  // facts of the machine (machine.h)

@@ -5,8 +5,17 @@
 
 extern const sm_backend sm_backend_cpu;
 extern const sm_backend sm_backend_reference;
+#ifdef SM_OPENCL
+extern const sm_backend sm_backend_opencl;
+#endif
 
-static const sm_backend *const backends[] = {&sm_backend_cpu, &sm_backend_reference};
+static const sm_backend *const backends[] = {
+    &sm_backend_cpu,
+#ifdef SM_OPENCL
+    &sm_backend_opencl,
+#endif
+    &sm_backend_reference,
+};
 
 int sm_backend_count(void) { return (int)(sizeof backends / sizeof backends[0]); }
 

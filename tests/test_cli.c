@@ -78,12 +78,14 @@ static void check_all(const expectation *cases, size_t n) {
 static void help_and_version(void **state) {
     (void)state;
     static const expectation cases[] = {
-        {"--version", 0, "stepmark 0.", NULL},       {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
-        {"", 2, NULL, "usage: stepmark SUBCOMMAND"}, {"devices --help", 0, "Exit codes", NULL},
-        {"run --help", 0, "-b, --batch-size", NULL}, {"train --help", 0, "--grad-clip", NULL},
-        {"verify --help", 0, "--mode", NULL},        {"walk -h", 0, "--values", NULL},
-        {"estimate --help", 0, "--seq-len", NULL},   {"init --help", 0, "--save", NULL},
-        {"--list-devices", 0, "reference", NULL},    {"run --list-devices", 0, "reference", NULL},
+        {"--version", 0, "stepmark 0.", NULL},        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
+        {"", 2, NULL, "usage: stepmark SUBCOMMAND"},  {"devices --help", 0, "Exit codes", NULL},
+        {"run --help", 0, "-b, --batch-size", NULL},  {"train --help", 0, "--grad-clip", NULL},
+        {"verify --help", 0, "--mode", NULL},         {"walk -h", 0, "--values", NULL},
+        {"profile --help", 0, "--trace", NULL},       {"ablate --help", 0, "--repetitions", NULL},
+        {"peaks --help", 0, "--min-time", NULL},      {"estimate --help", 0, "--seq-len", NULL},
+        {"init --help", 0, "--save", NULL},           {"--list-devices", 0, "reference", NULL},
+        {"run --list-devices", 0, "reference", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -255,6 +257,88 @@ static void run_measures(void **state) {
     json_decref(rows);
 }
 
+// A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
+static void profile_adds_up(void **state) {
+    (void)state;
+    expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json", 0);
+    json_t *rows = parse_json(out);
+    size_t n = json_array_size(rows);
+    assert_true(n > 10);
+    const json_t *total = json_array_get(rows, n - 1);
+    json_int_t sum_ns = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        sum_ns += json_integer_value(json_object_get(json_array_get(rows, i), "self_ns"));
+    }
+    assert_int_equal(sum_ns, json_integer_value(json_object_get(total, "wall_ns")));
+    assert_int_equal(json_array_size(json_object_get(total, "verdict")), 1);
+    json_decref(rows);
+    read_file("trace.json", out);
+    json_t *trace = parse_json(out);
+    assert_true(json_array_size(json_object_get(trace, "traceEvents")) > n);
+    json_decref(trace);
+    static const expectation cases[] = {
+        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- verdict: This step is bound by", NULL},
+        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
+        {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
+        {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
+        {"profile -m tiny --trace $T/missing/trace.json -t 1 -b 1 --seq-len 8 -w 0 -r 1", 1, NULL, "missing"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void ablate_measures_every_rewrite(void **state) {
+    (void)state;
+    expect_exit("ablate -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 --without loss_head -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) >= 2);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+        assert_string_not_equal(json_string_value(json_object_get(row, "without")), "loss_head");
+        assert_true(json_number_value(json_object_get(row, "ratio")) > 0);
+        assert_true(json_is_number(json_object_get(row, "ratio_ci95_lo")));
+    }
+    json_decref(rows);
+}
+
+static void peaks_measures_ceilings(void **state) {
+    (void)state;
+    expect_exit("peaks --backend cpu -t 1 --min-time 0 -o json", 0);
+    json_t *rows = parse_json(out);
+    bool memory = false;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        bool measured = json_is_number(json_object_get(row, "best"));
+        assert_true(measured != json_is_string(json_object_get(row, "reason")));
+        memory |= measured && strcmp(json_string_value(json_object_get(row, "where")), "memory") == 0;
+    }
+    assert_true(memory);
+    json_decref(rows);
+}
+
+static void masks_bind_threads(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 1-0", 2, NULL, "cpu mask '1-0'"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 0x", 2, NULL, "hexadecimal"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"},
+    };
+    CHECK_ALL(cases);
+}
+
+// Where the variable makes OpenBLAS leave something out, the program starts anew without it, and says so.
+static void slowing_environment_is_dropped(void **state) {
+    (void)state;
+    assert_int_equal(setenv("OPENBLAS_CORETYPE", "Prescott", 1), 0);
+    expect_exit("devices", 0);
+    bool anew = strstr(err, "starting anew") != NULL;
+    assert_true(anew == (strstr(out, "OPENBLAS_CORETYPE=Prescott was set") != NULL));
+    expect_exit("devices --keep-env", 0);
+    assert_null(strstr(err, "starting anew"));
+    assert_true(anew == (strstr(out, "OPENBLAS_CORETYPE=Prescott is set") != NULL));
+    assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
+}
+
 static void walk_shows_the_step(void **state) {
     (void)state;
     static const expectation cases[] = {
@@ -424,6 +508,11 @@ int main(void) {
         cmocka_unit_test(estimate_crosses_lists),
         cmocka_unit_test(run_prints_every_format),
         cmocka_unit_test(run_measures),
+        cmocka_unit_test(profile_adds_up),
+        cmocka_unit_test(ablate_measures_every_rewrite),
+        cmocka_unit_test(peaks_measures_ceilings),
+        cmocka_unit_test(masks_bind_threads),
+        cmocka_unit_test(slowing_environment_is_dropped),
         cmocka_unit_test(walk_shows_the_step),
         cmocka_unit_test(verify_passes),
         cmocka_unit_test(training_goes_on_where_it_stopped),

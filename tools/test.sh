@@ -7,6 +7,8 @@ step() { printf '\n== %s\n' "$1"; }
 
 step "layers"
 $make check-deps
+step "kernels"
+$make check-cl
 step "clang builds without a warning"
 $make CONFIG=clang tests >/dev/null
 step "tests"

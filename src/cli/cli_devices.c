@@ -33,9 +33,19 @@ static const sm_column columns[] = {
      .unit = "",
      .description = "threads used by default",
      .heading = "threads"},
+    TEXT("binding", "where they run by default", "binding"),
     TEXT("isa", "instruction set that the kernels use", "isa"),
     TEXT("blas_core", "core that the BLAS library chose", "BLAS core"),
     TEXT("tier", "family of kernels", "tier"),
+    TEXT("tier_reason", "why that family", NULL),
+    TEXT("platform", "OpenCL platform", "platform"),
+    TEXT("features", "what the OpenCL device has", "features"),
+    {.name = "clock_mhz",
+     .type = SM_COLUMN_INTEGER,
+     .unit = "MHz",
+     .description = "highest clock, as the driver tells",
+     .heading = NULL},
+    BYTES("local_bytes", "local memory of an OpenCL work-group", "local memory"),
     BYTES("memory_bytes", "memory in all", "memory"),
     BYTES("free_bytes", "memory available now", "free"),
     BYTES("max_alloc_bytes", "largest single allocation", "largest allocation"),
@@ -67,9 +77,15 @@ static json_t *make_record(const sm_backend *backend, const sm_device_info *info
     sm_json_set_new(record, "name", sm_json_text(info->name));
     sm_json_set_new(record, "n_units", known((size_t)info->n_units));
     sm_json_set_new(record, "n_threads", known((size_t)info->n_threads));
+    sm_json_set_new(record, "binding", sm_json_text(info->binding));
     sm_json_set_new(record, "isa", sm_json_text(info->isa));
     sm_json_set_new(record, "blas_core", sm_json_text(info->blas_core));
     sm_json_set_new(record, "tier", sm_json_text(info->tier));
+    sm_json_set_new(record, "tier_reason", sm_json_text(info->tier_reason));
+    sm_json_set_new(record, "platform", sm_json_text(info->platform));
+    sm_json_set_new(record, "features", sm_json_text(info->features));
+    sm_json_set_new(record, "clock_mhz", known((size_t)info->clock_mhz));
+    sm_json_set_new(record, "local_bytes", known(info->local_bytes));
     sm_json_set_new(record, "memory_bytes", known(info->memory_bytes));
     sm_json_set_new(record, "free_bytes", known(info->free_bytes));
     sm_json_set_new(record, "max_alloc_bytes", known(info->max_alloc_bytes));

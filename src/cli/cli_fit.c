@@ -26,7 +26,10 @@ static const double overhead_seconds = 6;
 // Memory that the machine needs for itself, and the loss check for its copy of the weights.
 static const double memory_share = 0.8;
 
-enum { N_INSTRUMENTED = 4 }; // first step and attribution
+enum {
+    N_INSTRUMENTED = 4, // first step and attribution
+    N_AUTO_WARMUP = 6,  // what it takes to find steps steady, about
+};
 
 typedef struct {
     size_t memory_bytes;
@@ -46,8 +49,9 @@ static sm_status predict(const cli_options *options, const cli_job *job, const s
     double ideal_ns = sm_pass_ideal_ns(plan, job->pass, n_accum, flops, bandwidth);
     p->memory_bytes = sm_plan_memory(plan, NULL);
     p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
+    int64_t n_warmup = options->warmup >= 0 ? options->warmup : N_AUTO_WARMUP;
     p->total_seconds =
-        overhead_seconds + p->step_seconds * (double)(options->warmup + options->repetitions + N_INSTRUMENTED);
+        overhead_seconds + p->step_seconds * (double)(n_warmup + options->repetitions + N_INSTRUMENTED);
 cleanup:
     sm_plan_free(plan);
     return status;

@@ -10,6 +10,7 @@
 typedef enum {
     CLI_SWITCH,  // bool, takes no argument
     CLI_INT,     // int64_t
+    CLI_COUNT,   // int64_t: a whole number, or "auto" for -1
     CLI_INTS,    // cli_ints: comma list and ranges
     CLI_REAL,    // double
     CLI_TEXT,    // const char *
@@ -19,7 +20,7 @@ typedef enum {
     CLI_FORMAT,  // int: sm_format
 } cli_flag_type;
 
-typedef struct {
+typedef struct cli_flag {
     const char *group; // heading in --help
     const char *name;  // long name, without the dashes
     char letter;       // short name; 0 = none
@@ -34,5 +35,8 @@ typedef struct {
 
 int cli_flag_count(void);
 const cli_flag *cli_flag_at(int index);
+
+// Is it a flag of `run` that `sweep` can take a list of, whatever its type?
+bool cli_is_axis(const cli_flag *flag);
 
 #endif

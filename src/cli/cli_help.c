@@ -10,6 +10,10 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
     [CLI_DEVICES] = {"stepmark devices", "stepmark devices -o json"},
     [CLI_RUN] = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",
                  "stepmark run -m tiny --pass-type separate -r 20 -o json"},
+    [CLI_PROFILE] = {"stepmark profile", "stepmark profile --by layer -o json",
+                     "stepmark profile -m small -b 4 --seq-len 256 --trace step.json"},
+    [CLI_ABLATE] = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"},
+    [CLI_PEAKS] = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"},
     [CLI_TRAIN] = {"stepmark train -m tiny --steps 20 --save model",
                    "stepmark train --weights model --steps 20 --data text.txt --log log.jsonl",
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"},
@@ -18,6 +22,15 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
+    [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},
+    [CLI_SCHEMA] = {"stepmark schema"},
+    [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
+                     "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
+                     "-b 4 --seq-len 64\""},
+    [CLI_SWEEP] = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",
+                   "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
+                   "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},
+    [CLI_RECOMMEND] = {"stepmark recommend rows.jsonl"},
     [CLI_INIT] = {"stepmark init -m small --seed 1 --save model"},
 };
 
@@ -63,8 +76,8 @@ static void print_flag(FILE *stream, const cli_flag *flag) {
 }
 
 void cli_options_help(FILE *stream, cli_command command) {
-    fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]\n", cli_command_name(command),
-            cli_command_purpose(command), cli_command_name(command));
+    fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]%s\n", cli_command_name(command),
+            cli_command_purpose(command), cli_command_name(command), cli_command_operands(command));
     const char *group = "";
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
@@ -83,5 +96,5 @@ void cli_options_help(FILE *stream, cli_command command) {
     for (int i = 0; i < MAX_EXAMPLES && examples[command][i] != NULL; i++) {
         fprintf(stream, "  %s\n", examples[command][i]);
     }
-    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 130 interrupted.\n", stream);
+    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n", stream);
 }

@@ -8,14 +8,11 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
-#include "loss_check.h"
+#include "cli_workload.h"
 
 static const double peak_seconds = 1.0;
 
-enum {
-    N_ATTRIBUTION = 3,
-    MAX_BATCHES = 16, // prepared micro-batches; a longer run goes through them again
-};
+enum { N_ATTRIBUTION = 3 };
 
 static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16"};
 
@@ -28,6 +25,10 @@ static int64_t now_ns(void) {
 // --- peaks and plan ------------------------------------------------------------------------
 
 sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, sm_device *opened, sm_peaks *peaks) {
+    if (bench->options->no_peaks) {
+        *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
+        return SM_OK;
+    }
     for (int i = 0; i < bench->n_peaks; i++) {
         const cli_known_peaks *known = &bench->peaks[i];
         if (known->device.backend == device.backend && known->device.index == device.index &&
@@ -38,7 +39,7 @@ sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, 
     }
     sm_device *own = NULL;
     if (opened == NULL) {
-        SM_TRY(cli_open_device(device, n_threads, bench->options->isa, &own));
+        SM_TRY(cli_open_device(device, n_threads, bench->options, &own));
     }
     sm_status status = device.backend->measure_peaks(opened != NULL ? opened : own, SM_F32, peak_seconds, peaks);
     if (own != NULL) {
@@ -70,73 +71,9 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
     return cli_build_plan(&job->config, &gpt2_options, job->mode, options->without_bits, plan);
 }
 
-// --- batches and check: the harness's workload -----------------------------------------------
-
-typedef struct {
-    const cli_options *options;
-    const cli_job *job;
-    int32_t *ids; // n_batches times B*T inputs, then B*T targets
-    int64_t n_batches;
-} workload;
-
-static int32_t *batch(const workload *w, int64_t index) {
-    return w->ids + index % w->n_batches * 2 * w->job->B * w->job->T;
-}
-
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    const workload *w = ctx;
-    const int32_t *inputs = batch(w, index);
-    return sm_session_set_batch(session, inputs, inputs + w->job->B * w->job->T);
-}
-
-static sm_status check(void *ctx, sm_session *session, sm_row *row) {
-    const workload *w = ctx;
-    const int32_t *inputs = batch(w, 0);
-    sm_loss_check result;
-    sm_status status = sm_check_loss(session, &w->job->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
-                                     inputs + w->job->B * w->job->T, &result);
-    if (status == SM_OK || status == SM_ERR_MISMATCH) {
-        row->loss = result.loss;
-        row->loss_reference = result.loss_reference;
-        SM_ROW_TEXT(row->loss_check, result.how);
-    }
-    return status;
-}
-
-static sm_status prepare_batches(workload *w) {
-    sm_status status = SM_OK;
-    const cli_job *job = w->job;
-    sm_tokens *tokens = NULL;
-    const size_t batch_bytes = 2 * (size_t)(job->B * job->T) * sizeof(*w->ids);
-    SM_TRY_GOTO(cli_open_tokens(w->options, job->config.vocab, &tokens));
-    int64_t n_whole = (sm_tokens_count(tokens) - 1) / (job->B * job->T); // then the walk begins again
-    w->n_batches = n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole;
-    if (w->n_batches < 1) {
-        status =
-            sm_fail(SM_ERR_INVALID,
-                    "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
-                    w->options->data != NULL ? w->options->data : "embedded text", (long long)sm_tokens_count(tokens),
-                    (long long)job->B, (long long)job->T, (long long)(job->B * job->T + 1));
-        goto cleanup;
-    }
-    w->ids = malloc((size_t)w->n_batches * batch_bytes);
-    if (w->ids == NULL) {
-        status = sm_fail(SM_ERR_OOM, "run: no memory for %lld batches of %lld x %lld tokens", (long long)w->n_batches,
-                         (long long)job->B, (long long)job->T);
-        goto cleanup;
-    }
-    for (int64_t i = 0; i < w->n_batches; i++) {
-        int32_t *inputs = batch(w, i);
-        SM_TRY_GOTO(sm_tokens_batch(tokens, i, job->B, job->T, inputs, inputs + job->B * job->T));
-    }
-cleanup:
-    sm_tokens_close(tokens);
-    return status;
-}
-
 // --- a row ---------------------------------------------------------------------------------
 
-static void set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
+void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
     const sm_gpt2_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
@@ -174,6 +111,11 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job)
     return (sm_protocol){
         .n_warmup = (int)options->warmup,
         .n_repetitions = (int)options->repetitions,
+        .max_noise_percent = options->max_noise,
+        .min_samples = (int)options->min_samples,
+        .max_samples = (int)options->max_samples,
+        .min_time_s = options->min_time_s,
+        .max_time_s = options->max_time_s,
         .n_attribution = N_ATTRIBUTION,
         .n_accum = (int)options->accum,
         .pass = job->pass,
@@ -197,18 +139,18 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
 }
 
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
-                         workload *w) {
+                         cli_workload *w) {
     const cli_options *options = bench->options;
-    const sm_workload harness_workload = {.ctx = w, .next_batch = next_batch, .check = check};
+    const sm_workload harness_workload = cli_workload_interface(w);
     const sm_protocol protocol = make_protocol(options, job);
     sm_peaks peaks;
     if (job->precision != CLI_FP32) {
         return sm_fail(SM_ERR_UNSUPPORTED, "precision %s: this version computes in fp32 only",
                        precision_names[job->precision]);
     }
-    SM_TRY(prepare_batches(w));
+    SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
     int64_t start_ns = now_ns();
-    SM_TRY(cli_open_device(job->device, job->n_threads, options->isa, device));
+    SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = now_ns() - start_ns;
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
     SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, *device, &peaks));
@@ -222,9 +164,9 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     sm_device *device = NULL;
     sm_session *session = NULL;
-    workload w = {.options = bench->options, .job = job};
+    cli_workload w = {.ids = NULL};
     sm_device_info info;
-    set_configuration(bench, job, row);
+    cli_set_configuration(bench, job, row);
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
@@ -236,6 +178,6 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     if (device != NULL) {
         job->device.backend->close(device);
     }
-    free(w.ids);
+    cli_workload_close(&w);
     return status;
 }

@@ -32,6 +32,10 @@ const char *cli_command_name(cli_command command) { return command_names[command
 
 const char *cli_command_purpose(cli_command command) { return command_purposes[command]; }
 
+const char *cli_command_operands(cli_command command) {
+    return command == CLI_COMPARE ? " A B" : command == CLI_RECOMMEND || command == CLI_REPORT ? " FILE..." : "";
+}
+
 // --- the nearest name ------------------------------------------------------------------
 
 static int min_int(int a, int b) { return a < b ? a : b; }
@@ -249,6 +253,14 @@ static sm_status parse_format(const char *what, const char *words, const char *t
     return SM_OK;
 }
 
+static sm_status parse_count(const char *what, const char *text, int64_t max, int64_t *value) {
+    if (strcmp(text, "auto") == 0) {
+        *value = -1;
+        return SM_OK;
+    }
+    return parse_int(what, text, 0, max, value);
+}
+
 static sm_status store(const cli_flag *flag, const char *text, cli_options *options) {
     void *target = (char *)options + flag->target;
     char what[CLI_TEXT_SIZE];
@@ -258,6 +270,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_TEXT: *(const char **)target = text; return SM_OK;
     case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
     case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
+    case CLI_COUNT: return parse_count(what, text, (int64_t)flag->max, target);
     case CLI_INTS: return cli_parse_ints(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
     case CLI_TEXTS: return parse_texts(what, text, target);
     case CLI_CHOICES: return parse_choices(what, flag->argument, text, target);
@@ -365,9 +378,33 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     return unknown_flag(tables, argument);
 }
 
+// The subcommands whose arguments may be more than flags.
+static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
+
+bool cli_is_axis(const cli_flag *flag) {
+    static const char *const groups[] = {"Model", "Work", "Device", "Measurement"};
+    bool of_run = (flag->commands & (1u << CLI_RUN)) != 0;
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        if (of_run && strcmp(flag->group, groups[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
+static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
+    cli_axes *axes = &options->axes;
+    if (axes->n == CLI_MAX_AXES) {
+        return sm_fail(SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name, CLI_MAX_AXES);
+    }
+    axes->axes[axes->n++] = (cli_axis){flag, text};
+    return SM_OK;
+}
+
 static sm_status read_arguments(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
     opterr = 0;
-    optind = 1;
+    optind = 0; // from the beginning, also after a line that was left half-way
     for (;;) {
         int found = getopt_long(argc, argv, tables->shorts, tables->longs, NULL);
         if (found == -1) {
@@ -376,9 +413,13 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
         if (found == '?' || found == ':') {
             return refused(tables, found, argv[optind - 1]);
         }
-        SM_TRY(store(find_row(tables, found), optarg, options));
+        const cli_flag *flag = find_row(tables, found);
+        bool is_axis = options->command == CLI_SWEEP && cli_is_axis(flag);
+        SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
-    if (optind < argc) {
+    options->n_operands = argc - optind;
+    options->operands = argv + optind;
+    if (optind < argc && !takes_operands(options->command)) {
         return sm_fail(SM_ERR_USAGE, "unexpected argument '%s'; flags begin with - or --", argv[optind]);
     }
     return SM_OK;

@@ -11,13 +11,23 @@
 #include "status.h"
 
 // X(code, name, function, purpose)
-#define CLI_COMMAND_LIST(X)                                                                                  \
-    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")       \
-    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")    \
-    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                \
-    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend") \
-    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")       \
-    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything") \
+#define CLI_COMMAND_LIST(X)                                                                                      \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")           \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")        \
+    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")    \
+    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")  \
+    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory") \
+    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                    \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")     \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")           \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")     \
+    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")     \
+    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                 \
+      "what measured rows say: the fastest, the steadiest, what to try next")                                    \
+    X(CLI_COMPARE, "compare", cli_compare,                                                                       \
+      "two result sets, or two command lines in turn: faster, slower or no difference")                          \
+    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                       \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                 \
     X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
 
 typedef enum {
@@ -29,6 +39,9 @@ typedef enum {
 
 const char *cli_command_name(cli_command command);
 const char *cli_command_purpose(cli_command command);
+
+// What follows the flags, as --help shows it, with a space before it: " A B"; "" where nothing does.
+const char *cli_command_operands(cli_command command);
 
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
@@ -46,6 +59,19 @@ typedef struct {
     int n;
 } cli_texts;
 
+// Flags of `run` that `sweep` was given, each with the list that its argument is.
+enum { CLI_MAX_AXES = 48 };
+
+typedef struct {
+    const struct cli_flag *flag;
+    const char *text; // as given; NULL for a switch
+} cli_axis;
+
+typedef struct {
+    cli_axis axes[CLI_MAX_AXES];
+    int n;
+} cli_axes;
+
 // The choices of --precision, in the order of its argument's text in the table.
 typedef enum { CLI_FP32, CLI_TF32, CLI_BF16, CLI_FP16 } cli_precision;
 
@@ -62,18 +88,26 @@ typedef struct {
     cli_texts backends;
     cli_ints threads;
     const char *isa;
+    const char *cpu_mask;
+    bool keep_env;
     cli_ints precisions; // cli_precision
     cli_ints modes;      // sm_mode
     cli_texts without;
     unsigned without_bits; // --without as sm_plan_rewrite takes it
     cli_ints passes;       // sm_pass_type
 
-    int64_t warmup;
+    int64_t warmup; // -1: until steady
     int64_t repetitions;
+    double max_noise; // percent; 0: as many samples as --repetitions says
+    int64_t min_samples, max_samples;
+    double max_time_s;
     double delay_s;
     double timeout_s;
     double fit_s;
     bool progress;
+    double min_time_s;
+    int by;            // sm_profile_by
+    const char *trace; // file to write it to
 
     const char *data;
     int data_format; // sm_tokens_format
@@ -88,9 +122,33 @@ typedef struct {
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
 
+    cli_axes axes;
+    const char *preset;
+    const char *sweep_file;
+    const char *output_file;
+    bool resume;
+    bool dry_run;
+    const char *filter;
+    int order; // cli_order
+    int64_t order_seed;
+    int64_t rounds;
+    double max_memory_gib; // 0 = what is available
+    bool find_batch;
+
     int64_t layer; // -1 = not given
     bool all;
     bool values;
+
+    bool interleaved;
+    int64_t pairs;
+    double threshold_percent;
+    cli_texts across;
+    const char *save_baseline;
+    const char *report_file;
+    int report_format;
+    bool no_peaks;
+    char **operands; // what is no flag, in argv; only where cli_command_operands says so
+    int n_operands;
 
     int output; // sm_format
     bool list_devices;

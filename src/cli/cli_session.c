@@ -29,6 +29,23 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
     return SM_OK;
 }
 
+// Appends the devices whose name, platform or driver has `part` in it, in upper or lower case.
+static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        for (int i = 0; backend->benchmarked && i < backend->device_count(); i++) {
+            sm_device_info info;
+            SM_TRY(backend->describe(i, &info));
+            if (strcasestr(info.name, part) != NULL || strcasestr(info.platform, part) != NULL ||
+                strcasestr(info.driver, part) != NULL) {
+                *found = true;
+                SM_TRY(append(list, backend, i));
+            }
+        }
+    }
+    return SM_OK;
+}
+
 // Appends the devices that one name stands for; *found says whether there are any.
 static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
     bool all = strcmp(name, "all") == 0;
@@ -53,6 +70,9 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     for (int i = 0; i < names->n; i++) {
         bool found;
         SM_TRY(append_named(names->texts[i], list, &found));
+        if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
+            SM_TRY(append_similar(names->texts[i], list, &found));
+        }
         if (found) {
             continue;
         }
@@ -69,15 +89,16 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     return SM_OK;
 }
 
-sm_status cli_open_device(cli_device device, int64_t n_threads, const char *isa, sm_device **opened) {
+sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
     sm_device_info info;
-    const sm_open_options options = {.n_threads = (int)n_threads, .isa = isa};
+    const sm_open_options open_options = {
+        .n_threads = (int)n_threads, .isa = options->isa, .cpu_mask = options->cpu_mask};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     }
-    return device.backend->open(device.index, &options, opened);
+    return device.backend->open(device.index, &open_options, opened);
 }
 
 // --- model and weights ---------------------------------------------------------------------

@@ -14,7 +14,10 @@ typedef struct {
     int index;
 } cli_device;
 
-enum { CLI_MAX_DEVICES = 64 };
+enum {
+    CLI_MAX_DEVICES = 64,
+    CLI_LEAST_PART = 3 // letters of a part of a name
+};
 
 typedef struct {
     cli_device devices[CLI_MAX_DEVICES];
@@ -22,8 +25,9 @@ typedef struct {
 } cli_device_list;
 
 // The devices that `names` stand for: a backend's name (all its devices), a device's id, or
-// "all" (every available device of a backend that belongs to benchmarks). SM_ERR_USAGE when
-// a name is unknown. An unavailable device that is named outright is in the list.
+// "all" (every available device of a backend that belongs to benchmarks); else every device of such
+// a backend with that in its own, its platform's or its driver's name. SM_ERR_USAGE when a name is unknown. An
+// unavailable device that is named outright is in the list.
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 
 // The config of --weights, or of the size with the dimensions of the command line.
@@ -39,8 +43,8 @@ sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens *
 // not lost. `flag` is for the message.
 sm_status cli_check_folder(const char *flag, const char *folder);
 
-// Opens a device with that many threads (0: its default) and, where not NULL, the cpu kernels of
-// the instruction set `isa`. The message of a failure says which device.
-sm_status cli_open_device(cli_device device, int64_t n_threads, const char *isa, sm_device **opened);
+// Opens a device with that many threads (0: its default), --isa and --cpu-mask. The message of a
+// failure says which device.
+sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened);
 
 #endif

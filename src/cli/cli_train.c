@@ -67,7 +67,7 @@ static sm_status open_device(training *t) {
         return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
                        devices.n);
     }
-    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options->isa,
+    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options,
                            &t->device);
 }
 

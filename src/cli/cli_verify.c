@@ -196,8 +196,7 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
     for (int d = 0; d < devices->n; d++) {
         for (int t = 0; t < (threads->n > 0 ? threads->n : 1); t++) {
             sm_device *device;
-            SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options->isa,
-                                   &device));
+            SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
             sm_status status = verify_device(v, device);
             device->backend->close(device);
             SM_TRY(status);

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_environment.h"
 #include "cli_options.h"
 #include "machine.h"
 
 #define STEPMARK_VERSION "0.1.0"
 
-enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_REGRESSION = 3, EXIT_INTERRUPTED = 130 };
 
 volatile sig_atomic_t cli_interrupted;
 
@@ -48,7 +49,7 @@ static void print_help(FILE *stream) {
           "\nExamples\n"
           "  stepmark run                     measure GPT-2 124M on every device, about a minute each\n"
           "  stepmark walk --values           follow a tiny model's step with its numbers\n"
-          "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 130 interrupted.\n",
+          "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n",
           stream);
 }
 
@@ -85,6 +86,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     }
     options.argc = argc + 1; // with the program's name in front of the subcommand's
     options.argv = argv - 1;
+    cli_drop_slowing_env(&options);
     catch_signals();
     sm_status status = call(&options);
     if (status == SM_OK) {
@@ -94,6 +96,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     case SM_OK: return EXIT_OK;
     case SM_ERR_USAGE: return usage_error(cli_command_name(command));
     case SM_ERR_INTERRUPTED: cli_note("interrupted"); return EXIT_INTERRUPTED;
+    case SM_ERR_REGRESSION: cli_note("%s", sm_error_message()); return EXIT_REGRESSION;
     default: cli_note("%s", sm_error_message()); return EXIT_ERROR;
     }
 }

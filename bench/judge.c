@@ -1,0 +1,84 @@
+// judge.c: see judge.h.
+#include "judge.h"
+
+#include "steady.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double drift_worth_a_warning = 2; // percent
+static const double drift_significance = 0.01;
+static const double outlier_share = 0.1;
+enum { OUTLIERS_WORTH_A_WARNING = 3 };
+
+static int compare_integers(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The smallest sample that at least a share p of all do not exceed: a time that was measured.
+static int64_t percentile(const int64_t *sorted, int64_t n, double p) {
+    int64_t rank = (int64_t)ceil(p * (double)n);
+    return sorted[rank > 0 ? rank - 1 : 0];
+}
+
+static sm_status set_percentiles(sm_row *row) {
+    const int64_t n = row->samples_ns.n;
+    if (n < SM_P95_MIN_SAMPLES) {
+        return SM_OK;
+    }
+    int64_t *sorted = malloc((size_t)n * sizeof(*sorted));
+    if (sorted == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a copy of %lld samples", (long long)n);
+    }
+    memcpy(sorted, row->samples_ns.values, (size_t)n * sizeof(*sorted));
+    qsort(sorted, (size_t)n, sizeof(*sorted), compare_integers);
+    row->p95_ns = percentile(sorted, n, 0.95);
+    if (n >= SM_P99_MIN_SAMPLES) {
+        row->p99_ns = percentile(sorted, n, 0.99);
+    }
+    free(sorted);
+    return SM_OK;
+}
+
+static sm_status judge_drift(sm_row *row) {
+    sm_trend trend;
+    SM_TRY(sm_steady_trend(row->samples_ns.values, row->samples_ns.n, &trend));
+    row->drift_percent = trend.percent;
+    row->drift_p = trend.p;
+    if (fabs(trend.percent) >= drift_worth_a_warning && trend.p < drift_significance) {
+        return sm_row_warn(row,
+                           "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool "
+                           "down, or look for other load",
+                           trend.percent > 0 ? "slow down" : "speed up", fabs(trend.percent), trend.p);
+    }
+    return SM_OK;
+}
+
+static sm_status judge_modes(sm_row *row) {
+    sm_modes modes;
+    SM_TRY(sm_steady_modes(row->samples_ns.values, row->samples_ns.n, &modes));
+    row->bimodality = modes.distance;
+    if (sm_steady_is_bimodal(&modes)) {
+        return sm_row_warn(row,
+                           "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median "
+                           "stands for one of them only",
+                           modes.mean_lo / 1e6, modes.mean_hi / 1e6, 100 * modes.share_hi);
+    }
+    return SM_OK;
+}
+
+sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
+    row->noise_percent = sm_steady_noise_percent(stats);
+    SM_TRY(set_percentiles(row));
+    SM_TRY(judge_drift(row));
+    SM_TRY(judge_modes(row));
+    if (stats->n_outliers >= OUTLIERS_WORTH_A_WARNING &&
+        (double)stats->n_outliers >= outlier_share * (double)stats->n) {
+        SM_TRY(sm_row_warn(row, "%lld of %lld samples are outliers (beyond 1.5 IQR); they are kept in every figure",
+                           (long long)stats->n_outliers, (long long)stats->n));
+    }
+    return SM_OK;
+}

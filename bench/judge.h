@@ -1,0 +1,17 @@
+// judge.h: what a reader should know of a sample before believing its median. Part of the harness.
+#ifndef STEPMARK_JUDGE_H
+#define STEPMARK_JUDGE_H
+
+#include "row.h"
+#include "stats.h"
+
+// Percentiles that a sample can show: p of n samples where n (1 - p) >= 1, so that at least one
+// sample is expected beyond it: p95 from 20 samples on, p99 from 100.
+enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
+
+// Fills noise_percent, p95_ns, p99_ns, drift_percent, drift_p and bimodality of a row that has
+// samples; `stats` is theirs. Warns of drift (2% or more over the sample, p < 0.01), of two modes,
+// and of outliers (3 or more, and a tenth of the sample).
+sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
+
+#endif

@@ -1,0 +1,309 @@
+// sensors.c: finding and reading. What the readings mean for a row: sensors_report.c.
+#include "sensors_found.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
+
+// --- small files -------------------------------------------------------------------------------
+
+// First line of a file below the root; false with errno set when there is none.
+static bool read_line(const sm_sensors *s, char *line, size_t size_bytes, const char *format, ...) {
+    char path[SM_SENSOR_PATH];
+    int used = snprintf(path, sizeof(path), "%s", s->root);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path + used, sizeof(path) - (size_t)used, format, args);
+    va_end(args);
+    errno = 0;
+    FILE *file = fopen(path, "re");
+    bool found = file != NULL && fgets(line, (int)size_bytes, file) != NULL;
+    int reason = errno;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (found) {
+        line[strcspn(line, "\n")] = '\0';
+    }
+    errno = reason != 0 ? reason : ENODATA;
+    return found;
+}
+
+static int64_t read_integer(const sm_sensors *s, const char *path) {
+    char line[LINE_SIZE];
+    return read_line(s, line, sizeof(line), "%s", path) ? (int64_t)strtoll(line, NULL, 10) : SM_ABSENT;
+}
+
+// The number after the word `key` in a file of such lines, "pswpin 12".
+static int64_t read_keyed(const sm_sensors *s, const char *path, const char *key) {
+    char whole[SM_SENSOR_PATH];
+    char line[LINE_SIZE];
+    int64_t value = SM_ABSENT;
+    snprintf(whole, sizeof(whole), "%s%s", s->root, path);
+    FILE *file = fopen(whole, "re");
+    size_t length = strlen(key);
+    while (file != NULL && value == SM_ABSENT && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, key, length) == 0 && line[length] == ' ') {
+            value = (int64_t)strtoll(line + length, NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+static void absent(sm_sensors *s, const char *sensor, const char *reason) {
+    json_object_set_new(s->absent, sensor, sm_json_text(reason));
+}
+
+// --- energy of the processor ---------------------------------------------------------------------
+
+// A zone of powercap, "intel-rapl:0" (a package) or "intel-rapl:0:2" (a part of one). Of the parts
+// only the memory is outside of its package.
+static void try_energy_zone(sm_sensors *s, const char *zone, char *reason, size_t size_bytes) {
+    char name[64];
+    char line[LINE_SIZE];
+    sm_energy_counter *counter = &s->energy[s->n_energy];
+    if (s->n_energy == SM_MAX_ENERGY_COUNTERS ||
+        !read_line(s, name, sizeof(name), "/sys/class/powercap/%s/name", zone) ||
+        (strncmp(name, "package", 7) != 0 && strcmp(name, "dram") != 0)) {
+        return;
+    }
+    if (!read_line(s, line, sizeof(line), "/sys/class/powercap/%s/energy_uj", zone)) {
+        snprintf(reason, size_bytes, "powercap/%s/energy_uj: %s", zone, strerror(errno));
+        return;
+    }
+    snprintf(counter->path, sizeof(counter->path), "/sys/class/powercap/%.32s/energy_uj", zone);
+    snprintf(counter->name, sizeof(counter->name), "%s", name);
+    bool wraps = read_line(s, line, sizeof(line), "/sys/class/powercap/%s/max_energy_range_uj", zone);
+    counter->range_uj = wraps ? (int64_t)strtoll(line, NULL, 10) : 0;
+    s->n_energy++;
+}
+
+static void find_energy(sm_sensors *s) {
+    char path[SM_SENSOR_PATH];
+    char reason[SM_SENSOR_PATH + 64] = "no RAPL zone of a package in /sys/class/powercap";
+    snprintf(path, sizeof(path), "%s/sys/class/powercap", s->root);
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        snprintf(reason, sizeof(reason), "/sys/class/powercap: %s", strerror(errno));
+    }
+    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL; e = readdir(folder)) {
+        if (strncmp(e->d_name, "intel-rapl:", 11) == 0 && strlen(e->d_name) < 32) {
+            try_energy_zone(s, e->d_name, reason, sizeof(reason));
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    if (s->n_energy == 0) {
+        absent(s, "energy", reason);
+    }
+}
+
+// --- temperature -----------------------------------------------------------------------------------
+
+// Looks for `file` in the folders of `parent` whose `kind` file holds one of the names (NULL: any).
+static bool find_temperature_in(sm_sensors *s, const char *parent, const char *kind, const char *file,
+                                const char *const *names) {
+    char path[SM_SENSOR_PATH];
+    char line[LINE_SIZE];
+    bool found = false;
+    snprintf(path, sizeof(path), "%s%s", s->root, parent);
+    DIR *folder = opendir(path);
+    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL && !found; e = readdir(folder)) {
+        bool wanted = e->d_name[0] != '.' && strlen(e->d_name) < 32 &&
+                      read_line(s, line, sizeof(line), "%s/%s/%s", parent, e->d_name, kind);
+        for (const char *const *name = names; wanted && *name != NULL && !found; name++) {
+            found = strcmp(line, *name) == 0;
+        }
+        if (found) {
+            snprintf(s->temperature_path, sizeof(s->temperature_path), "%s/%.32s/%s", parent, e->d_name, file);
+            found = read_integer(s, s->temperature_path) != SM_ABSENT;
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return found;
+}
+
+static void find_temperature(sm_sensors *s) {
+    static const char *const chips[] = {"coretemp", "k10temp", "zenpower", "cpu_thermal", NULL};
+    static const char *const zones[] = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal", "acpitz", NULL};
+    if (!find_temperature_in(s, "/sys/class/hwmon", "name", "temp1_input", chips) &&
+        !find_temperature_in(s, "/sys/class/thermal", "type", "temp", zones)) {
+        s->temperature_path[0] = '\0';
+        absent(s, "temperature", "no sensor of the processor in /sys/class/hwmon or /sys/class/thermal");
+    }
+}
+
+// --- clock and throttling ---------------------------------------------------------------------------
+
+static double cpuinfo_mhz(const sm_sensors *s) {
+    char path[SM_SENSOR_PATH];
+    char line[LINE_SIZE];
+    double sum = 0;
+    int n = 0;
+    snprintf(path, sizeof(path), "%s/proc/cpuinfo", s->root);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *colon = strncmp(line, "cpu MHz", 7) == 0 ? strchr(line, ':') : NULL;
+        if (colon != NULL) {
+            sum += strtod(colon + 1, NULL);
+            n++;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n > 0 && sum > 0 ? sum / n : NAN;
+}
+
+// Mean over the processors that this process may run on, or a part of them where they are many.
+static double frequency_mhz(const sm_sensors *s) {
+    cpu_set_t set;
+    double sum_khz = 0;
+    int n = 0;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+        return NAN;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE && n < MAX_CPUS_READ; cpu++) {
+        char line[LINE_SIZE];
+        if (CPU_ISSET(cpu, &set)) {
+            if (!read_line(s, line, sizeof(line), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu)) {
+                break;
+            }
+            sum_khz += strtod(line, NULL);
+            n++;
+        }
+    }
+    return n > 0 ? sum_khz / n / 1000 : cpuinfo_mhz(s);
+}
+
+static int64_t throttle_count(const sm_sensors *s) {
+    int64_t sum = SM_ABSENT;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        static const char *const counters[] = {"core", "package"};
+        char line[LINE_SIZE];
+        for (int i = 0; i < 2; i++) {
+            if (read_line(s, line, sizeof(line), "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s_throttle_count",
+                          cpu, counters[i])) {
+                sum = (sum == SM_ABSENT ? 0 : sum) + (int64_t)strtoll(line, NULL, 10);
+            } else if (i == 0) {
+                return sum; // no more processors
+            }
+        }
+    }
+    return sum;
+}
+
+static void find_clock(sm_sensors *s) {
+    bool governed =
+        read_line(s, s->governor, sizeof(s->governor), "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    if (!governed) {
+        s->governor[0] = '\0';
+        absent(s, "governor", "no cpufreq in /sys/devices/system/cpu/cpu0: a virtual machine, or a fixed clock");
+    }
+    if (isnan(frequency_mhz(s))) {
+        absent(s, "frequency", "neither cpufreq nor /proc/cpuinfo tells it");
+    }
+    if (throttle_count(s) == SM_ABSENT) {
+        absent(s, "throttle_count", "no thermal_throttle counters in /sys/devices/system/cpu/cpu0");
+    }
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static void read_stat(const sm_sensors *s, sm_reading *r) {
+    char line[LINE_SIZE];
+    long long t[8] = {0}; // user nice system idle iowait irq softirq steal
+    bool found = read_line(s, line, sizeof(line), "/proc/stat") &&
+                 sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5],
+                        &t[6], &t[7]) == 8;
+    r->busy_ticks = found ? t[0] + t[1] + t[2] + t[5] + t[6] : SM_ABSENT;
+    r->steal_ticks = found ? t[7] : SM_ABSENT;
+    r->total_ticks = found ? r->busy_ticks + t[3] + t[4] + t[7] : SM_ABSENT;
+}
+
+static void read_usage(sm_reading *r) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u); // fails only for a bad first argument
+    r->own_cpu_ns = (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000000) +
+                    (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
+    r->minor_faults = u.ru_minflt;
+    r->major_faults = u.ru_majflt;
+    r->voluntary_switches = u.ru_nvcsw;
+    r->involuntary_switches = u.ru_nivcsw;
+}
+
+void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    memset(r, 0, sizeof(*r));
+    r->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    read_usage(r);
+    read_stat(s, r);
+    for (int i = 0; i < s->n_energy; i++) {
+        r->energy_uj[i] = read_integer(s, s->energy[i].path);
+    }
+    r->swap_in_pages = read_keyed(s, "/proc/vmstat", "pswpin");
+    r->swap_out_pages = read_keyed(s, "/proc/vmstat", "pswpout");
+    r->throttle_count = throttle_count(s);
+    int64_t quota_us = read_keyed(s, "/sys/fs/cgroup/cpu.stat", "throttled_usec");
+    r->quota_throttled_ns = quota_us != SM_ABSENT ? quota_us * 1000 : SM_ABSENT;
+    r->frequency_mhz = frequency_mhz(s);
+    int64_t millidegrees = s->temperature_path[0] != '\0' ? read_integer(s, s->temperature_path) : SM_ABSENT;
+    r->temperature_c = millidegrees != SM_ABSENT ? (double)millidegrees / 1000 : NAN;
+    r->gpu_energy_mj = s->nvml != NULL ? sm_nvml_energy_mj(s->nvml) : SM_ABSENT;
+    r->gpu_frequency_mhz = s->nvml != NULL ? sm_nvml_frequency_mhz(s->nvml) : NAN;
+    r->gpu_temperature_c = s->nvml != NULL ? sm_nvml_temperature_c(s->nvml) : NAN;
+    r->gpu_throttle_reasons = s->nvml != NULL ? sm_nvml_throttle_reasons(s->nvml) : 0;
+}
+
+static void find_all(sm_sensors *s, const char *gpu) {
+    find_energy(s);
+    find_temperature(s);
+    find_clock(s);
+    if (read_keyed(s, "/sys/fs/cgroup/cpu.stat", "throttled_usec") == SM_ABSENT) {
+        absent(s, "quota_throttled", "no throttled_usec in /sys/fs/cgroup/cpu.stat: no limit by a cgroup of version 2");
+    }
+    if (gpu[0] == '\0') {
+        absent(s, "gpu", "the host's processor is measured");
+    } else if (sm_nvml_open(gpu, &s->nvml) != SM_OK) {
+        absent(s, "gpu", sm_error_message());
+    }
+}
+
+sm_status sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
+    sm_sensors *s = calloc(1, sizeof(*s));
+    *sensors = NULL;
+    if (s != NULL) {
+        s->absent = json_object();
+    }
+    if (s == NULL || s->absent == NULL || strlen(root) >= sizeof(s->root)) {
+        sm_sensors_close(s);
+        return sm_fail(SM_ERR_OOM, "no memory for the sensors");
+    }
+    snprintf(s->root, sizeof(s->root), "%s", root);
+    find_all(s, gpu);
+    *sensors = s;
+    return SM_OK;
+}
+
+void sm_sensors_close(sm_sensors *s) {
+    if (s != NULL) {
+        sm_nvml_close(s->nvml);
+        json_decref(s->absent);
+        free(s);
+    }
+}

@@ -1,0 +1,28 @@
+// sensors_found.h: what sm_sensors_open found. Shared by sensors.c (reads it) and
+// sensors_report.c (explains it).
+#ifndef STEPMARK_SENSORS_FOUND_H
+#define STEPMARK_SENSORS_FOUND_H
+
+#include "sensors.h"
+#include "sensors_nvml.h"
+
+enum { SM_SENSOR_PATH = 256 };
+
+// A counter of microjoules that starts again at range_uj (0: never).
+typedef struct {
+    char name[64]; // "package-0", "dram"
+    char path[SM_SENSOR_PATH];
+    int64_t range_uj;
+} sm_energy_counter;
+
+struct sm_sensors {
+    char root[128];
+    char governor[64];                     // "" where there is none
+    char temperature_path[SM_SENSOR_PATH]; // millidegrees; "" where there is none
+    sm_energy_counter energy[SM_MAX_ENERGY_COUNTERS];
+    int n_energy;
+    sm_nvml *nvml;  // NULL where there is none
+    json_t *absent; // sensor -> why
+};
+
+#endif

@@ -1,0 +1,192 @@
+// sensors_report.c: from two readings to a row's fields and warnings.
+#include "sensors_found.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+// From these on the machine was not the measurement's alone, or not as fast as it can be.
+static const double steal_share_limit = 0.01;
+static const double other_share_limit = 0.05; // of the processors
+static const double frequency_drop_limit = 0.05;
+static const double switches_per_s_limit = 100; // a thread that is preempted every 10 ms
+
+// The kernel counts processor time in ticks of 10 ms: over less than this they say nothing.
+static const double shortest_seconds = 0.2;
+
+static int64_t growth(int64_t before, int64_t after) {
+    return before == SM_ABSENT || after == SM_ABSENT ? SM_ABSENT : after - before;
+}
+
+static void absent(sm_row *row, const char *sensor, const char *reason) {
+    sm_json_set_new(row->context, sensor, json_string(reason));
+}
+
+// --- load ---------------------------------------------------------------------------------------
+
+static void set_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
+    int64_t total = growth(a->total_ticks, b->total_ticks);
+    int64_t busy = growth(a->busy_ticks, b->busy_ticks);
+    int64_t stolen = growth(a->steal_ticks, b->steal_ticks);
+    if (seconds < shortest_seconds) {
+        absent(row, "sensors_absent.load", "measured for less than 0.2 s: ticks of 10 ms say nothing");
+        return;
+    }
+    if (total == SM_ABSENT || total <= 0) {
+        absent(row, "sensors_absent.load", "/proc/stat does not tell it");
+        return;
+    }
+    const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
+    double others = (double)busy / ticks_per_s - (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9;
+    row->sensors.steal_share = (double)stolen / (double)total;
+    row->sensors.other_cpus = others > 0 ? others / seconds : 0;
+    row->sensors.own_cpus = (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9 / seconds;
+}
+
+static sm_status judge_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
+    const sm_row_sensors *s = &row->sensors;
+    const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
+    double n_cpus = (double)growth(a->total_ticks, b->total_ticks) / ticks_per_s / seconds;
+    if (s->steal_share > steal_share_limit) {
+        SM_TRY(sm_row_warn(row, "the hypervisor took %.1f%% of the processor time (steal)", 100 * s->steal_share));
+    }
+    if (s->other_cpus > other_share_limit * n_cpus) {
+        SM_TRY(sm_row_warn(row, "other processes kept %.2f of %.0f processors busy", s->other_cpus, round(n_cpus)));
+    }
+    if ((double)s->involuntary_switches > switches_per_s_limit * seconds && seconds >= shortest_seconds) {
+        SM_TRY(sm_row_warn(row,
+                           "the process was preempted %lld times in %.1f s: more threads than processors, or others",
+                           (long long)s->involuntary_switches, seconds));
+    }
+    return SM_OK;
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void set_memory(const sm_reading *a, const sm_reading *b, sm_row *row) {
+    const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+    int64_t in = growth(a->swap_in_pages, b->swap_in_pages);
+    int64_t out = growth(a->swap_out_pages, b->swap_out_pages);
+    row->sensors.minor_faults = b->minor_faults - a->minor_faults;
+    row->sensors.major_faults = b->major_faults - a->major_faults;
+    row->sensors.voluntary_switches = b->voluntary_switches - a->voluntary_switches;
+    row->sensors.involuntary_switches = b->involuntary_switches - a->involuntary_switches;
+    row->sensors.swap_in_bytes = in != SM_ABSENT ? in * page_bytes : SM_ABSENT;
+    row->sensors.swap_out_bytes = out != SM_ABSENT ? out * page_bytes : SM_ABSENT;
+    if (in == SM_ABSENT) {
+        absent(row, "sensors_absent.swap", "/proc/vmstat does not tell it");
+    }
+}
+
+static sm_status judge_memory(sm_row *row) {
+    const sm_row_sensors *s = &row->sensors;
+    if (s->major_faults > 0) {
+        SM_TRY(sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults));
+    }
+    if (s->swap_in_bytes > 0 || s->swap_out_bytes > 0) {
+        SM_TRY(sm_row_warn(row, "the machine swapped (%lld bytes in, %lld out): the figure is that of a disk",
+                           (long long)s->swap_in_bytes, (long long)s->swap_out_bytes));
+    }
+    return SM_OK;
+}
+
+// --- clock and heat -----------------------------------------------------------------------------
+
+static void set_clock(const sm_sensors *found, const sm_reading *a, const sm_reading *b, sm_row *row) {
+    sm_row_sensors *s = &row->sensors;
+    SM_ROW_TEXT(s->governor, found->governor);
+    s->frequency_before_mhz = a->frequency_mhz;
+    s->frequency_after_mhz = b->frequency_mhz;
+    s->temperature_before_c = a->temperature_c;
+    s->temperature_after_c = b->temperature_c;
+    s->throttle_count = growth(a->throttle_count, b->throttle_count);
+    s->quota_throttled_ns = growth(a->quota_throttled_ns, b->quota_throttled_ns);
+    s->gpu_frequency_mhz = b->gpu_frequency_mhz;
+    s->gpu_temperature_c = b->gpu_temperature_c;
+    sm_nvml_throttle_text(a->gpu_throttle_reasons | b->gpu_throttle_reasons, s->gpu_throttle, sizeof(s->gpu_throttle));
+}
+
+static sm_status judge_clock(sm_row *row) {
+    const sm_row_sensors *s = &row->sensors;
+    if (s->governor[0] != '\0' && strcmp(s->governor, "performance") != 0) {
+        SM_TRY(sm_row_warn(row, "the governor is %s; for steady figures: performance", s->governor));
+    }
+    if (s->frequency_after_mhz < s->frequency_before_mhz * (1 - frequency_drop_limit)) {
+        SM_TRY(sm_row_warn(row, "the clock fell from %.0f to %.0f MHz while it measured", s->frequency_before_mhz,
+                           s->frequency_after_mhz));
+    }
+    if (s->throttle_count > 0) {
+        SM_TRY(sm_row_warn(row, "the processor throttled itself for heat, %lld times", (long long)s->throttle_count));
+    }
+    if (s->quota_throttled_ns > 0) {
+        SM_TRY(sm_row_warn(row, "the cgroup's limit of processor time stopped the process for %.3g ms",
+                           (double)s->quota_throttled_ns / 1e6));
+    }
+    if (s->gpu_throttle[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "the device slowed itself down: %s", s->gpu_throttle));
+    }
+    return SM_OK;
+}
+
+// --- energy ---------------------------------------------------------------------------------------
+
+// Joules of all counters; NaN where one could not be read.
+static double processor_joules(const sm_sensors *found, const sm_reading *a, const sm_reading *b) {
+    double joules = 0;
+    for (int i = 0; i < found->n_energy; i++) {
+        int64_t uj = growth(a->energy_uj[i], b->energy_uj[i]);
+        if (uj == SM_ABSENT) {
+            return NAN;
+        }
+        uj += uj < 0 ? found->energy[i].range_uj : 0; // it started again
+        joules += (double)uj / 1e6;
+    }
+    return found->n_energy > 0 ? joules : NAN;
+}
+
+static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, int64_t n_samples,
+                       double n_tokens, sm_row *row) {
+    int64_t gpu_mj = growth(a->gpu_energy_mj, b->gpu_energy_mj);
+    bool is_gpu = gpu_mj != SM_ABSENT;
+    bool of_processor = row->gpu_info[0] == '\0';
+    double joules = is_gpu ? (double)gpu_mj / 1000 : of_processor ? processor_joules(found, a, b) : NAN;
+    if (!isfinite(joules) || n_samples < 1) {
+        return;
+    }
+    row->energy_j = joules / (double)n_samples;
+    row->energy_per_token_j = n_tokens > 0 ? row->energy_j / n_tokens : NAN;
+    if (is_gpu) {
+        SM_ROW_TEXT(row->energy_source, "NVML, the whole device");
+        return;
+    }
+    size_t used = (size_t)snprintf(row->energy_source, sizeof(row->energy_source), "RAPL, with others' work:");
+    for (int i = 0; i < found->n_energy && used < sizeof(row->energy_source); i++) {
+        used += (size_t)snprintf(row->energy_source + used, sizeof(row->energy_source) - used, " %s",
+                                 found->energy[i].name);
+    }
+}
+
+// The context is shared between rows: this row gets one of its own to write to.
+static sm_status set_reasons(const sm_sensors *found, sm_row *row) {
+    json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
+    if (json_object_set_new(context, "sensors_absent", json_copy(found->absent)) != 0) {
+        json_decref(context);
+        return sm_fail(SM_ERR_OOM, "no memory for the sensors' facts");
+    }
+    json_decref(row->context);
+    row->context = context;
+    return SM_OK;
+}
+
+sm_status sm_sensors_report(const sm_sensors *found, const sm_reading *before, const sm_reading *after,
+                            int64_t n_samples, double n_tokens, sm_row *row) {
+    double seconds = (double)(after->time_ns - before->time_ns) / 1e9;
+    SM_TRY(set_reasons(found, row));
+    set_load(before, after, seconds, row);
+    set_memory(before, after, row);
+    set_clock(found, before, after, row);
+    set_energy(found, before, after, n_samples, n_tokens, row);
+    SM_TRY(judge_load(before, after, seconds, row));
+    SM_TRY(judge_memory(row));
+    return judge_clock(row);
+}

@@ -1,0 +1,178 @@
+// steady.c: see steady.h for the definitions.
+#include "steady.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WARM_STEPS = 3, MAX_TREND_POINTS = 256, MODE_SHARE = 5 };
+
+static const double warm_improvement = 0.01;
+static const double bimodal_distance = 7;
+static const double bimodal_gap = 0.02; // relative
+
+bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n) {
+    int64_t last_better = 0;
+    double best = n > 0 ? (double)steps_ns[0] : 0;
+    for (int64_t i = 1; i < n; i++) {
+        double step = (double)steps_ns[i];
+        if (step < best * (1 - warm_improvement)) {
+            last_better = i;
+        }
+        best = step < best ? step : best;
+    }
+    return n - 1 - last_better >= WARM_STEPS;
+}
+
+double sm_steady_noise_percent(const sm_stats *stats) {
+    double above = stats->ci95_hi - stats->median;
+    double below = stats->median - stats->ci95_lo;
+    return stats->median > 0 ? 100 * (above > below ? above : below) / stats->median : NAN;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static sm_status new_doubles(int64_t n, double **values) {
+    *values = (uint64_t)n <= SIZE_MAX / sizeof(**values) ? malloc((size_t)n * sizeof(**values) + 1) : NULL;
+    return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a copy of %lld samples", (long long)n);
+}
+
+// --- trend -----------------------------------------------------------------------------------
+
+// The sample as at most MAX_TREND_POINTS points, in order. `scratch` has room for n.
+static int64_t make_points(const int64_t *samples, int64_t n, double *scratch, double points[MAX_TREND_POINTS]) {
+    int64_t n_points = n < MAX_TREND_POINTS ? n : MAX_TREND_POINTS;
+    for (int64_t p = 0; p < n_points; p++) {
+        int64_t first = p * n / n_points;
+        int64_t end = (p + 1) * n / n_points;
+        for (int64_t i = first; i < end; i++) {
+            scratch[i - first] = (double)samples[i];
+        }
+        qsort(scratch, (size_t)(end - first), sizeof(*scratch), compare_doubles);
+        points[p] = sm_stats_quantile(scratch, end - first, 0.5);
+    }
+    return n_points;
+}
+
+// Variance of the number of ascents less descents under no trend: groups of t equal values take
+// their t(t-1)(2t+5) out of it. Sorts `points`.
+static double kendall_variance(double *points, int64_t n) {
+    double variance = (double)n * (double)(n - 1) * (double)(2 * n + 5);
+    qsort(points, (size_t)n, sizeof(*points), compare_doubles);
+    for (int64_t first = 0; first < n;) {
+        int64_t end = first + 1;
+        while (end < n && points[end] == points[first]) {
+            end++;
+        }
+        double t = (double)(end - first);
+        variance -= t * (t - 1) * (2 * t + 5);
+        first = end;
+    }
+    return variance / 18;
+}
+
+// All pairs: their slopes into `slopes`, and ascents less descents.
+static int64_t compare_pairs(const double *points, int64_t n, double *slopes) {
+    int64_t score = 0;
+    int64_t pair = 0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = i + 1; j < n; j++) {
+            score += (points[j] > points[i]) - (points[j] < points[i]);
+            slopes[pair++] = (points[j] - points[i]) / (double)(j - i);
+        }
+    }
+    return score;
+}
+
+sm_status sm_steady_trend(const int64_t *samples, int64_t n, sm_trend *trend) {
+    double points[MAX_TREND_POINTS];
+    double *scratch;
+    *trend = (sm_trend){NAN, NAN};
+    if (n < SM_TREND_MIN_SAMPLES) {
+        return SM_OK;
+    }
+    const int64_t most_pairs = (int64_t)MAX_TREND_POINTS * (MAX_TREND_POINTS - 1) / 2;
+    SM_TRY(new_doubles(n > most_pairs ? n : most_pairs, &scratch));
+    int64_t n_points = make_points(samples, n, scratch, points);
+    int64_t n_pairs = n_points * (n_points - 1) / 2;
+    int64_t score = compare_pairs(points, n_points, scratch);
+    qsort(scratch, (size_t)n_pairs, sizeof(*scratch), compare_doubles);
+    double rise = sm_stats_quantile(scratch, n_pairs, 0.5) * (double)(n_points - 1);
+    free(scratch);
+    double variance = kendall_variance(points, n_points);
+    double median = sm_stats_quantile(points, n_points, 0.5); // sorted by now
+    trend->percent = median > 0 ? 100 * rise / median : NAN;
+    double distance = fabs((double)score) - 1; // continuity
+    trend->p = variance > 0 && distance > 0 ? erfc(distance / sqrt(2 * variance)) : 1;
+    return SM_OK;
+}
+
+// --- modes -----------------------------------------------------------------------------------
+
+// Mean and variance of n values from their sum and the sum of their squares.
+static double mean_and_variance(double sum, double squares, double n, double *variance) {
+    double mean = sum / n;
+    double v = squares / n - mean * mean;
+    *variance = v > 0 ? v : 0;
+    return mean;
+}
+
+// `x` is sorted. Distances from its median keep the sums of squares exact enough.
+static void best_cut(const double *x, int64_t n, sm_modes *modes) {
+    const double middle = x[n / 2];
+    double sum = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += x[i] - middle;
+        squares += (x[i] - middle) * (x[i] - middle);
+    }
+    int64_t smallest = (n + MODE_SHARE - 1) / MODE_SHARE;
+    double least = INFINITY;
+    double sum_lo = 0;
+    double squares_lo = 0;
+    for (int64_t k = 1; k <= n - smallest; k++) { // the k lowest against the rest
+        double d = x[k - 1] - middle;
+        sum_lo += d;
+        squares_lo += d * d;
+        if (k < smallest) {
+            continue;
+        }
+        double n_lo = (double)k;
+        double n_hi = (double)(n - k);
+        double variance_lo;
+        double variance_hi;
+        double mean_lo = mean_and_variance(sum_lo, squares_lo, n_lo, &variance_lo);
+        double mean_hi = mean_and_variance(sum - sum_lo, squares - squares_lo, n_hi, &variance_hi);
+        double within = n_lo * variance_lo + n_hi * variance_hi;
+        if (within < least) {
+            least = within;
+            double spread = sqrt((variance_lo + variance_hi) / 2);
+            double gap = mean_hi - mean_lo;
+            double distance = spread > 0 ? gap / spread : gap > 0 ? 1e6 : 0; // 1e6: two values only
+            *modes = (sm_modes){distance, middle + mean_lo, middle + mean_hi, n_hi / (double)n};
+        }
+    }
+}
+
+sm_status sm_steady_modes(const int64_t *samples, int64_t n, sm_modes *modes) {
+    double *values;
+    *modes = (sm_modes){NAN, NAN, NAN, NAN};
+    if (n < SM_MODES_MIN_SAMPLES) {
+        return SM_OK;
+    }
+    SM_TRY(new_doubles(n, &values));
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = (double)samples[i];
+    }
+    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
+    best_cut(values, n, modes);
+    free(values);
+    return SM_OK;
+}
+
+bool sm_steady_is_bimodal(const sm_modes *modes) {
+    return modes->distance > bimodal_distance && modes->mean_hi - modes->mean_lo > bimodal_gap * modes->mean_lo;
+}

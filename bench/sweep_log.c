@@ -1,0 +1,229 @@
+// sweep_log.c: see sweep_log.h.
+#include "sweep_log.h"
+
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sm_sweep_log {
+    char path[PATH_MAX];
+    int file;
+    off_t size_bytes; // of whole lines
+    sm_rows rows;
+    json_t *by_key; // sweep_key -> row
+};
+
+static sm_status io_failure(const char *path, const char *what) {
+    return sm_fail(SM_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+static sm_status write_all(int file, const char *path, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t written = write(file, bytes, n);
+        if (written < 0 && errno != EINTR) {
+            return io_failure(path, "cannot be written");
+        }
+        if (written > 0) {
+            bytes += written;
+            n -= (size_t)written;
+        }
+    }
+    return SM_OK;
+}
+
+// --- what is there ---------------------------------------------------------------------------------
+
+static sm_status read_all(const sm_sweep_log *log, char **text, size_t *n) {
+    struct stat info;
+    if (fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "%s: not a regular file; rows are appended to one", log->path);
+    }
+    *n = 0;
+    *text = malloc((size_t)info.st_size + 1);
+    if (*text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", log->path, (long long)info.st_size);
+    }
+    while (*n < (size_t)info.st_size) {
+        ssize_t got = pread(log->file, *text + *n, (size_t)info.st_size - *n, (off_t)*n);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            free(*text);
+            return io_failure(log->path, "cannot be read");
+        }
+        *n += (size_t)got;
+    }
+    (*text)[*n] = '\0';
+    return SM_OK;
+}
+
+// Length of the whole lines at the beginning.
+static size_t whole_lines(const char *text, size_t n) {
+    while (n > 0 && text[n - 1] != '\n') {
+        n--;
+    }
+    return n;
+}
+
+static sm_status warn(sm_sweep_log *log, json_t *text) {
+    return json_array_append_new(log->rows.warnings, text) == 0 ? SM_OK
+                                                                : sm_fail(SM_ERR_OOM, "no memory for a warning");
+}
+
+// Moves what follows the whole lines to PATH.damaged.
+static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s.damaged", log->path);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return io_failure(path, "the damaged end of the results cannot be set aside");
+    }
+    sm_status status = write_all(file, path, tail, n);
+    if (status == SM_OK && (write_all(file, path, "\n", 1) != SM_OK || fsync(file) != 0)) {
+        status = io_failure(path, "cannot be written");
+    }
+    close(file);
+    SM_TRY(status);
+    if (ftruncate(log->file, log->size_bytes) != 0) {
+        return io_failure(log->path, "its damaged end cannot be cut off");
+    }
+    return warn(log, json_sprintf("%s: its last %d bytes are a damaged row; set aside in %s", log->path, (int)n, path));
+}
+
+static sm_status index_rows(sm_sweep_log *log) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(log->rows.rows, i, row) {
+        const char *key = sm_rows_text(row, "sweep_key");
+        if (key[0] != '\0' && json_object_set(log->by_key, key, row) != 0) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory for its keys", log->path);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status read_rows(sm_sweep_log *log, bool resume) {
+    sm_status status = SM_OK;
+    char *text = NULL;
+    size_t n = 0;
+    SM_TRY(read_all(log, &text, &n));
+    if (n > 0 && !resume) {
+        status = sm_fail(SM_ERR_USAGE, "%s: is there already; --resume goes on with it, another name starts anew",
+                         log->path);
+        goto cleanup;
+    }
+    size_t whole = whole_lines(text, n);
+    log->size_bytes = (off_t)whole;
+    if (whole < n) {
+        SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
+    }
+    if (whole > 0) {
+        SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
+    }
+    SM_TRY_GOTO(index_rows(log));
+cleanup:
+    free(text);
+    return status;
+}
+
+// --- the file ----------------------------------------------------------------------------------------
+
+// The new name must survive a power cut as the rows do.
+static void sync_folder(const char *path) {
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof(copy), "%s", path);
+    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+        (void)fsync(folder);
+        close(folder);
+    }
+}
+
+static sm_status open_file(sm_sweep_log *log) {
+    log->file = open(log->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (log->file < 0) {
+        return io_failure(log->path, "cannot be opened");
+    }
+    if (flock(log->file, LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another sweep is writing to it", log->path)
+                                    : io_failure(log->path, "cannot be locked");
+    }
+    sync_folder(log->path);
+    return SM_OK;
+}
+
+sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log) {
+    sm_status status = SM_OK;
+    sm_sweep_log *l = calloc(1, sizeof(*l));
+    *log = NULL;
+    if (l == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for it", path);
+    }
+    l->file = -1;
+    l->by_key = json_object();
+    snprintf(l->path, sizeof(l->path), "%s", path);
+    SM_TRY_GOTO(sm_rows_init(&l->rows));
+    SM_TRY_GOTO(open_file(l));
+    SM_TRY_GOTO(read_rows(l, resume));
+    *log = l;
+    return SM_OK;
+cleanup:
+    sm_sweep_log_close(l);
+    return status;
+}
+
+void sm_sweep_log_close(sm_sweep_log *log) {
+    if (log != NULL) {
+        if (log->file >= 0) {
+            close(log->file);
+        }
+        json_decref(log->by_key);
+        sm_rows_free(&log->rows);
+        free(log);
+    }
+}
+
+json_t *sm_sweep_log_find(const sm_sweep_log *log, const char *key) { return json_object_get(log->by_key, key); }
+
+const sm_rows *sm_sweep_log_rows(const sm_sweep_log *log) { return &log->rows; }
+
+static sm_status append_line(sm_sweep_log *log, const char *line, size_t n) {
+    sm_status status = write_all(log->file, log->path, line, n);
+    if (status == SM_OK && fdatasync(log->file) != 0) {
+        status = io_failure(log->path, "cannot be made durable");
+    }
+    if (status != SM_OK) {
+        (void)!ftruncate(log->file, log->size_bytes); // the next resume would set the rest aside, too
+        return status;
+    }
+    log->size_bytes += (off_t)n;
+    return SM_OK;
+}
+
+sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
+    char *text = sm_record_dump(row);
+    size_t n = text != NULL ? strlen(text) : 0;
+    char *line = text != NULL ? realloc(text, n + 2) : NULL;
+    if (line == NULL) {
+        free(text);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a row", log->path);
+    }
+    memcpy(line + n, "\n", 2);
+    sm_status status = append_line(log, line, n + 1);
+    free(line);
+    SM_TRY(status);
+    if (json_array_append(log->rows.rows, row) != 0 ||
+        json_object_set(log->by_key, sm_rows_text(row, "sweep_key"), row) != 0) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a row", log->path);
+    }
+    return SM_OK;
+}

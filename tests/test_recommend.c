@@ -1,0 +1,137 @@
+// test_recommend.c: advice from rows whose answer is known.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "recommend.h"
+
+// A row of the batch and mode, of 8 samples; times in ms, the interval 1% around the median.
+static json_t *make_row(int batch, const char *mode, double median_ms, double first_ms, double gib) {
+    double ns = median_ms * 1e6;
+    json_t *samples = json_array();
+    for (int i = 0; i < 8; i++) {
+        json_array_append_new(samples, json_integer((json_int_t)ns));
+    }
+    char test[32];
+    snprintf(test, sizeof(test), "step b%ds16", batch);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "status", "ok", "device", "cpu",
+                            "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32",
+                            "mode", mode, "test", test, "n_batch", batch, "n_seq", 16, "n_accum", 1);
+    assert_non_null(row);
+    json_object_set_new(row, "samples_ns", samples);
+    json_object_set_new(row, "median_ns", json_real(ns));
+    json_object_set_new(row, "mad_ns", json_real(ns / (100 * batch)));
+    json_object_set_new(row, "ci95_lo_ns", json_real(ns * 0.99));
+    json_object_set_new(row, "ci95_hi_ns", json_real(ns * 1.01));
+    json_object_set_new(row, "median_ts", json_real(batch * 16 / (ns * 1e-9)));
+    json_object_set_new(row, "build_ns", json_real(0));
+    json_object_set_new(row, "first_step_ns", json_real(first_ms * 1e6));
+    json_object_set_new(row, "device_peak_bytes", json_integer((json_int_t)(gib * 1024 * 1024 * 1024)));
+    return row;
+}
+
+// The advice on a topic, after the n-th of it; NULL if there is none.
+static const json_t *advice(const json_t *records, const char *topic, int n) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strcmp(json_string_value(json_object_get(record, "topic")), topic) == 0 && n-- == 0) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static void expect(const json_t *records, const char *topic, const char *field, const char *text) {
+    const json_t *record = advice(records, topic, 0);
+    const char *found = record != NULL ? json_string_value(json_object_get(record, field)) : NULL;
+    if (found == NULL || strstr(found, text) == NULL) {
+        fail_msg("%s: %s is %s, without %s", topic, field, found != NULL ? found : "null", text);
+    }
+}
+
+static json_t *recommend(json_t *rows) {
+    json_t *records = NULL;
+    assert_int_equal(sm_recommend(rows, &records), SM_OK);
+    json_decref(rows);
+    return records;
+}
+
+static void the_best_of_three_kinds(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
+    json_array_append_new(rows, make_row(2, "naive", 1.5, 1.5, 4)); // faster a token, heavier
+    json_array_append_new(rows, make_row(4, "naive", 8, 8, 9));     // the least spread
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "configuration", "b2s16");
+    expect(records, "per GB", "configuration", "b1s16");
+    expect(records, "steadiest", "configuration", "b4s16");
+    assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "caution")));
+    json_decref(records);
+}
+
+static void what_overlaps_is_not_told_apart(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
+    json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "caution", "not told apart from step b1s16 naive");
+    assert_null(advice(records, "break-even", 0));
+    json_decref(records);
+}
+
+static void a_longer_start_is_made_good(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "naive", 10, 10, 1));
+    json_array_append_new(rows, make_row(1, "fused", 8, 109, 1)); // 101 ms later, 2 ms a step sooner
+    json_array_append_new(rows, make_row(2, "fused", 1, 1, 1));   // another batch: no pair
+    json_t *records = recommend(rows);
+    assert_true(json_number_value(json_object_get(advice(records, "break-even", 0), "value")) == 51);
+    assert_null(advice(records, "break-even", 1));
+    json_decref(records);
+}
+
+static void what_did_not_fit(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(4, "naive", 8, 8, 1));
+    json_array_append_new(rows, make_row(2, "naive", 4, 4, 1));
+    json_t *oom = make_row(8, "naive", 1, 1, 1);
+    json_object_set_new(oom, "status", json_string("oom"));
+    json_array_append_new(rows, oom);
+    oom = make_row(8, "fused", 1, 1, 1);
+    json_object_set_new(oom, "status", json_string("oom"));
+    json_array_append_new(rows, oom);
+    json_t *records = recommend(rows);
+    expect(records, "did not fit", "figure", "step b4s16 ran");
+    const json_t *second = advice(records, "did not fit", 1);
+    assert_non_null(strstr(json_string_value(json_object_get(second, "caution")), "--find-batch"));
+    json_decref(records);
+}
+
+// Rows come from outside: any type anywhere.
+static void strange_rows_do_no_harm(void **state) {
+    (void)state;
+    json_t *rows = json_loads("[{}, {\"status\": 5}, {\"status\": \"ok\", \"median_ns\": \"x\"},"
+                              " {\"status\": \"oom\"}, {\"status\": \"ok\", \"median_ns\": 1},"
+                              " {\"status\": \"ok\", \"median_ns\": 2, \"mode\": [], \"n_batch\": {}}]",
+                              0, NULL);
+    assert_non_null(rows);
+    json_decref(recommend(rows));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_of_three_kinds),     cmocka_unit_test(what_overlaps_is_not_told_apart),
+        cmocka_unit_test(a_longer_start_is_made_good), cmocka_unit_test(what_did_not_fit),
+        cmocka_unit_test(strange_rows_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

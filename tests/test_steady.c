@@ -1,0 +1,261 @@
+// test_steady.c: warm-up, precision, drift and modes, on series whose answer is known.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "steady.h"
+
+enum { N_MOST = 400, N_TRIALS = 1000 };
+
+// A generator of its own: the same numbers everywhere.
+static uint64_t state;
+
+static double uniform(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
+
+static double exponential(void) { return -log(uniform()); }
+
+static int seed(void **unused) {
+    (void)unused;
+    state = 20260101;
+    return 0;
+}
+
+static void fill(double (*draw)(void), double spread, int64_t *samples, int n) {
+    for (int i = 0; i < n; i++) {
+        samples[i] = (int64_t)(1e8 * (1 + spread * draw()));
+    }
+}
+
+// --- warm-up ---------------------------------------------------------------------------------
+
+static void warm_after_three_without_progress(void **unused) {
+    (void)unused;
+    static const struct {
+        int64_t steps[8];
+        int n;
+        bool warm;
+    } cases[] = {
+        {{100}, 1, false},
+        {{100, 50, 50}, 3, false},
+        {{100, 50, 50, 50}, 4, false},
+        {{100, 50, 50, 50, 50}, 5, true},
+        {{100, 100, 100, 100}, 4, true},
+        {{100, 90, 80, 70, 60}, 5, false},
+        {{1000, 995, 992, 991}, 4, true},     // less than 1% is no progress
+        {{100, 50, 60, 55, 49}, 5, false},    // a fastest one again
+        {{100, 50, 60, 55, 52, 51}, 6, true}, // slower ones do not start anew
+        {{50, 100, 100, 100}, 4, true},       // the first was the fastest
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(sm_steady_is_warm(cases[i].steps, cases[i].n), cases[i].warm);
+    }
+    assert_false(sm_steady_is_warm(NULL, 0));
+}
+
+static void noise_is_the_farther_end(void **unused) {
+    (void)unused;
+    const sm_stats stats = {.median = 200, .ci95_lo = 190, .ci95_hi = 204};
+    const sm_stats without = {.median = 200, .ci95_lo = NAN, .ci95_hi = NAN};
+    assert_true(fabs(sm_steady_noise_percent(&stats) - 5) < 1e-12);
+    assert_true(isnan(sm_steady_noise_percent(&without)));
+}
+
+// --- drift -------------------------------------------------------------------------------------
+
+static sm_trend trend_of(const int64_t *samples, int n) {
+    sm_trend trend;
+    assert_int_equal(sm_steady_trend(samples, n, &trend), SM_OK);
+    return trend;
+}
+
+static void a_line_drifts(void **unused) {
+    (void)unused;
+    int64_t samples[21];
+    for (int i = 0; i < 21; i++) {
+        samples[i] = 1000 + 10 * i;
+    }
+    sm_trend t = trend_of(samples, 21);
+    assert_true(fabs(t.percent - 100 * 200 / 1100.0) < 1e-9);
+    assert_true(t.p < 1e-6);
+    for (int i = 0; i < 21; i++) {
+        samples[i] = 1000 - 10 * i;
+    }
+    assert_true(trend_of(samples, 21).percent < 0);
+    for (int i = 0; i < 21; i++) {
+        samples[i] = 1000;
+    }
+    t = trend_of(samples, 21);
+    assert_true(t.percent == 0 && t.p == 1);
+    t = trend_of(samples, SM_TREND_MIN_SAMPLES - 1);
+    assert_true(isnan(t.percent) && isnan(t.p));
+}
+
+// One outlier is no drift, wherever it is.
+static void an_outlier_is_no_drift(void **unused) {
+    (void)unused;
+    int64_t samples[30];
+    fill(normal, 0.01, samples, 30);
+    samples[29] *= 50;
+    sm_trend t = trend_of(samples, 30);
+    assert_true(fabs(t.percent) < 3 && t.p > 0.01);
+}
+
+static void no_drift_is_seldom_seen(void **unused) {
+    (void)unused;
+    static const int sizes[] = {10, 30, 300};
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        int n_seen = 0;
+        for (int trial = 0; trial < N_TRIALS / 4; trial++) {
+            int64_t samples[N_MOST];
+            fill(exponential, 0.05, samples, sizes[s]);
+            n_seen += trend_of(samples, sizes[s]).p < 0.01;
+        }
+        assert_true(n_seen <= N_TRIALS / 4 * 3 / 100);
+    }
+}
+
+static void a_long_drift_is_seen(void **unused) {
+    (void)unused;
+    int64_t samples[N_MOST];
+    fill(normal, 0.02, samples, N_MOST); // more than the points that are compared
+    for (int i = 0; i < N_MOST; i++) {
+        samples[i] += (int64_t)(5e6 * i / N_MOST);
+    }
+    sm_trend t = trend_of(samples, N_MOST);
+    assert_true(t.p < 1e-4 && t.percent > 3 && t.percent < 7);
+}
+
+// --- modes -------------------------------------------------------------------------------------
+
+static sm_modes modes_of(const int64_t *samples, int n) {
+    sm_modes modes;
+    assert_int_equal(sm_steady_modes(samples, n, &modes), SM_OK);
+    return modes;
+}
+
+static void two_clocks_are_two_modes(void **unused) {
+    (void)unused;
+    int64_t samples[40];
+    fill(normal, 0.005, samples, 40);
+    for (int i = 0; i < 40; i += 4) {
+        samples[i] = samples[i] * 12 / 10;
+    }
+    sm_modes m = modes_of(samples, 40);
+    assert_true(sm_steady_is_bimodal(&m));
+    assert_true(fabs(m.share_hi - 0.25) < 1e-12);
+    assert_true(fabs(m.mean_hi / m.mean_lo - 1.2) < 0.01);
+    assert_true(isnan(modes_of(samples, SM_MODES_MIN_SAMPLES - 1).distance));
+}
+
+static void equal_samples_have_one_mode(void **unused) {
+    (void)unused;
+    int64_t samples[20];
+    for (int i = 0; i < 20; i++) {
+        samples[i] = 777;
+    }
+    sm_modes m = modes_of(samples, 20);
+    assert_true(m.distance == 0 && !sm_steady_is_bimodal(&m));
+}
+
+static void one_population_is_seldom_two(void **unused) {
+    (void)unused;
+    double (*const draws[])(void) = {normal, uniform, exponential};
+    for (int d = 0; d < 3; d++) {
+        int n_seen = 0;
+        for (int trial = 0; trial < N_TRIALS; trial++) {
+            int64_t samples[20];
+            fill(draws[d], 0.1, samples, 20);
+            sm_modes m = modes_of(samples, 20);
+            n_seen += sm_steady_is_bimodal(&m);
+        }
+        assert_true(n_seen <= N_TRIALS / 100);
+    }
+}
+
+// --- in a row ------------------------------------------------------------------------------------
+
+static void judge(sm_row *row, const int64_t *samples, int n) {
+    sm_stats stats;
+    assert_int_equal(sm_row_init(row), SM_OK);
+    row->samples_ns.values = malloc((size_t)n * sizeof(*samples));
+    assert_non_null(row->samples_ns.values);
+    memcpy(row->samples_ns.values, samples, (size_t)n * sizeof(*samples));
+    row->samples_ns.n = n;
+    assert_int_equal(sm_stats_compute(samples, n, &stats), SM_OK);
+    assert_int_equal(sm_judge_samples(row, &stats), SM_OK);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(row->samples_ns.values[i], samples[i]); // nothing is removed, nothing moved
+    }
+}
+
+static void percentiles_only_where_the_sample_allows(void **unused) {
+    (void)unused;
+    int64_t samples[100];
+    sm_row row;
+    for (int i = 0; i < 100; i++) {
+        samples[i] = 1000 + (i * 37) % 100; // 1000 .. 1099, mixed
+    }
+    judge(&row, samples, 19);
+    assert_int_equal(row.p95_ns, SM_ABSENT);
+    sm_row_free(&row);
+    judge(&row, samples, 20);
+    assert_true(row.p95_ns != SM_ABSENT);
+    assert_int_equal(row.p99_ns, SM_ABSENT);
+    sm_row_free(&row);
+    judge(&row, samples, 100);
+    assert_int_equal(row.p95_ns, 1094);
+    assert_int_equal(row.p99_ns, 1098);
+    sm_row_free(&row);
+}
+
+static void what_is_odd_is_said(void **unused) {
+    (void)unused;
+    int64_t samples[40];
+    sm_row row;
+    for (int i = 0; i < 40; i++) {
+        samples[i] = 100000 + 500 * i + (i * 37) % 40;
+    }
+    judge(&row, samples, 40);
+    assert_int_equal(json_array_size(row.warnings), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(row.warnings, 0)), "drift"));
+    sm_row_free(&row);
+    for (int i = 0; i < 40; i++) {
+        samples[i] = 100000 + (i * 37) % 40 + (i * 7 % 40 < 5 ? 90000 : 0);
+    }
+    judge(&row, samples, 40);
+    assert_non_null(strstr(json_string_value(json_array_get(row.warnings, 0)), "5 of 40 samples are outliers"));
+    sm_row_free(&row);
+    judge(&row, samples, 1);
+    assert_int_equal(json_array_size(row.warnings), 0);
+    assert_true(isnan(row.noise_percent) && isnan(row.drift_p) && isnan(row.bimodality));
+    sm_row_free(&row);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(warm_after_three_without_progress, seed),
+        cmocka_unit_test_setup(noise_is_the_farther_end, seed),
+        cmocka_unit_test_setup(a_line_drifts, seed),
+        cmocka_unit_test_setup(an_outlier_is_no_drift, seed),
+        cmocka_unit_test_setup(no_drift_is_seldom_seen, seed),
+        cmocka_unit_test_setup(a_long_drift_is_seen, seed),
+        cmocka_unit_test_setup(two_clocks_are_two_modes, seed),
+        cmocka_unit_test_setup(equal_samples_have_one_mode, seed),
+        cmocka_unit_test_setup(one_population_is_seldom_two, seed),
+        cmocka_unit_test_setup(percentiles_only_where_the_sample_allows, seed),
+        cmocka_unit_test_setup(what_is_odd_is_said, seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

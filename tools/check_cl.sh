@@ -1,0 +1,28 @@
+#!/bin/sh
+# check_cl.sh: every kernel file, with the prelude before it, is OpenCL C 1.2 without a warning, in the sizes
+# that the tiers use.
+set -eu
+cd "$(dirname "$0")/.."
+check() {
+    file=$1
+    shift
+    clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror -fsyntax-only -Xclang -finclude-default-header \
+        "$@" -include cl/prelude.cl "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
+}
+for file in cl/*.cl; do
+    case $file in
+    cl/prelude.cl) continue ;;
+    *_local.cl) sizes="1" ;;
+    *) sizes="1 4 8 16" ;;
+    esac
+    case $file in
+    *matmul*) forms="-DLOAD=4 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *) forms=-DPLAIN ;;
+    esac
+    for size in $sizes; do
+        for form in $forms; do
+            check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form"
+        done
+    done
+done
+echo "check-cl: every kernel file is OpenCL C 1.2 without a warning"
