@@ -1,0 +1,182 @@
+// opencl.c: the opencl backend: every device of every OpenCL platform.
+#include "opencl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_memory.h"
+#include "opencl_bind.h"
+#include "opencl_tier.h"
+
+extern const sm_backend sm_backend_opencl; // declared again by src/registry.c
+
+static int device_count(void) {
+    const char *reason;
+    int n = opencl_n_devices(&reason);
+    return n > 0 ? n : 1; // one that says what is missing
+}
+
+static sm_status describe_missing(const char *reason, sm_device_info *info) {
+    snprintf(info->id, sizeof info->id, "opencl");
+    snprintf(info->reason, sizeof info->reason, "%s", reason);
+    return SM_OK;
+}
+
+// "sub-groups, fp16, local memory of its own"
+static void list_features(const opencl_facts *f, char *text, size_t size_bytes) {
+    snprintf(text, size_bytes, "%s, %s, %s", f->has_subgroups ? "sub-groups" : "no sub-groups",
+             f->has_fp16 ? "fp16" : "no fp16",
+             f->has_local_memory ? "local memory of its own" : "local memory in global memory");
+}
+
+static void describe_found(const opencl_facts *f, sm_device_info *info) {
+    snprintf(info->id, sizeof info->id, "opencl:%d.%d", f->platform_index, f->device_index);
+    snprintf(info->name, sizeof info->name, "%s", f->name);
+    snprintf(info->platform, sizeof info->platform, "%s", f->platform_name);
+    snprintf(info->driver, sizeof info->driver, "%.40s, %.80s", f->driver, f->version);
+    list_features(f, info->features, sizeof info->features);
+    info->n_units = f->n_units;
+    info->n_threads = f->is_cpu ? f->n_units : 1;
+    info->clock_mhz = f->clock_mhz;
+    info->local_bytes = f->local_bytes;
+    info->memory_bytes = f->memory_bytes;
+    info->free_bytes = f->shares_host_memory ? host_available_bytes() : 0;
+    info->max_alloc_bytes = f->max_alloc_bytes;
+    info->available = f->is_usable;
+    if (!f->is_usable) {
+        snprintf(info->reason, sizeof info->reason,
+                 "the driver says that the device, or its compiler, is not available");
+    }
+}
+
+static void describe_tier(const opencl_tier *tier, sm_device_info *info) {
+    snprintf(info->tier, sizeof info->tier, "%s", tier->name);
+    snprintf(info->tier_reason, sizeof info->tier_reason, "%s", tier->why);
+}
+
+static sm_status describe(int index, sm_device_info *info) {
+    const char *reason;
+    const int n = opencl_n_devices(&reason);
+    const opencl_tier *tier = NULL;
+    *info = (sm_device_info){0};
+    if (n == 0 && index == 0) {
+        return describe_missing(reason, info);
+    }
+    if (index < 0 || index >= n) {
+        return sm_fail(SM_ERR_USAGE, "opencl: device %d: there are %d", index, n);
+    }
+    describe_found(opencl_device_facts(index), info);
+    SM_TRY(opencl_choose_tier(opencl_device_facts(index), NULL, info->id, &tier));
+    describe_tier(tier, info);
+    return SM_OK;
+}
+
+// --- opening --------------------------------------------------------------------------------------------
+
+// Fewer threads than a processor has: a part of it as a device of its own.
+static sm_status take_part(opencl_device *device, int n_threads) {
+    const opencl_facts *f = &device->facts;
+    if (n_threads == 0 || !f->is_cpu || n_threads == f->n_units) {
+        return SM_OK;
+    }
+    if (n_threads < 0 || n_threads > f->n_units) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %d threads; the device has %d", device->base.info.id, n_threads,
+                       f->n_units);
+    }
+    const cl_device_partition_property by_count[] = {CL_DEVICE_PARTITION_BY_COUNTS, n_threads,
+                                                     CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
+    cl_int code = opencl.clCreateSubDevices(f->id, by_count, 1, &device->part, NULL);
+    if (code != CL_SUCCESS) {
+        device->part = NULL;
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver gives no part of the device with %d threads: %s",
+                       device->base.info.id, n_threads, opencl_error_name(code));
+    }
+    device->base.info.n_threads = device->base.info.n_units = n_threads;
+    device->facts.n_units = n_threads;
+    return SM_OK;
+}
+
+static sm_status create_queues(opencl_device *device) {
+    const char *id = device->base.info.id;
+    cl_device_id target = device->part != NULL ? device->part : device->facts.id;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
+    cl_int code = CL_SUCCESS;
+    device->context = opencl.clCreateContext(properties, 1, &target, NULL, NULL, &code);
+    SM_TRY(opencl_check(id, "clCreateContext", code));
+    device->queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
+    SM_TRY(opencl_check(id, "clCreateCommandQueue", code));
+    device->profile = opencl.clCreateCommandQueue(device->context, target, CL_QUEUE_PROFILING_ENABLE, &code);
+    return opencl_check(id, "clCreateCommandQueue, profiled", code);
+}
+
+static void close_device(sm_device *base) {
+    if (base == NULL) {
+        return;
+    }
+    opencl_device *device = (opencl_device *)base;
+    opencl_free_programs(device);
+    if (device->profile != NULL) {
+        opencl.clReleaseCommandQueue(device->profile);
+    }
+    if (device->queue != NULL) {
+        opencl.clReleaseCommandQueue(device->queue);
+    }
+    if (device->context != NULL) {
+        opencl.clReleaseContext(device->context);
+    }
+    if (device->part != NULL) {
+        opencl.clReleaseDevice(device->part);
+    }
+    free(device);
+}
+
+static sm_status open_device(int index, const sm_open_options *options, sm_device **opened) {
+    sm_status status = SM_OK;
+    sm_device_info info;
+    *opened = NULL;
+    SM_TRY(describe(index, &info));
+    if (!info.available) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+    }
+    if (options->cpu_mask != NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver places its threads itself; leave the mask out", info.id);
+    }
+    opencl_device *device = calloc(1, sizeof *device);
+    if (device == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a device", info.id);
+    }
+    device->base = (sm_device){.backend = &sm_backend_opencl, .info = info};
+    device->facts = *opencl_device_facts(index);
+    SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
+    describe_tier(device->tier, &device->base.info);
+    SM_TRY_GOTO(take_part(device, options->n_threads));
+    SM_TRY_GOTO(create_queues(device));
+    *opened = &device->base;
+    return SM_OK;
+cleanup:
+    close_device(&device->base);
+    return status;
+}
+
+static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
+    return opencl_op_supported((const opencl_device *)device, plan, op);
+}
+
+const sm_backend sm_backend_opencl = {
+    .name = "opencl",
+    .summary = "OpenCL C 1.2 kernels on any device that has a driver",
+    .benchmarked = true,
+    .device_count = device_count,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .supports = supports,
+    .measure_peaks = opencl_measure_peaks,
+    .prepare = opencl_prepare,
+    .release = opencl_release,
+    .execute = opencl_execute,
+    .synchronize = opencl_synchronize,
+    .upload = opencl_upload,
+    .download = opencl_download,
+};

@@ -1,0 +1,137 @@
+// opencl.h: what the files of the opencl backend share: what is known of a device, the device, the
+// executable.
+//
+//   opencl_platform.c  which devices there are, and what they say of themselves
+//   opencl_tier.c      which family of kernels suits a device
+//   opencl_program.c   builds kernels, and keeps what was built on disk
+//   opencl_memory.c    a plan's tensors in the device's memory
+//   opencl_bind.c      from an op to launches; opencl_matmul.c and opencl_attention.c: the two large ones
+//   opencl_execute.c   runs a range of launches
+//   opencl_peaks.c     measures ceilings
+#ifndef STEPMARK_OPENCL_H
+#define STEPMARK_OPENCL_H
+
+#include "backend.h"
+
+#include "opencl_api.h"
+
+// What a device says of itself.
+typedef struct {
+    cl_platform_id platform;
+    cl_device_id id;
+    int platform_index;
+    int device_index; // within its platform
+    char platform_name[SM_TEXT_SIZE];
+    char name[SM_TEXT_SIZE];
+    char driver[SM_TEXT_SIZE];  // "3.1+debian"
+    char version[SM_TEXT_SIZE]; // "OpenCL 3.0 PoCL ..."
+    bool is_cpu;
+    bool has_local_memory;   // of its own, not a part of global memory
+    bool shares_host_memory; // host and device memory are one
+    bool has_subgroups;
+    bool has_fp16;
+    bool is_usable;   // available, and with a compiler
+    int vector_width; // floats in a native vector
+    int n_units;
+    int clock_mhz;
+    size_t max_group; // work-items in a work-group
+    size_t memory_bytes;
+    size_t max_alloc_bytes;
+    size_t local_bytes;
+} opencl_facts;
+
+typedef struct opencl_tier opencl_tier;
+
+// A built program; a device keeps all that it built.
+typedef struct opencl_program {
+    struct opencl_program *next;
+    char *key; // file and options
+    cl_program program;
+} opencl_program;
+
+typedef struct {
+    sm_device base;
+    opencl_facts facts;
+    const opencl_tier *tier;
+    cl_device_id part; // of a processor, when fewer threads are asked for than it has; else NULL
+    cl_context context;
+    cl_command_queue queue;   // in order, unprofiled: what is measured
+    cl_command_queue profile; // in order, with events: where time goes
+    opencl_program *programs;
+} opencl_device;
+
+// One kernel with its arguments set. Its work-groups are the whole of global/local.
+typedef struct {
+    cl_kernel kernel;
+    cl_uint n_dims;
+    size_t global[2];
+    size_t local[2];
+} opencl_launch;
+
+enum { OPENCL_STAGING_SLOTS = 16, OPENCL_STAGING_BYTES = 256 * 1024 };
+
+// Uploads that fit are copied here first, so that the caller need not wait for the device.
+typedef struct {
+    unsigned char *bytes[OPENCL_STAGING_SLOTS];
+    cl_event written[OPENCL_STAGING_SLOTS]; // NULL: free
+    int next;
+} opencl_staging;
+
+typedef struct {
+    sm_executable base;
+    opencl_device *device;
+    cl_mem *arenas; // plan->n_arenas
+    cl_mem scratch; // what launches of one op hand to one another; NULL where none does
+    size_t scratch_bytes;
+    opencl_staging staging;
+    opencl_launch *launches;
+    int n_launches;
+    int cap_launches;
+    int *first_launch; // of op i; n_ops + 1 entries
+    cl_event *events;  // n_launches, for the profiled queue
+} opencl_executable;
+
+// --- opencl_platform.c ---------------------------------------------------------------------------
+
+// Number of devices; 0 when there is no loader, no platform or no device, and *reason says which and how to
+// get one. The list is made once.
+int opencl_n_devices(const char **reason);
+const opencl_facts *opencl_device_facts(int index);
+
+// --- opencl_program.c ----------------------------------------------------------------------------
+
+// A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
+// build is SM_ERR_DEVICE, with the first error of the build log.
+sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
+                            cl_kernel *kernel);
+
+// The same from a source of one's own, without the cache: for tests and measurements.
+sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
+                              cl_program *program);
+void opencl_free_programs(opencl_device *device);
+
+// --- opencl_cache.c ------------------------------------------------------------------------------
+
+// What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
+// frees it.
+unsigned char *opencl_cache_load(const char *key, size_t *size_bytes);
+// Best effort: a cache that cannot be written is no failure.
+void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
+
+// --- opencl_memory.c -----------------------------------------------------------------------------
+
+// Arenas and scratch, zeroed. SM_ERR_OOM says what was asked and what there is.
+sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes);
+void opencl_free_memory(opencl_executable *e);
+sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
+sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+// --- opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
+
+sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
+void opencl_release(sm_executable *executable);
+sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
+sm_status opencl_synchronize(sm_executable *executable);
+sm_status opencl_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+
+#endif

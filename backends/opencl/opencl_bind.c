@@ -1,0 +1,429 @@
+// opencl_bind.c: how each kind of op is launched. The order of operands is that of src/op_kinds.c, the order
+// of arguments that of the kernel in cl/STEM.cl.
+#include "opencl_bind.h"
+#include "opencl_tier.h"
+
+static const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
+static const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
+
+static void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->in[i]); }
+static void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
+static void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
+
+// An op on n elements each of its operands, in order.
+static void bind_elements(opencl_binder *b, const char *stem, const char *kernel, int n_in, int n_out) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin(b, stem, "", kernel);
+    arg_count(b, n);
+    for (int i = 0; i < n_in; i++) {
+        arg_in(b, i);
+    }
+    for (int i = 0; i < n_out; i++) {
+        arg_out(b, i);
+    }
+    opencl_launch_vecs(b, n);
+}
+
+static void bind_zero(opencl_binder *b) { bind_elements(b, "zero", "zero", 0, 1); }
+static void bind_residual(opencl_binder *b) { bind_elements(b, "residual", "residual", 2, 1); }
+static void bind_gelu_forward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_forward", 1, 1); }
+static void bind_gelu_backward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_backward", 2, 1); }
+
+// As sm_dropout_threshold of philox.h.
+static uint32_t threshold_of(double p) { return (uint32_t)(p * 4294967296.0); }
+
+static void bind_dropout(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin(b, "dropout", "", "dropout");
+    arg_count(b, n);
+    opencl_arg_ulong(b, b->op->attr.rng_key);
+    opencl_arg_uint(b, threshold_of(b->op->attr.dropout_p));
+    opencl_arg_float(b, (float)(1 / (1 - b->op->attr.dropout_p)));
+    arg_in(b, 0);
+    arg_in(b, 1);
+    arg_out(b, 0);
+    opencl_launch_items(b, (n + 3) / 4);
+}
+
+static void bind_adamw(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin(b, "adamw", "", "adamw");
+    arg_count(b, n);
+    opencl_arg_float(b, b->op->attr.decay ? 1.0f : 0.0f);
+    for (int i = 0; i < 3; i++) {
+        arg_in(b, i);
+    }
+    for (int i = 0; i < 3; i++) {
+        arg_out(b, i);
+    }
+    opencl_launch_vecs(b, n);
+}
+
+// --- sums over rows --------------------------------------------------------------------------------
+
+// Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
+static int64_t count_strips(const opencl_device *device, int64_t N, int64_t C) {
+    enum { LEAST_ROWS = 16, CPU_STRIPS = 4, ITEMS_A_UNIT = 512 };
+    const opencl_facts *f = &device->facts;
+    int64_t wanted =
+        device->tier->row_items == 1 ? (int64_t)CPU_STRIPS * f->n_units : (int64_t)ITEMS_A_UNIT * f->n_units / C + 1;
+    int64_t most = (N + LEAST_ROWS - 1) / LEAST_ROWS;
+    return wanted < most ? wanted : most;
+}
+
+// Rows of a strip; count_strips of them cover N.
+static int64_t strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 1) / n_strips; }
+
+static void bind_bias_forward(opencl_binder *b) {
+    opencl_begin(b, "bias", "", "bias_forward");
+    arg_count(b, sm_tensor_rows(in(b, 0)));
+    arg_count(b, sm_tensor_cols(in(b, 0)));
+    arg_in(b, 0);
+    arg_in(b, 1);
+    arg_out(b, 0);
+    opencl_launch_grid(b, sm_tensor_cols(in(b, 0)), sm_tensor_rows(in(b, 0)));
+}
+
+static void bind_bias_backward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, 0));
+    const int64_t C = sm_tensor_cols(in(b, 0));
+    const int64_t n_strips = count_strips(b->e->device, N, C);
+    opencl_begin(b, "bias", "", "bias_backward_strips");
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, strip_rows(N, n_strips));
+    arg_in(b, 0);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_strips(b, C, n_strips);
+    opencl_begin(b, "bias", "", "bias_backward_sum");
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, 0);
+    opencl_launch_vecs(b, C);
+}
+
+static bool is_residual(const opencl_binder *b) {
+    return b->op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || b->op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
+}
+
+// layernorm_forward (x, w, b -> y, mean, rstd), residual_layernorm_forward (a, b, w, beta -> r, y, mean, rstd)
+static void bind_layernorm_forward(opencl_binder *b) {
+    const int more = is_residual(b) ? 1 : 0;
+    const int64_t N = sm_tensor_rows(in(b, 0));
+    opencl_begin(b, "layernorm", "", "layernorm_forward");
+    opencl_arg_uint(b, (uint32_t)more);
+    arg_count(b, N);
+    arg_count(b, sm_tensor_cols(in(b, 0)));
+    opencl_arg_float(b, (float)b->op->attr.eps);
+    arg_in(b, 0);
+    opencl_arg_tensor(b, more ? b->op->in[1] : SM_NO_TENSOR);
+    arg_in(b, 1 + more);
+    arg_in(b, 2 + more);
+    opencl_arg_tensor(b, more ? b->op->out[0] : SM_NO_TENSOR);
+    for (int i = 0; i < 3; i++) {
+        arg_out(b, i + more);
+    }
+    opencl_launch_rows(b, N);
+}
+
+// dw and db first: dx may overwrite dskip, never what they read.
+static void bind_layernorm_backward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, 0));
+    const int64_t C = sm_tensor_cols(in(b, 0));
+    const int64_t n_strips = count_strips(b->e->device, N, C);
+    opencl_begin(b, "layernorm", "", "layernorm_backward_strips");
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, strip_rows(N, n_strips));
+    arg_in(b, 0);
+    arg_in(b, 1);
+    arg_in(b, 3);
+    arg_in(b, 4);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_strips(b, C, n_strips);
+    opencl_begin(b, "layernorm", "", "layernorm_backward_sum");
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, 1);
+    arg_out(b, 2);
+    opencl_launch_vecs(b, C);
+    opencl_begin(b, "layernorm", "", "layernorm_backward_input");
+    opencl_arg_uint(b, is_residual(b));
+    arg_count(b, N);
+    arg_count(b, C);
+    for (int i = 0; i < 5; i++) {
+        arg_in(b, i);
+    }
+    opencl_arg_tensor(b, is_residual(b) ? b->op->in[5] : SM_NO_TENSOR);
+    arg_out(b, 0);
+    opencl_launch_rows(b, N);
+}
+
+// --- embedding --------------------------------------------------------------------------------------
+
+static void bind_embedding_forward(opencl_binder *b) {
+    const int64_t N = sm_tensor_elems(in(b, 0));
+    const int64_t C = sm_tensor_cols(out(b, 0));
+    opencl_begin(b, "embedding", "", "embedding_forward");
+    arg_count(b, N);
+    arg_count(b, in(b, 0)->dims[1]);
+    arg_count(b, C);
+    for (int i = 0; i < 3; i++) {
+        arg_in(b, i);
+    }
+    arg_out(b, 0);
+    opencl_launch_grid(b, C, N);
+}
+
+static void bind_embedding_backward(opencl_binder *b) {
+    const int64_t B = in(b, 0)->dims[0];
+    const int64_t T = in(b, 0)->dims[1];
+    const int64_t C = sm_tensor_cols(in(b, 1));
+    opencl_begin(b, "embedding", "", "embedding_backward_chains");
+    arg_count(b, B * T);
+    arg_in(b, 0);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_items(b, B * T);
+    opencl_begin(b, "embedding", "", "embedding_backward_wte");
+    arg_count(b, B * T);
+    arg_count(b, C);
+    arg_in(b, 0);
+    opencl_arg_scratch(b, 0);
+    arg_in(b, 1);
+    arg_out(b, 0);
+    opencl_launch_grid(b, C, B * T);
+    opencl_begin(b, "embedding", "", "embedding_backward_wpe");
+    arg_count(b, B);
+    arg_count(b, T);
+    arg_count(b, C);
+    arg_in(b, 1);
+    arg_out(b, 1);
+    opencl_launch_grid(b, C, T);
+}
+
+// --- loss and gradient norm ---------------------------------------------------------------------------
+
+// Kernels over rows of logits: N, V, Vp, then the operands.
+static void bind_crossentropy(opencl_binder *b, const char *kernel, int n_in, int n_out) {
+    opencl_begin(b, "loss", "", kernel);
+    arg_count(b, sm_tensor_rows(in(b, 0)));
+    arg_count(b, b->op->attr.vocab);
+    arg_count(b, sm_tensor_cols(in(b, 0)));
+    for (int i = 0; i < n_in; i++) {
+        arg_in(b, i);
+    }
+    for (int i = 0; i < n_out; i++) {
+        arg_out(b, i);
+    }
+    opencl_launch_rows(b, sm_tensor_rows(in(b, 0)));
+}
+
+static void bind_crossentropy_forward(opencl_binder *b) { bind_crossentropy(b, "crossentropy_forward", 2, 2); }
+static void bind_crossentropy_backward(opencl_binder *b) { bind_crossentropy(b, "crossentropy_backward", 4, 1); }
+
+// Kernels of one row: the length of the first operand, then the operands.
+static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel, int n_out) {
+    opencl_begin(b, stem, "", kernel);
+    arg_count(b, sm_tensor_elems(in(b, 0)));
+    arg_in(b, 0);
+    arg_in(b, 1);
+    for (int i = 0; i < n_out; i++) {
+        arg_out(b, i);
+    }
+    opencl_launch_rows(b, 1);
+}
+
+static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean", 1); }
+static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale", 1); }
+static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip", 2); }
+
+// Parts that a sum of squares is cut into.
+static int64_t count_parts(const opencl_device *device) {
+    enum { CPU_PARTS = 64, GROUPS_A_UNIT = 8 };
+    const opencl_tier *tier = device->tier;
+    return tier->row_items == 1 ? (int64_t)CPU_PARTS * device->facts.n_units
+                                : (int64_t)GROUPS_A_UNIT * tier->group * device->facts.n_units;
+}
+
+// On a processor an item reads one piece of memory; on a card, items side by side read vecs side by side.
+static void bind_grad_sqnorm(opencl_binder *b) {
+    const opencl_device *device = b->e->device;
+    const int64_t n = sm_tensor_elems(in(b, 0));
+    const int64_t n_parts = count_parts(device);
+    const int64_t vector = device->tier->vector(&device->facts);
+    const int64_t part_elems = (n + n_parts * vector - 1) / (n_parts * vector) * vector;
+    const bool contiguous = device->tier->row_items == 1;
+    opencl_begin(b, "grad_norm", "", "grad_sqnorm_parts");
+    arg_count(b, n);
+    arg_count(b, n_parts);
+    arg_count(b, part_elems / vector);
+    arg_count(b, contiguous ? part_elems : vector);
+    arg_count(b, contiguous ? vector : n_parts * vector);
+    arg_in(b, 0);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_parts);
+    opencl_begin(b, "grad_norm", "", "grad_sqnorm_sum");
+    arg_count(b, n_parts);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, 0);
+    opencl_launch_rows(b, 1);
+}
+
+// --- matmul and attention: described here, launched by the tier --------------------------------------------
+
+static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
+    const sm_tensor *first = &plan->tensors[op->in[0]];
+    const sm_tensor *result = &plan->tensors[op->out[0]];
+    opencl_product p = {.M = sm_tensor_rows(result),
+                        .N = sm_tensor_cols(result),
+                        .K = sm_tensor_cols(first),
+                        .a = op->in[0],
+                        .b = op->in[1],
+                        .c = op->out[0],
+                        .epilogue = op->attr.epilogue,
+                        .side = SM_NO_TENSOR,
+                        .act = SM_NO_TENSOR};
+    if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x
+        p.a = op->in[op->attr.w_transposed ? 1 : 0];
+        p.b = op->in[op->attr.w_transposed ? 0 : 1];
+        p.K = sm_tensor_rows(first);
+        p.a_transposed = true;
+        p.add = true;
+        return p;
+    }
+    const bool forward = op->kind == SM_OP_MATMUL_FORWARD;
+    p.b_transposed = op->attr.w_transposed == forward; // dx = dy W^T
+    if (op->attr.epilogue & (SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU_BACKWARD)) {
+        p.side = op->in[2];
+    }
+    if (op->attr.epilogue & SM_EPILOGUE_GELU) {
+        p.act = op->out[1];
+    }
+    return p;
+}
+
+uint32_t opencl_epilogue(const opencl_product *p) {
+    return (p->epilogue & SM_EPILOGUE_BIAS ? OPENCL_BIAS : 0u) | (p->epilogue & SM_EPILOGUE_GELU ? OPENCL_GELU : 0u) |
+           (p->epilogue & SM_EPILOGUE_GELU_BACKWARD ? OPENCL_GELU_BACKWARD : 0u);
+}
+
+static void bind_matmul(opencl_binder *b) {
+    const opencl_product p = describe_product(b->e->base.plan, b->op);
+    b->e->device->tier->matmul(b, &p);
+}
+
+static opencl_attention describe_attention(const sm_plan *plan, const sm_op *op) {
+    const bool forward = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_FLASH_ATTENTION_FORWARD;
+    const bool stores = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_ATTENTION_BACKWARD;
+    const int qkv = op->in[forward ? 0 : 1];
+    const int64_t *dims = plan->tensors[qkv].dims;
+    const double p = op->attr.dropout_p;
+    opencl_attention a = {.forward = forward,
+                          .stores_weights = stores,
+                          .B = dims[0],
+                          .T = dims[1],
+                          .NH = op->attr.n_head,
+                          .HS = dims[2] / 3 / op->attr.n_head,
+                          .dy = forward ? SM_NO_TENSOR : op->in[0],
+                          .qkv = qkv,
+                          .weights = forward ? op->out[1] : op->in[stores ? 2 : 3],
+                          .y = forward  ? op->out[0]
+                               : stores ? SM_NO_TENSOR
+                                        : op->in[2],
+                          .dqkv = forward ? SM_NO_TENSOR : op->out[0],
+                          .rng_step = op->in[forward  ? 1
+                                             : stores ? 3
+                                                      : 4],
+                          .key = op->attr.rng_key};
+    if (a.rng_step != SM_NO_TENSOR && p > 0) {
+        a.threshold = threshold_of(p);
+        a.drop_scale = (float)(1 / (1 - p));
+    }
+    return a;
+}
+
+static void bind_attention(opencl_binder *b) {
+    const opencl_attention a = describe_attention(b->e->base.plan, b->op);
+    b->e->device->tier->attention(b, &a);
+}
+
+// --- the table -----------------------------------------------------------------------------------------
+
+static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
+    [SM_OP_ZERO] = bind_zero,
+    [SM_OP_LOSS_SCALE] = bind_loss_scale,
+    [SM_OP_EMBEDDING_FORWARD] = bind_embedding_forward,
+    [SM_OP_EMBEDDING_BACKWARD] = bind_embedding_backward,
+    [SM_OP_DROPOUT] = bind_dropout,
+    [SM_OP_LAYERNORM_FORWARD] = bind_layernorm_forward,
+    [SM_OP_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_MATMUL_FORWARD] = bind_matmul,
+    [SM_OP_MATMUL_BACKWARD_INPUT] = bind_matmul,
+    [SM_OP_MATMUL_BACKWARD_WEIGHT] = bind_matmul,
+    [SM_OP_BIAS_FORWARD] = bind_bias_forward,
+    [SM_OP_BIAS_BACKWARD] = bind_bias_backward,
+    [SM_OP_ATTENTION_FORWARD] = bind_attention,
+    [SM_OP_ATTENTION_BACKWARD] = bind_attention,
+    [SM_OP_GELU_FORWARD] = bind_gelu_forward,
+    [SM_OP_GELU_BACKWARD] = bind_gelu_backward,
+    [SM_OP_RESIDUAL] = bind_residual,
+    [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy_forward,
+    [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy_backward,
+    [SM_OP_LOSS_MEAN] = bind_loss_mean,
+    [SM_OP_GRAD_SQNORM] = bind_grad_sqnorm,
+    [SM_OP_GRAD_CLIP] = bind_grad_clip,
+    [SM_OP_ADAMW] = bind_adamw,
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_layernorm_forward,
+    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_FLASH_ATTENTION_FORWARD] = bind_attention,
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = bind_attention,
+};
+
+static bool is_attention(sm_op_kind kind) { return binders[kind] == bind_attention; }
+
+size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
+    if (binders[op->kind] == bind_matmul) {
+        const opencl_product p = describe_product(plan, op);
+        return device->tier->matmul_scratch_elems(&device->facts, &p);
+    }
+    if (is_attention(op->kind)) {
+        const opencl_attention a = describe_attention(plan, op);
+        return device->tier->attention_scratch_elems(&a);
+    }
+    switch (op->kind) {
+    case SM_OP_EMBEDDING_BACKWARD: return 2 * (size_t)sm_tensor_elems(first);
+    case SM_OP_GRAD_SQNORM: return (size_t)count_parts(device);
+    case SM_OP_BIAS_BACKWARD:
+    case SM_OP_LAYERNORM_BACKWARD:
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: {
+        const int64_t C = sm_tensor_cols(first);
+        return 2 * (size_t)(count_strips(device, sm_tensor_rows(first), C) * C);
+    }
+    default: return 0;
+    }
+}
+
+sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
+    opencl_binder b = {.e = e, .op = op};
+    binders[op->kind](&b);
+    return b.status;
+}
+
+sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    const char *id = device->base.info.id;
+    if (plan->dtype != SM_F32) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s in %s: the kernels compute in f32", id, sm_op_name(op->kind),
+                       sm_dtype_name(plan->dtype));
+    }
+    if (binders[op->kind] == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
+    }
+    if (is_attention(op->kind)) {
+        const opencl_attention a = describe_attention(plan, op);
+        return device->tier->attention_supports(&device->base, a.HS);
+    }
+    return SM_OK;
+}

@@ -1,0 +1,76 @@
+// opencl_bind.h: from an op of a plan to launches. A binder makes one launch after the other: a kernel, its
+// arguments in order, its size. After the first failure it does nothing more and keeps the status.
+#ifndef STEPMARK_OPENCL_BIND_H
+#define STEPMARK_OPENCL_BIND_H
+
+#include "opencl.h"
+
+typedef struct {
+    opencl_executable *e;
+    const sm_op *op;
+    sm_status status;
+    opencl_launch launch; // being made
+    cl_uint n_args;
+} opencl_binder;
+
+// A matrix product, C (M,N) = A' (M,K) B' (K,N), and what is done beside it. A' is A, or the transpose of
+// A (K,M); B' is B, or the transpose of B (N,K).
+typedef struct {
+    int64_t M, N, K;
+    int a, b, c; // tensors
+    bool a_transposed;
+    bool b_transposed;
+    bool add;          // C += A' B'
+    unsigned epilogue; // SM_EPILOGUE_*
+    int side;          // bias (N), or GELU_BACKWARD's pre (M,N); SM_NO_TENSOR where not asked for
+    int act;           // (M,N), where GELU's result goes; or SM_NO_TENSOR
+} opencl_product;
+
+// What a kernel does beside a product: flags in cl/matmul_*.cl too.
+enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 8 };
+
+// The product's epilogue as these flags.
+uint32_t opencl_epilogue(const opencl_product *product);
+
+typedef struct {
+    bool forward;
+    bool stores_weights; // att (B,NH,T,T) in the place of lse (B,NH,T)
+    int64_t B, T, NH, HS;
+    int dy, qkv, weights, y, dqkv, rng_step; // tensors; weights is att or lse; y is read by backward where lse is;
+                                             // SM_NO_TENSOR where not used
+    uint64_t key;
+    uint32_t threshold; // 0: no dropout
+    float drop_scale;
+} opencl_attention;
+
+// --- making a launch -------------------------------------------------------------------------------
+
+void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
+// The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.
+void opencl_arg_tensor(opencl_binder *b, int tensor);
+void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
+void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
+void opencl_arg_ulong(opencl_binder *b, uint64_t value);
+void opencl_arg_uint(opencl_binder *b, uint32_t value);
+void opencl_arg_float(opencl_binder *b, float value);
+
+// Ends a launch. Sizes are rounded up to whole work-groups; kernels check their bounds.
+void opencl_launch_items(opencl_binder *b, int64_t n_items);                   // a line of items
+void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                    // an item a vec
+void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                     // row_items items a row
+void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows);     // an item a vec of a row
+void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips); // the same, strips for rows
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts);                   // a line of items with much to do
+void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
+
+// --- whole plans -----------------------------------------------------------------------------------
+
+// Elements of scratch that the op needs.
+size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op);
+
+// Appends the op's launches to the executable's.
+sm_status opencl_bind_op(opencl_executable *e, const sm_op *op);
+
+sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op);
+
+#endif

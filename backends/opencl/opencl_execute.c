@@ -1,0 +1,125 @@
+// opencl_execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
+//
+// A step is one walk over the array: no argument is set, nothing is allocated and nothing waited for.
+#include <stdlib.h>
+
+#include "opencl_bind.h"
+
+static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
+
+static size_t largest_scratch_bytes(const opencl_device *device, const sm_plan *plan) {
+    size_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        size_t n_elems = opencl_op_scratch_elems(device, plan, &plan->ops[i]);
+        most = n_elems > most ? n_elems : most;
+    }
+    return most * sizeof(float);
+}
+
+static sm_status bind_all(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    e->first_launch = calloc((size_t)plan->n_ops + 1, sizeof *e->first_launch);
+    if (e->first_launch == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY(opencl_bind_op(e, &plan->ops[i]));
+        e->first_launch[i + 1] = e->n_launches;
+    }
+    e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
+    return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);
+}
+
+sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    sm_status status = SM_OK;
+    opencl_executable *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for an executable", device->info.id);
+    }
+    e->base.device = device;
+    e->base.plan = plan;
+    e->device = (opencl_device *)device;
+    SM_TRY_GOTO(opencl_allocate(e, largest_scratch_bytes(e->device, plan)));
+    SM_TRY_GOTO(bind_all(e));
+    *executable = &e->base;
+    return SM_OK;
+cleanup:
+    opencl_release(&e->base);
+    return status;
+}
+
+void opencl_release(sm_executable *executable) {
+    if (executable == NULL) {
+        return;
+    }
+    opencl_executable *e = (opencl_executable *)executable;
+    opencl.clFinish(e->device->queue); // buffers may still be in use
+    for (int i = 0; i < e->n_launches; i++) {
+        opencl.clReleaseKernel(e->launches[i].kernel);
+    }
+    opencl_free_memory(e);
+    free(e->launches);
+    free(e->first_launch);
+    free(e->events);
+    free(e);
+}
+
+static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
+    const opencl_launch *l = &e->launches[i];
+    cl_int code = opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0, NULL, event);
+    return opencl_check(id_of(e), "clEnqueueNDRangeKernel", code);
+}
+
+// Adds what each op of the range took to op_ns, from the events of its launches; releases the events.
+static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op_ns) {
+    sm_status status = SM_OK;
+    for (int op = range.first; op < range.end; op++) {
+        for (int i = e->first_launch[op]; i < e->first_launch[op + 1]; i++) {
+            cl_ulong start_ns = 0;
+            cl_ulong end_ns = 0;
+            if (e->events[i] == NULL) {
+                continue;
+            }
+            cl_int code = opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_START, sizeof start_ns,
+                                                         &start_ns, NULL);
+            code = code != CL_SUCCESS ? code
+                                      : opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_END,
+                                                                       sizeof end_ns, &end_ns, NULL);
+            if (code != CL_SUCCESS && status == SM_OK) {
+                status = opencl_fail(id_of(e), "clGetEventProfilingInfo", code);
+            }
+            op_ns[op] += end_ns > start_ns ? (int64_t)(end_ns - start_ns) : 0;
+            opencl.clReleaseEvent(e->events[i]);
+            e->events[i] = NULL;
+        }
+    }
+    return status;
+}
+
+static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t *op_ns) {
+    cl_command_queue queue = e->device->profile;
+    sm_status status = SM_OK;
+    SM_TRY(opencl_synchronize(&e->base)); // two queues have no order between them
+    for (int i = e->first_launch[range.first]; status == SM_OK && i < e->first_launch[range.end]; i++) {
+        status = enqueue(e, queue, i, &e->events[i]);
+    }
+    sm_status finished = opencl_check(id_of(e), "clFinish", opencl.clFinish(queue));
+    sm_status collected = collect_times(e, range, op_ns);
+    return status != SM_OK ? status : finished != SM_OK ? finished : collected;
+}
+
+sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    opencl_executable *e = (opencl_executable *)executable;
+    if (op_ns != NULL) {
+        return execute_profiled(e, range, op_ns);
+    }
+    for (int i = e->first_launch[range.first]; i < e->first_launch[range.end]; i++) {
+        SM_TRY(enqueue(e, e->device->queue, i, NULL));
+    }
+    return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->queue));
+}
+
+sm_status opencl_synchronize(sm_executable *executable) {
+    const opencl_executable *e = (const opencl_executable *)executable;
+    return opencl_check(id_of(e), "clFinish", opencl.clFinish(e->device->queue));
+}

@@ -1,0 +1,164 @@
+// opencl_memory.c: one buffer an arena, and one for what the launches of an op hand to one another.
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_memory.h"
+#include "opencl.h"
+
+static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
+
+// What the device has that could be used now: of all memory, where it does not tell.
+static size_t usable_bytes(const opencl_facts *facts) {
+    size_t bytes = facts->memory_bytes;
+    if (facts->shares_host_memory) {
+        size_t available_bytes = host_available_bytes();
+        bytes = available_bytes > 0 && available_bytes < bytes ? available_bytes : bytes;
+    }
+    return bytes;
+}
+
+static sm_status fail_memory(const opencl_executable *e, size_t asked_bytes, const char *why) {
+    return sm_fail(SM_ERR_OOM,
+                   "%s: the plan needs %.2f GiB, %.2f GiB usable, of %.2f GiB at most in one piece: %s; use a smaller "
+                   "batch or model",
+                   id_of(e), (double)asked_bytes / (1 << 30), (double)usable_bytes(&e->device->facts) / (1 << 30),
+                   (double)e->device->facts.max_alloc_bytes / (1 << 30), why);
+}
+
+// A buffer, filled with zeros: drivers give memory when it is first used, and here is the place to fail.
+static cl_int create(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
+    const cl_uint zero = 0;
+    cl_int code = CL_SUCCESS;
+    *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+        *buffer = NULL;
+        return code;
+    }
+    code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, &zero, sizeof zero, 0, size_bytes, 0, NULL, NULL);
+    return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
+}
+
+// Memory refused, by any of the codes that drivers use for it.
+static bool is_refused(cl_int code) {
+    return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY ||
+           code == CL_INVALID_BUFFER_SIZE;
+}
+
+sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
+    enum { LEAST_BYTES = 256 };
+    const sm_plan *plan = e->base.plan;
+    const size_t asked_bytes = sm_plan_memory(plan, NULL) + scratch_bytes;
+    if (asked_bytes > usable_bytes(&e->device->facts)) {
+        return fail_memory(e, asked_bytes, "more than there is");
+    }
+    e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
+    e->staging.bytes[0] = malloc((size_t)OPENCL_STAGING_SLOTS * OPENCL_STAGING_BYTES);
+    if (e->arenas == NULL || e->staging.bytes[0] == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e), plan->n_arenas);
+    }
+    for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
+        e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * OPENCL_STAGING_BYTES;
+    }
+    for (int i = 0; i <= plan->n_arenas; i++) {
+        const bool is_scratch = i == plan->n_arenas;
+        size_t size_bytes = is_scratch ? scratch_bytes : plan->arenas[i].size_bytes;
+        size_bytes = size_bytes < LEAST_BYTES ? LEAST_BYTES : (size_bytes + 3) / 4 * 4;
+        cl_int code = create(e, size_bytes, is_scratch ? &e->scratch : &e->arenas[i]);
+        if (is_refused(code)) {
+            return fail_memory(e, asked_bytes, opencl_error_name(code));
+        }
+        SM_TRY(opencl_check(id_of(e), "clCreateBuffer", code));
+        e->base.memory_bytes += size_bytes;
+    }
+    return SM_OK;
+}
+
+void opencl_free_memory(opencl_executable *e) {
+    for (int i = 0; e->arenas != NULL && i < e->base.plan->n_arenas; i++) {
+        if (e->arenas[i] != NULL) {
+            opencl.clReleaseMemObject(e->arenas[i]);
+        }
+    }
+    if (e->scratch != NULL) {
+        opencl.clReleaseMemObject(e->scratch);
+    }
+    for (int i = 0; i < OPENCL_STAGING_SLOTS; i++) {
+        if (e->staging.written[i] != NULL) {
+            opencl.clReleaseEvent(e->staging.written[i]);
+        }
+    }
+    free(e->arenas);
+    free(e->staging.bytes[0]);
+}
+
+// --- transfers ----------------------------------------------------------------------------------------
+
+// The buffer and the bytes of a part of a tensor.
+typedef struct {
+    cl_mem buffer;
+    size_t offset_bytes;
+    size_t size_bytes;
+} span;
+
+static sm_status find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems, span *s) {
+    const sm_tensor *t = &e->base.plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    if (offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: elements %lld to %lld of %s, which has %lld", id_of(e),
+                       (long long)offset_elems, (long long)(offset_elems + n_elems), t->name, (long long)n);
+    }
+    if (t->arena < 0) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e), t->name);
+    }
+    const size_t elem_bytes = sm_dtype_size(t->dtype);
+    *s = (span){e->arenas[t->arena], t->offset_bytes + (size_t)offset_elems * elem_bytes, (size_t)n_elems * elem_bytes};
+    return SM_OK;
+}
+
+// A slot that the device has read; waits for it when all are in use.
+static sm_status take_slot(opencl_executable *e, int *slot) {
+    *slot = e->staging.next;
+    e->staging.next = (*slot + 1) % OPENCL_STAGING_SLOTS;
+    cl_event *written = &e->staging.written[*slot];
+    if (*written == NULL) {
+        return SM_OK;
+    }
+    cl_int code = opencl.clWaitForEvents(1, written);
+    opencl.clReleaseEvent(*written);
+    *written = NULL;
+    return opencl_check(id_of(e), "clWaitForEvents", code);
+}
+
+sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                        const void *data) {
+    opencl_executable *e = (opencl_executable *)executable;
+    cl_command_queue queue = e->device->queue;
+    span s;
+    SM_TRY(find_span(e, tensor, offset_elems, n_elems, &s));
+    if (s.size_bytes == 0) {
+        return SM_OK;
+    }
+    if (s.size_bytes > OPENCL_STAGING_BYTES) {
+        return opencl_check(
+            id_of(e), "clEnqueueWriteBuffer",
+            opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes, data, 0, NULL, NULL));
+    }
+    int slot;
+    SM_TRY(take_slot(e, &slot));
+    memcpy(e->staging.bytes[slot], data, s.size_bytes);
+    return opencl_check(id_of(e), "clEnqueueWriteBuffer",
+                        opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_FALSE, s.offset_bytes, s.size_bytes,
+                                                    e->staging.bytes[slot], 0, NULL, &e->staging.written[slot]));
+}
+
+sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
+    opencl_executable *e = (opencl_executable *)executable;
+    span s;
+    SM_TRY(find_span(e, tensor, offset_elems, n_elems, &s));
+    if (s.size_bytes == 0) {
+        return SM_OK;
+    }
+    return opencl_check(id_of(e), "clEnqueueReadBuffer",
+                        opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
+                                                   data, 0, NULL, NULL));
+}

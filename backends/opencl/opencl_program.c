@@ -1,0 +1,220 @@
+// opencl_program.c: builds programs: from the device's list of what it built, from the cache on disk, or
+// from source.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+#include "opencl_sources.h"
+#include "opencl_tier.h"
+
+// --- sources ------------------------------------------------------------------------------------------
+
+#define SOURCE(stem) extern const char opencl_source_##stem[], opencl_source_end_##stem[];
+#include "opencl_sources.list"
+#undef SOURCE
+
+static const struct {
+    const char *stem, *text, *end;
+} sources[] = {
+#define SOURCE(stem) {#stem, opencl_source_##stem, opencl_source_end_##stem},
+#include "opencl_sources.list"
+#undef SOURCE
+};
+
+bool opencl_find_source(const char *stem, opencl_source *source) {
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        if (strcmp(sources[i].stem, stem) == 0) {
+            *source = (opencl_source){sources[i].text, (size_t)(sources[i].end - sources[i].text)};
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- building -----------------------------------------------------------------------------------------
+
+static const char *id_of(const opencl_device *device) { return device->base.info.id; }
+
+static cl_device_id target(const opencl_device *device) {
+    return device->part != NULL ? device->part : device->facts.id;
+}
+
+// The line of a build log that says most: the first with "error", or the first.
+static void first_error(const char *log, char *line, size_t size_bytes) {
+    const char *error = strstr(log, "error");
+    const char *start = error != NULL ? error : log;
+    while (start > log && start[-1] != '\n') {
+        start--;
+    }
+    snprintf(line, size_bytes, "%.*s", (int)strcspn(start, "\n"), start);
+}
+
+static sm_status fail_build(const opencl_device *device, const char *name, cl_program program, cl_int code) {
+    size_t size_bytes = 0;
+    char line[512] = "";
+    opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
+    char *log = calloc(size_bytes + 1, 1);
+    if (log != NULL) {
+        opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
+        first_error(log, line, sizeof line);
+        free(log);
+    }
+    return sm_fail(SM_ERR_DEVICE, "%s: cl/%s.cl does not build: %s: %s", id_of(device), name, opencl_error_name(code),
+                   line[0] != '\0' ? line : "the driver gives no log");
+}
+
+static sm_status build(const opencl_device *device, const char *name, const char *options, cl_program program) {
+    cl_device_id id = target(device);
+    cl_int code = opencl.clBuildProgram(program, 1, &id, options, NULL, NULL);
+    return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
+}
+
+static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
+                             const char *options, cl_program *program) {
+    const char *strings[2];
+    size_t lengths[2];
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; i < n; i++) {
+        strings[i] = texts[i].text;
+        lengths[i] = texts[i].size_bytes;
+    }
+    *program = opencl.clCreateProgramWithSource(device->context, n, strings, lengths, &code);
+    SM_TRY(opencl_check(id_of(device), "clCreateProgramWithSource", code));
+    sm_status status = build(device, name, options, *program);
+    if (status != SM_OK) {
+        opencl.clReleaseProgram(*program);
+        *program = NULL;
+    }
+    return status;
+}
+
+sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
+                              cl_program *program) {
+    return build_texts(device, name, &(opencl_source){source, strlen(source)}, 1, options, program);
+}
+
+// A cached binary as a program; false when the driver does not take it.
+static bool build_binary(const opencl_device *device, const char *options, const unsigned char *binary,
+                         size_t size_bytes, cl_program *program) {
+    cl_device_id id = target(device);
+    cl_int code = CL_SUCCESS;
+    cl_int loaded = CL_SUCCESS;
+    *program = opencl.clCreateProgramWithBinary(device->context, 1, &id, &size_bytes, &binary, &loaded, &code);
+    if (code != CL_SUCCESS || loaded != CL_SUCCESS ||
+        opencl.clBuildProgram(*program, 1, &id, options, NULL, NULL) != CL_SUCCESS) {
+        if (*program != NULL) {
+            opencl.clReleaseProgram(*program);
+        }
+        *program = NULL;
+        return false;
+    }
+    return true;
+}
+
+static void store_binary(const char *key, cl_program program) {
+    size_t size_bytes = 0;
+    if (opencl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size_bytes, &size_bytes, NULL) != CL_SUCCESS ||
+        size_bytes == 0) {
+        return;
+    }
+    unsigned char *binary = malloc(size_bytes);
+    if (binary != NULL &&
+        opencl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS) {
+        opencl_cache_store(key, binary, size_bytes);
+    }
+    free(binary);
+}
+
+// --- the device's programs --------------------------------------------------------------------------------
+
+// 64-bit FNV-1a of the sources: two versions of a file never meet in the cache.
+static unsigned long long hash_sources(const opencl_source *texts, int n) {
+    unsigned long long hash = 0xCBF29CE484222325u;
+    for (int i = 0; i < n; i++) {
+        for (size_t k = 0; k < texts[i].size_bytes; k++) {
+            hash = (hash ^ (unsigned char)texts[i].text[k]) * 0x100000001B3u;
+        }
+    }
+    return hash;
+}
+
+static sm_status add_program(opencl_device *device, const char *stem, const char *options, const char *own_key,
+                             opencl_program *added) {
+    enum { KEY_SIZE = 2048, OPTIONS_SIZE = 512 };
+    opencl_source texts[2];
+    char all_options[OPTIONS_SIZE];
+    char key[KEY_SIZE];
+    const opencl_facts *f = &device->facts;
+    if (!opencl_find_source("prelude", &texts[0]) || !opencl_find_source(stem, &texts[1])) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
+    }
+    // Denormals cost a hundred cycles each on some processors, and carry nothing.
+    snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
+             device->tier->vector(f), device->tier->row_items, options);
+    snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016llx|%s", f->platform_name, f->name, f->version, f->driver,
+             device->base.info.n_threads, stem, hash_sources(texts, 2), all_options);
+    size_t size_bytes = 0;
+    unsigned char *binary = opencl_cache_load(key, &size_bytes);
+    if (binary == NULL || !build_binary(device, all_options, binary, size_bytes, &added->program)) {
+        free(binary);
+        SM_TRY(build_texts(device, stem, texts, 2, all_options, &added->program));
+        store_binary(key, added->program);
+    } else {
+        free(binary);
+    }
+    added->key = strdup(own_key);
+    added->next = device->programs;
+    return SM_OK;
+}
+
+static sm_status get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
+    enum { KEY_SIZE = 512 };
+    char key[KEY_SIZE];
+    snprintf(key, sizeof key, "%s %s", stem, options);
+    for (opencl_program *p = device->programs; p != NULL; p = p->next) {
+        if (strcmp(p->key, key) == 0) {
+            *program = p->program;
+            return SM_OK;
+        }
+    }
+    opencl_program *added = calloc(1, sizeof *added);
+    if (added == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+    }
+    sm_status status = add_program(device, stem, options, key, added);
+    if (status == SM_OK && added->key == NULL) {
+        opencl.clReleaseProgram(added->program);
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+    }
+    if (status != SM_OK) {
+        free(added);
+        return status;
+    }
+    device->programs = added;
+    *program = added->program;
+    return SM_OK;
+}
+
+sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
+                            cl_kernel *kernel) {
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    SM_TRY(get_program(device, stem, options, &program));
+    *kernel = opencl.clCreateKernel(program, name, &code);
+    if (code != CL_SUCCESS) {
+        *kernel = NULL;
+        return opencl_fail(id_of(device), name, code);
+    }
+    return SM_OK;
+}
+
+void opencl_free_programs(opencl_device *device) {
+    while (device->programs != NULL) {
+        opencl_program *program = device->programs;
+        device->programs = program->next;
+        opencl.clReleaseProgram(program->program);
+        free(program->key);
+        free(program);
+    }
+}

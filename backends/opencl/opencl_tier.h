@@ -1,0 +1,31 @@
+// opencl_tier.h: families of kernels. A tier says which devices it suits, by what they tell of themselves
+// and never by their vendor alone, and how it launches the kinds of op that differ between tiers: matrix
+// products and attention. All other kernels are the same, with work-items and vectors of the tier's size.
+#ifndef STEPMARK_OPENCL_TIER_H
+#define STEPMARK_OPENCL_TIER_H
+
+#include "opencl_bind.h"
+
+struct opencl_tier {
+    const char *name; // "registers"; `--isa` takes it
+    const char *why;  // what makes a device suit, in words: "a processor: ..."
+    bool (*suits)(const opencl_facts *facts);
+    int row_items;                            // work-items that share a row
+    int (*vector)(const opencl_facts *facts); // floats a work-item handles at a time
+    int group;                                // work-items in a work-group of element-by-element kernels
+    void (*matmul)(opencl_binder *b, const opencl_product *product);
+    size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product);
+    void (*attention)(opencl_binder *b, const opencl_attention *attention);
+    size_t (*attention_scratch_elems)(const opencl_attention *attention);
+    // SM_ERR_UNSUPPORTED for a head size that it has no room for.
+    sm_status (*attention_supports)(const sm_device *device, int64_t HS);
+};
+
+// The first tier that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).
+sm_status opencl_choose_tier(const opencl_facts *facts, const char *name, const char *device_id,
+                             const opencl_tier **tier);
+
+extern const opencl_tier opencl_tier_local;
+extern const opencl_tier opencl_tier_registers;
+
+#endif

@@ -1,0 +1,199 @@
+// opencl_tier_registers.c: the tier for processors. Tiles live in vector registers; local memory is ordinary
+// memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
+#include <stdio.h>
+
+#include "opencl_tier.h"
+
+// The sizes of cl/matmul_registers.cl for one device.
+typedef struct {
+    int tile_m, tile_v, block_tiles, block_k;
+} tiles;
+
+enum { PACK_K = 64, OPTIONS_SIZE = 256 };
+
+// The last in the list of tiers: needs nothing of a device.
+static bool suits(const opencl_facts *facts) {
+    (void)facts;
+    return true;
+}
+
+// Floats in the device's vectors, as a size that OpenCL C has.
+static int vector(const opencl_facts *facts) {
+    return facts->vector_width >= 16 ? 16 : facts->vector_width >= 8 ? 8 : 4;
+}
+
+// 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12.
+static tiles choose_tiles(const opencl_facts *facts) {
+    tiles t = {.tile_m = 6, .tile_v = 2, .block_tiles = 4, .block_k = 256};
+    if (vector(facts) == 16) {
+        t = (tiles){.tile_m = 12, .tile_v = 2, .block_tiles = 4, .block_k = 512};
+    }
+    // The packed part of B in half of what the device has.
+    const size_t column_bytes = (size_t)(t.tile_v * vector(facts) * t.block_tiles) * sizeof(float);
+    while (t.block_k > 32 && (size_t)t.block_k * column_bytes > facts->local_bytes / 2) {
+        t.block_k /= 2;
+    }
+    return t;
+}
+
+// --- matmul -----------------------------------------------------------------------------------------
+
+// The product is cut so that a packed piece of A' stays small: rows and columns of A' a piece.
+typedef struct {
+    int64_t rows, cols;
+} piece;
+
+static int64_t split_evenly(int64_t n, int64_t most, int64_t step) {
+    const int64_t n_parts = (n + most - 1) / most;
+    const int64_t part = (n + n_parts - 1) / n_parts;
+    return (part + step - 1) / step * step;
+}
+
+static piece choose_piece(const opencl_product *p, const tiles *t) {
+    enum { MOST_COLS = 4096, MOST_ELEMS = 4 * 1024 * 1024 };
+    piece part;
+    part.cols = split_evenly(p->K, MOST_COLS, t->block_k);
+    part.cols = part.cols < p->K ? part.cols : p->K;
+    part.rows = split_evenly(p->M, MOST_ELEMS / part.cols, t->tile_m);
+    return part;
+}
+
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p) {
+    const tiles t = choose_tiles(facts);
+    const piece part = choose_piece(p, &t);
+    return (size_t)(part.rows * part.cols);
+}
+
+// Panels of A' a work-group: all of them, unless there are too few groups to keep the device busy.
+static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
+    enum { GROUPS_A_UNIT = 6, LEAST_PANELS = 8 };
+    const int64_t wanted = ((int64_t)GROUPS_A_UNIT * facts->n_units + n_blocks - 1) / n_blocks;
+    const int64_t panels = (n_panels + wanted - 1) / wanted;
+    return panels > LEAST_PANELS ? panels : LEAST_PANELS;
+}
+
+static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, int64_t m,
+                       int64_t k, int64_t M, int64_t K) {
+    opencl_begin(b, "matmul_registers", options, "matmul_pack");
+    opencl_arg_ulong(b, (uint64_t)M);
+    opencl_arg_ulong(b, (uint64_t)K);
+    opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
+    opencl_arg_tensor_at(b, p->a, p->a_transposed ? k * p->M + m : m * p->K + k);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, (K + PACK_K - 1) / PACK_K, (M + t->tile_m - 1) / t->tile_m, 1);
+}
+
+// Rows [m, m + M) and columns [k, k + K) of A', past all of B'. What is done beside: cl/matmul_registers.cl.
+static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, int64_t m,
+                           int64_t k, int64_t M, int64_t K) {
+    const opencl_facts *facts = &b->e->device->facts;
+    const int64_t block_n = (int64_t)t->tile_v * vector(facts) * t->block_tiles;
+    const int64_t n_blocks = (p->N + block_n - 1) / block_n;
+    const int64_t n_panels = (M + t->tile_m - 1) / t->tile_m;
+    const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
+    const bool last = k + K == p->K;
+    const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    opencl_begin(b, "matmul_registers", options, "matmul");
+    opencl_arg_uint(b, p->add || k > 0 ? OPENCL_ADD : 0);
+    opencl_arg_uint(b, last ? opencl_epilogue(p) : 0);
+    opencl_arg_ulong(b, (uint64_t)M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)K);
+    opencl_arg_ulong(b, (uint64_t)block_panels);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_ulong(b, (uint64_t)(p->b_transposed ? p->K : p->N));
+    opencl_arg_tensor_at(b, p->b, p->b_transposed ? k : k * p->N);
+    opencl_arg_tensor_at(b, p->c, m * p->N);
+    opencl_arg_tensor_at(b, p->side, side_is_matrix ? m * p->N : 0);
+    opencl_arg_tensor_at(b, p->act, m * p->N);
+    opencl_launch_groups(b, n_blocks, (n_panels + block_panels - 1) / block_panels, 1);
+}
+
+static void matmul(opencl_binder *b, const opencl_product *p) {
+    const tiles t = choose_tiles(&b->e->device->facts);
+    const piece part = choose_piece(p, &t);
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d%s%s", t.tile_m,
+             t.tile_v, t.block_tiles, t.block_k, PACK_K, p->a_transposed ? " -DA_TRANSPOSED" : "",
+             p->b_transposed ? " -DB_TRANSPOSED" : "");
+    for (int64_t m = 0; m < p->M; m += part.rows) {
+        const int64_t M = p->M - m < part.rows ? p->M - m : part.rows;
+        for (int64_t k = 0; k < p->K; k += part.cols) {
+            const int64_t K = p->K - k < part.cols ? p->K - k : part.cols;
+            pack_piece(b, p, &t, options, m, k, M, K);
+            multiply_piece(b, p, &t, options, m, k, M, K);
+        }
+    }
+}
+
+// --- attention --------------------------------------------------------------------------------------
+
+static size_t attention_scratch_elems(const opencl_attention *a) {
+    return a->forward ? 0 : (size_t)(a->B * a->NH * a->T); // D
+}
+
+static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options, "-DHS=%lld", (long long)a->HS);
+    opencl_begin(b, "attention_registers", options, kernel);
+    opencl_arg_uint(b, a->stores_weights);
+    opencl_arg_ulong(b, (uint64_t)a->T);
+    opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+static void launch_attention(opencl_binder *b, const opencl_attention *a) {
+    enum { GROUP = 8 };
+    opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * a->NH, GROUP);
+}
+
+static void attention(opencl_binder *b, const opencl_attention *a) {
+    if (a->forward) {
+        begin_attention(b, a, "attention_forward");
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->rng_step);
+        opencl_arg_tensor(b, a->y);
+        opencl_arg_tensor(b, a->weights);
+        launch_attention(b, a);
+        return;
+    }
+    static const char *const kernels[] = {"attention_backward_rows", "attention_backward_keys"};
+    for (int i = 0; i < 2; i++) {
+        begin_attention(b, a, kernels[i]);
+        opencl_arg_tensor(b, a->dy);
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->weights);
+        opencl_arg_tensor(b, a->rng_step);
+        if (i == 0) {
+            opencl_arg_tensor(b, a->y);
+        }
+        opencl_arg_scratch(b, 0);
+        opencl_arg_tensor(b, a->dqkv);
+        launch_attention(b, a);
+    }
+}
+
+static sm_status attention_supports(const sm_device *device, int64_t HS) {
+    enum { MOST_CHANNELS = 1024 }; // a few rows of a head are a work-item's own
+    if (HS > MOST_CHANNELS) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", device->info.id,
+                       (long long)HS, MOST_CHANNELS);
+    }
+    return SM_OK;
+}
+
+const opencl_tier opencl_tier_registers = {
+    .name = "registers",
+    .why = "a processor, or too little local memory of its own: tiles in vector registers",
+    .suits = suits,
+    .row_items = 1,
+    .vector = vector,
+    .group = 64,
+    .matmul = matmul,
+    .matmul_scratch_elems = matmul_scratch_elems,
+    .attention = attention,
+    .attention_scratch_elems = attention_scratch_elems,
+    .attention_supports = attention_supports,
+};

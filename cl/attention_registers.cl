@@ -1,0 +1,261 @@
+// attention_registers.cl: causal multi-head attention (Vaswani et al. 2017, equation 1) for processors: a
+// work-item owns one row of a head, in vector registers. T x T is never stored, unless the op asks for
+// the weights (Dao et al. 2022).
+//
+//   s = q k^T / sqrt(HS) over keys s <= t;  lse = log sum exp(s);  att = exp(s - lse);  y = dropout(att) v
+//   D = sum_s att dropout(dy v^T) = sum_c dy y;  ds = att (dropout(dy v^T) - D)
+//   dv = dropout(att)^T dy;  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)
+//
+// A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels h*HS .. of each.
+// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
+//
+//     keys 0 1 2 3 4 5        forward and dq: the item of row t walks its keys left to right, VECTOR at a
+//   rows 0 x                  time; forward keeps the largest score, the sum and the result so far.
+//        1 x x                dk and dv: the item of key s walks the rows from s down, likewise.
+//        2 x x x
+//        3 x x x x  <- item
+
+#ifndef HS
+#define HS 64 // channels of a head
+#endif
+#define HEAD_VECS ((HS + VECTOR - 1) / VECTOR)
+
+// The row of this work-item: token t of head h of sequence b.
+typedef struct {
+    ulong t, first_token, row; // of the sequence; of [b,h,t] among rows
+    ulong q, y;                // where its channels begin in qkv and in y
+} place;
+
+static inline place find_place(ulong T, ulong NH) {
+    place p;
+    p.t = get_global_id(0);
+    const ulong head = get_global_id(1);
+    const ulong C = NH * HS;
+    p.first_token = head / NH * T;
+    p.row = row_start(head, T) + p.t;
+    p.q = row_start(p.first_token + p.t, 3 * C) + head % NH * HS;
+    p.y = row_start(p.first_token + p.t, C) + head % NH * HS;
+    return p;
+}
+
+static inline void load_head(const global float *from, vec x[HEAD_VECS]) {
+#pragma unroll
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        x[i] = load_part(from + i * VECTOR, HS - i * VECTOR, 0.0f);
+    }
+}
+
+static inline void store_head(const vec x[HEAD_VECS], float factor, global float *to) {
+#pragma unroll
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        store_part(factor * x[i], to + i * VECTOR, HS - i * VECTOR);
+    }
+}
+
+static inline float dot_head(const vec x[HEAD_VECS], const global float *with) {
+    vec sum = to_vec(0.0f);
+#pragma unroll
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        sum = multiply_add(x[i], load_part(with + i * VECTOR, HS - i * VECTOR, 0.0f), sum);
+    }
+    return sum_of(sum);
+}
+
+// x += factor times the head at `from`
+static inline void add_head(float factor, const global float *from, vec x[HEAD_VECS]) {
+#pragma unroll
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        x[i] = multiply_add(to_vec(factor), load_part(from + i * VECTOR, HS - i * VECTOR, 0.0f), x[i]);
+    }
+}
+
+// Dropout of the weights: drawn only where threshold > 0.
+typedef struct {
+    ulong key, step;
+    uint threshold;
+    float scale;
+} mask;
+
+static inline mask make_mask(ulong key, uint threshold, float scale, const global uint *rng_step) {
+    mask m;
+    m.key = key;
+    m.threshold = threshold;
+    m.scale = scale;
+    m.step = threshold > 0 ? micro_step(rng_step) : 0;
+    return m;
+}
+
+static inline float keep(const mask *m, ulong row, ulong T, ulong s) {
+    return m->threshold == 0 ? 1.0f : keep_factor(m->key, m->step, row_start(row, T) + s, m->threshold, m->scale);
+}
+
+kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+                              const global float *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at,
+                              global float *y, ulong y_at, global float *lse, ulong lse_at) {
+    const place p = find_place(T, NH);
+    if (p.t >= T) {
+        return;
+    }
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const ulong C = NH * HS;
+    const float scale = 1.0f / sqrt((float)HS);
+    const global float *k = qkv + qkv_at + p.q - row_start(p.t, 3 * C) + C;
+    const global float *v = k + C;
+    vec q[HEAD_VECS];
+    vec result[HEAD_VECS];
+    load_head(qkv + qkv_at + p.q, q);
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        q[i] *= scale;
+        result[i] = to_vec(0.0f);
+    }
+    float largest = -INFINITY;
+    vec sum = to_vec(0.0f);
+    for (ulong first = 0; first <= p.t; first += VECTOR) {
+        const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
+        float scores[VECTOR];
+        for (uint j = 0; j < VECTOR; j++) {
+            scores[j] = j < n_keys ? dot_head(q, k + row_start(first + j, 3 * C)) : -INFINITY;
+        }
+        const vec score = load(scores);
+        const float larger = fmax(largest, largest_of(score));
+        const float shrink = exp(largest - larger);
+        const vec weight = vec_exp(score - larger);
+        largest = larger;
+        sum = sum * shrink + weight;
+        float weights[VECTOR];
+        store(weight, weights);
+        for (uint i = 0; i < HEAD_VECS; i++) {
+            result[i] *= shrink;
+        }
+        for (uint j = 0; j < n_keys; j++) {
+            add_head(weights[j] * keep(&drop, p.row, T, first + j), v + row_start(first + j, 3 * C), result);
+        }
+    }
+    const float total = sum_of(sum);
+    const float log_sum = largest + log(total);
+    store_head(result, 1.0f / total, y + y_at + p.y);
+    if (!stores_weights) {
+        lse[lse_at + p.row] = log_sum;
+        return;
+    }
+    global float *att = lse + lse_at + row_start(p.row, T);
+    for (ulong s = 0; s < T; s++) {
+        att[s] = s <= p.t ? exp(dot_head(q, k + row_start(s, 3 * C)) - log_sum) : 0.0f;
+    }
+}
+
+// D = sum_s att da of this row: sum_c dy y, or, where the weights are stored and y is not at hand, as it is.
+static inline float row_sum_of(uint stored, const place *p, ulong T, const mask *drop, const vec dyt[HEAD_VECS],
+                               const global float *v, ulong v_row, const global float *att, const global float *y) {
+    float sum = 0.0f;
+    if (!stored) {
+        return dot_head(dyt, y + p->y);
+    }
+    for (ulong s = 0; s <= p->t; s++) {
+        const float da = keep(drop, p->row, T, s) * dot_head(dyt, v + row_start(s, v_row));
+        sum += att[row_start(p->row, T) + s] * da;
+    }
+    return sum;
+}
+
+kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+                                    const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
+                                    const global float *lse, ulong lse_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at,
+                                    global float *dqkv, ulong dqkv_at) {
+    const place p = find_place(T, NH);
+    if (p.t >= T) {
+        return;
+    }
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const ulong C = NH * HS;
+    const float scale = 1.0f / sqrt((float)HS);
+    const global float *k = qkv + qkv_at + p.q - row_start(p.t, 3 * C) + C;
+    const global float *v = k + C;
+    const global float *att = lse + lse_at + row_start(p.row, T); // where stored
+    vec q[HEAD_VECS];
+    vec dyt[HEAD_VECS];
+    vec dq[HEAD_VECS];
+    load_head(qkv + qkv_at + p.q, q);
+    load_head(dy + dy_at + p.y, dyt);
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        q[i] *= scale;
+        dq[i] = to_vec(0.0f);
+    }
+    const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, 3 * C, lse + lse_at, y + y_at);
+    const float log_sum = stored ? 0.0f : lse[lse_at + p.row];
+    for (ulong first = 0; first <= p.t; first += VECTOR) {
+        const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
+        float scores[VECTOR];
+        float da[VECTOR];
+        for (uint j = 0; j < VECTOR; j++) {
+            const ulong at = row_start(first + j, 3 * C);
+            scores[j] = j < n_keys && !stored ? dot_head(q, k + at) : -INFINITY;
+            da[j] = j < n_keys ? keep(&drop, p.row, T, first + j) * dot_head(dyt, v + at) : 0.0f;
+        }
+        const vec weight = stored ? load_part(att + first, n_keys, 0.0f) : vec_exp(load(scores) - log_sum);
+        float ds[VECTOR];
+        store(weight * (load(da) - sum), ds);
+        for (uint j = 0; j < n_keys; j++) {
+            add_head(ds[j], k + row_start(first + j, 3 * C), dq);
+        }
+    }
+    D[D_at + p.row] = sum;
+    store_head(dq, scale, dqkv + dqkv_at + p.q);
+}
+
+kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+                                    const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
+                                    const global float *lse, ulong lse_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global float *D, ulong D_at, global float *dqkv,
+                                    ulong dqkv_at) {
+    const place p = find_place(T, NH); // p.t is the key
+    if (p.t >= T) {
+        return;
+    }
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const ulong C = NH * HS;
+    const float scale = 1.0f / sqrt((float)HS);
+    vec k[HEAD_VECS];
+    vec v[HEAD_VECS];
+    vec dk[HEAD_VECS];
+    vec dv[HEAD_VECS];
+    load_head(qkv + qkv_at + p.q + C, k);
+    load_head(qkv + qkv_at + p.q + 2 * C, v);
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        k[i] *= scale;
+        dk[i] = to_vec(0.0f);
+        dv[i] = to_vec(0.0f);
+    }
+    const ulong first_row = p.row - p.t;
+    for (ulong first = p.t; first < T; first += VECTOR) {
+        const uint n_rows = (uint)min((ulong)VECTOR, T - first);
+        const global float *q = qkv + qkv_at + p.q + row_start(first - p.t, 3 * C);
+        const global float *dyt = dy + dy_at + p.y + row_start(first - p.t, C);
+        const ulong row = first_row + first;
+        float scores[VECTOR];
+        float da[VECTOR];
+        float kept[VECTOR];
+        for (uint j = 0; j < VECTOR; j++) {
+            kept[j] = j < n_rows ? keep(&drop, row + j, T, p.t) : 0.0f;
+            da[j] = j < n_rows ? kept[j] * dot_head(v, dyt + row_start(j, C)) : 0.0f;
+            scores[j] = j >= n_rows ? -INFINITY
+                        : stored    ? lse[lse_at + row_start(row + j, T) + p.t]
+                                    : dot_head(k, q + row_start(j, 3 * C));
+        }
+        vec weight = load(scores);
+        if (!stored) {
+            weight = vec_exp(weight - load_part(lse + lse_at + row, n_rows, 0.0f));
+        }
+        float weights[VECTOR];
+        float ds[VECTOR];
+        store(weight, weights);
+        store(weight * (load(da) - load_part(D + D_at + row, n_rows, 0.0f)), ds);
+        for (uint j = 0; j < n_rows; j++) {
+            add_head(weights[j] * kept[j], dyt + row_start(j, C), dv);
+            add_head(ds[j], q + row_start(j, 3 * C), dk);
+        }
+    }
+    store_head(dk, scale, dqkv + dqkv_at + p.q + C);
+    store_head(dv, 1.0f, dqkv + dqkv_at + p.q + 2 * C);
+}

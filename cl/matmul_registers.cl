@@ -1,0 +1,226 @@
+// matmul_registers.cl: the products of a linear layer for processors: a work-item owns a tile of C that
+// stays in vector registers.
+//
+//   C = A' B', or C += A' B'      C (M,N); A' (M,K) is A, or the transpose of A (K,M) with A_TRANSPOSED;
+//                                 B' (K,N) is B, or the transpose of B (N,K) with B_TRANSPOSED
+//
+// First A' is packed: panels of TILE_M rows, an element of each row after the other. Then each
+// work-group, which is one work-item, makes BLOCK_N columns of C. For every BLOCK_K of K it packs its
+// part of B' into local memory (which stays in the second-level cache), panels of TILE_N columns; then
+// it walks the panels of A' past it. Packing fills up with zeros, so that the inner loop knows no edges.
+//
+//            N:  |<---- BLOCK_N: one work-group ---->|
+//                |<- TILE_N ->|
+//   K:  BLOCK_K  +------------+------------+---------+      packed B': local memory
+//                |            |            |         |
+//   M:           +------------+------------+---------+
+//    TILE_M rows | registers  |            |         |      TILE_M x TILE_N sums; for each k: the
+//                +------------+------------+---------+      vecs of a row of B' times TILE_M scalars
+//    TILE_M rows |            |            |         |      of the panel of A'
+//                +------------+------------+---------+
+//
+// The epilogue is applied when the last of K has been added: bias, GELU, or the derivative of GELU.
+
+#ifndef TILE_M
+#define TILE_M 6 // rows of C per register tile
+#endif
+#ifndef TILE_V
+#define TILE_V 2 // vecs of a row of C per register tile
+#endif
+#ifndef BLOCK_TILES
+#define BLOCK_TILES 2 // register tiles side by side in a work-group's columns
+#endif
+#ifndef BLOCK_K
+#define BLOCK_K 256 // of K at a time
+#endif
+#define TILE_N  (TILE_V * VECTOR)
+#define BLOCK_N (BLOCK_TILES * TILE_N)
+
+// What is to be done beside the product; as in backends/opencl/opencl_bind.h.
+enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+
+// packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
+// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
+#ifndef PACK_K
+#define PACK_K 64
+#endif
+kernel void matmul_pack(ulong M, ulong K, ulong ld, const global float *a, ulong a_at, global float *packed,
+                        ulong packed_at) {
+    const ulong first = get_global_id(0) * (ulong)PACK_K;
+    const ulong panel = get_global_id(1);
+    if (first >= K || panel * TILE_M >= M) {
+        return;
+    }
+    const ulong end = min(K, first + PACK_K);
+    const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
+    global float *out = packed + packed_at + row_start(panel, K * TILE_M);
+#ifdef A_TRANSPOSED
+    const global float *from = a + a_at + panel * TILE_M;
+    for (ulong k = first; k < end; k++) {
+        for (uint r = 0; r < TILE_M; r++) {
+            out[k * TILE_M + r] = r < n_rows ? from[row_start(k, ld) + r] : 0.0f;
+        }
+    }
+#else
+    const global float *from = a + a_at + row_start(panel * TILE_M, ld);
+    for (uint r = 0; r < TILE_M; r++) {
+        const global float *row = from + row_start(r, ld);
+        for (ulong k = first; k < end; k++) {
+            out[k * TILE_M + r] = r < n_rows ? row[k] : 0.0f;
+        }
+    }
+#endif
+}
+
+#ifdef B_TRANSPOSED
+// Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
+// halves together and their second halves together.
+static inline void transpose(vec x[VECTOR]) {
+#if VECTOR > 1
+#pragma unroll
+    for (uint round = 1; round < VECTOR; round *= 2) {
+        vec y[VECTOR];
+#pragma unroll
+        for (uint i = 0; i < VECTOR / 2; i++) {
+            const vec a = x[i];
+            const vec b = x[i + VECTOR / 2];
+#if VECTOR == 16
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7,
+                             b.s7);
+            y[2 * i + 1] = (vec)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,
+                                 a.sf, b.sf);
+#elif VECTOR == 8
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3);
+            y[2 * i + 1] = (vec)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#else
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1);
+            y[2 * i + 1] = (vec)(a.s2, b.s2, a.s3, b.s3);
+#endif
+        }
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            x[i] = y[i];
+        }
+    }
+#else
+    (void)x;
+#endif
+}
+#endif
+
+// packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
+static inline void pack_b(const global float *b, ulong ld, uint K, uint N, local float *packed) {
+    for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
+        const uint n_cols = N - first;
+        local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
+#ifdef B_TRANSPOSED
+        uint k = 0;
+        for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
+            vec x[VECTOR];
+#pragma unroll
+            for (uint i = 0; i < VECTOR; i++) {
+                x[i] = load(b + row_start(first + i, ld) + k);
+            }
+            transpose(x);
+#pragma unroll
+            for (uint i = 0; i < VECTOR; i++) {
+                store(x[i], out + (k + i) * TILE_N);
+            }
+        }
+        for (; k < K; k++) {
+            for (uint i = 0; i < VECTOR; i++) {
+                out[k * TILE_N + i] = i < n_cols ? b[row_start(first + i, ld) + k] : 0.0f;
+            }
+        }
+#else
+        for (uint k = 0; k < K; k++) {
+            store(load_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
+        }
+#endif
+    }
+}
+
+// sum += a (K, TILE_M) transposed by b (K, TILE_N)
+static inline void multiply_tile(uint K, const global float *a, const local float *b, vec sum[TILE_M][TILE_V]) {
+    for (uint k = 0; k < K; k++) {
+        vec row[TILE_V];
+#pragma unroll
+        for (uint v = 0; v < TILE_V; v++) {
+            row[v] = load(b + v * VECTOR);
+        }
+#pragma unroll
+        for (uint r = 0; r < TILE_M; r++) {
+#pragma unroll
+            for (uint v = 0; v < TILE_V; v++) {
+                sum[r][v] = multiply_add(to_vec(a[r]), row[v], sum[r][v]);
+            }
+        }
+        a += TILE_M;
+        b += TILE_N;
+    }
+}
+
+// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C.
+static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, vec sum[TILE_M][TILE_V], global float *c,
+                               const global float *side, global float *act) {
+#pragma unroll
+    for (uint r = 0; r < TILE_M; r++) {
+#pragma unroll
+        for (uint v = 0; v < TILE_V; v++) {
+            const ulong col = n + v * VECTOR;
+            if (m + r < M && col < N) {
+                const ulong i = row_start(m + r, N) + col;
+                vec x = sum[r][v];
+                if (now & ADD) {
+                    x += load_part(c + i, N - col, 0.0f);
+                }
+                if (now & BIAS) {
+                    x += load_part(side + col, N - col, 0.0f);
+                }
+                if (now & GELU_BACKWARD) {
+                    x *= gelu_derivative(load_part(side + i, N - col, 0.0f));
+                }
+                store_part(x, c + i, N - col);
+                if (now & GELU) {
+                    store_part(gelu(x), act + i, N - col);
+                }
+            }
+        }
+    }
+}
+
+// Rows [0, M) of C. Work-group (i, j): column block i, and block_panels panels of A' from j block_panels on.
+// side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes.
+kernel void matmul(uint todo, uint last_todo, ulong M, ulong N, ulong K, ulong block_panels, const global float *packed,
+                   ulong packed_at, ulong b_ld, const global float *b, ulong b_at, global float *c, ulong c_at,
+                   const global float *side, ulong side_at, global float *act, ulong act_at) {
+    local float packed_b[BLOCK_K * BLOCK_N];
+    const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
+    const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
+    const ulong panel_end = min((get_group_id(1) + 1) * block_panels, (M + TILE_M - 1) / TILE_M);
+    for (ulong k = 0; k < K; k += BLOCK_K) {
+        const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
+#ifdef B_TRANSPOSED
+        pack_b(b + b_at + row_start(n_first, b_ld) + k, b_ld, n_k, n_cols, packed_b);
+#else
+        pack_b(b + b_at + row_start(k, b_ld) + n_first, b_ld, n_k, n_cols, packed_b);
+#endif
+        const uint now = (k > 0 ? ADD : todo) | (k + BLOCK_K >= K ? last_todo : 0);
+        for (ulong panel = get_group_id(1) * block_panels; panel < panel_end; panel++) {
+            const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
+            for (uint tile = 0; tile * TILE_N < n_cols; tile++) {
+                vec sum[TILE_M][TILE_V];
+#pragma unroll
+                for (uint r = 0; r < TILE_M; r++) {
+#pragma unroll
+                    for (uint v = 0; v < TILE_V; v++) {
+                        sum[r][v] = to_vec(0.0f);
+                    }
+                }
+                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
+                finish_tile(now, panel * TILE_M, n_first + tile * TILE_N, M, N, sum, c + c_at, side + side_at,
+                            act + act_at);
+            }
+        }
+    }
+}

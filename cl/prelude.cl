@@ -1,0 +1,240 @@
+// prelude.cl: what every kernel file begins with: a vector type of the device's width, exp, GELU,
+// reductions over a row, Philox. The host puts it before each of the other files.
+//
+// Every tensor comes to a kernel as the buffer it lies in and where it begins there, in elements:
+// sub-buffers would have to be aligned. Indices that can pass 2^31 are ulong.
+
+#ifndef VECTOR
+#define VECTOR 4 // floats in a `vec`: 1, 4, 8 or 16; what a work-item handles at a time
+#endif
+
+#ifndef ROW_ITEMS
+#define ROW_ITEMS 1 // work-items that share a row of a matrix: 1 on processors, a work-group on GPUs
+#endif
+
+#pragma OPENCL FP_CONTRACT ON
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+
+#if VECTOR == 1
+typedef float vec;
+typedef int ivec;
+#define load(p) (*(p))
+#define store(x, p) (*(p) = (x))
+#define to_vec(x) (x)
+#define as_vec(x) as_float(x)
+#define as_ivec(x) as_int(x)
+#define to_ivec(x) convert_int_rte(x)
+#else
+typedef JOIN(float, VECTOR) vec;
+typedef JOIN(int, VECTOR) ivec;
+#define load(p) JOIN(vload, VECTOR)(0, p)
+#define store(x, p) JOIN(vstore, VECTOR)(x, 0, p)
+#define to_vec(x) ((vec)(x))
+#define as_vec(x) JOIN(as_float, VECTOR)(x)
+#define as_ivec(x) JOIN(as_int, VECTOR)(x)
+#endif
+
+// a b + c, rounded once where the device does that at full speed
+#ifdef FP_FAST_FMAF
+#define multiply_add(a, b, c) fma(a, b, c)
+#else
+#define multiply_add(a, b, c) ((a) * (b) + (c))
+#endif
+
+// Element (row, 0) of a matrix.
+static inline ulong row_start(ulong row, ulong n_cols) { return row * n_cols; }
+
+// The first n elements at p, where a whole vec may not be there; the rest is `fill`.
+static inline vec load_part(const global float *p, ulong n, float fill) {
+#if VECTOR == 1
+    return n > 0 ? *p : fill;
+#else
+    if (n >= VECTOR) {
+        return load(p);
+    }
+    float part[VECTOR];
+    for (uint i = 0; i < VECTOR; i++) {
+        part[i] = i < n ? p[i] : fill;
+    }
+    return load(part);
+#endif
+}
+
+static inline void store_part(vec x, global float *p, ulong n) {
+#if VECTOR == 1
+    if (n > 0) {
+        *p = x;
+    }
+#else
+    if (n >= VECTOR) {
+        store(x, p);
+        return;
+    }
+    float part[VECTOR];
+    store(x, part);
+    for (uint i = 0; i < n; i++) {
+        p[i] = part[i];
+    }
+#endif
+}
+
+static inline float sum_of(vec x) {
+#if VECTOR == 16
+    float8 half_sum = x.lo + x.hi;
+    float4 quarter = half_sum.lo + half_sum.hi;
+#elif VECTOR == 8
+    float4 quarter = x.lo + x.hi;
+#elif VECTOR == 4
+    float4 quarter = x;
+#endif
+#if VECTOR == 1
+    return x;
+#else
+    return (quarter.x + quarter.z) + (quarter.y + quarter.w);
+#endif
+}
+
+static inline float largest_of(vec x) {
+#if VECTOR == 16
+    float8 half_max = fmax(x.lo, x.hi);
+    float4 quarter = fmax(half_max.lo, half_max.hi);
+#elif VECTOR == 8
+    float4 quarter = fmax(x.lo, x.hi);
+#elif VECTOR == 4
+    float4 quarter = x;
+#endif
+#if VECTOR == 1
+    return x;
+#else
+    return fmax(fmax(quarter.x, quarter.z), fmax(quarter.y, quarter.w));
+#endif
+}
+
+// e^x with a relative error below 2e-7. Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is
+// made in the exponent bits and e^r is its Taylor series to r^7. ln2 is subtracted in two pieces (Cody and
+// Waite 1980), the first short enough that n times it is exact. Below -87 the result is 0: it would be
+// denormal. NaN stays NaN.
+static inline vec vec_exp(vec x) {
+    const vec lowest = to_vec(-87.0f);
+    const vec highest = to_vec(88.8f); // beyond ln(FLT_MAX): overflows to infinity as it should
+    vec clamped = x < lowest ? lowest : x;
+    clamped = clamped > highest ? highest : clamped;
+    const float round = 12582912.0f; // 1.5 * 2^23: adding it leaves round(n) in the low mantissa bits
+    vec shifted = multiply_add(clamped, to_vec(1.44269504f), to_vec(round));
+    vec n = shifted - round;
+    vec r = clamped - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    vec p = to_vec(1.0f / 5040);
+    p = multiply_add(p, r, to_vec(1.0f / 720));
+    p = multiply_add(p, r, to_vec(1.0f / 120));
+    p = multiply_add(p, r, to_vec(1.0f / 24));
+    p = multiply_add(p, r, to_vec(1.0f / 6));
+    p = multiply_add(p, r, to_vec(0.5f));
+    p = multiply_add(p, r, to_vec(1.0f));
+    p = multiply_add(p, r, to_vec(1.0f));
+    // 2^(n-1), doubled at the end, so that n = 128 does not overflow the exponent bits.
+    ivec bits = (as_ivec(shifted) - 0x4B400000 + 126) << 23;
+    vec y = p * as_vec(bits) * 2.0f;
+    return x < lowest ? to_vec(0.0f) : y;
+}
+
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+static inline vec gelu(vec x) {
+    vec minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
+    return x / (1.0f + vec_exp(minus_2u));
+}
+
+// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u) kept finite.
+// Beyond +-20 it is 1 and 0 to the last digit; there x stands still, so that its powers stay finite.
+static inline vec gelu_derivative(vec wide_x) {
+    vec x = wide_x < to_vec(-20.0f) ? to_vec(-20.0f) : wide_x;
+    x = x > to_vec(20.0f) ? to_vec(20.0f) : x;
+    vec minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
+    vec e = vec_exp(minus_2u > to_vec(80.0f) ? to_vec(80.0f) : minus_2u);
+    vec s = 1.0f / (1.0f + e);
+    vec slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x); // 2u'
+    return s + x * slope * (e * s) * s;
+}
+
+// --- a row shared by ROW_ITEMS work-items ----------------------------------------------------
+// A kernel declares ROW_SHARED(shared) and gives it to row_sum or row_largest, which all items of
+// the work-group call. All get the result; its order of summation is fixed.
+
+#if ROW_ITEMS == 1
+#define ROW_SHARED(shared)
+#define row_sum(x, shared) (x)
+#define row_largest(x, shared) (x)
+#else
+#define ROW_SHARED(shared) local float shared[ROW_ITEMS]
+
+static inline float row_sum(float x, local float *shared) {
+    const uint item = (uint)get_local_id(0);
+    shared[item] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_items = ROW_ITEMS / 2; half_items > 0; half_items /= 2) {
+        if (item < half_items) {
+            shared[item] += shared[item + half_items];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    float sum = shared[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return sum;
+}
+
+static inline float row_largest(float x, local float *shared) {
+    const uint item = (uint)get_local_id(0);
+    shared[item] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_items = ROW_ITEMS / 2; half_items > 0; half_items /= 2) {
+        if (item < half_items) {
+            shared[item] = fmax(shared[item], shared[item + half_items]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    float largest = shared[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return largest;
+}
+#endif
+
+// The row of this work-item, and which of the row's items it is.
+#define MY_ROW (get_global_id(0) / ROW_ITEMS)
+#define MY_ITEM ((uint)(get_global_id(0) % ROW_ITEMS))
+
+// Walks what is this item's of the elements [0, n) of a row: every ROW_ITEMS-th piece of `step` elements. All
+// items of a work-group go round equally often: some compilers take that for granted.
+#define FOR_MINE(i, n, step)                                               \
+    for (ulong i = MY_ITEM * (ulong)(step), i##_first = 0; i##_first < (n); \
+         i += ROW_ITEMS * (step), i##_first += ROW_ITEMS * (step))         \
+        if (i < (n))
+
+// --- random numbers ----------------------------------------------------------------------------
+
+// Philox4x32-10 (Salmon et al. 2011, section 3.3), as include/philox.h.
+static inline uint4 philox(ulong key, ulong counter_low, ulong counter_high) {
+    uint k0 = (uint)key;
+    uint k1 = (uint)(key >> 32);
+    uint4 c = (uint4)((uint)counter_low, (uint)(counter_low >> 32), (uint)counter_high, (uint)(counter_high >> 32));
+    for (int round = 0; round < 10; round++) {
+        const uint low0 = 0xD2511F53u * c.x;
+        const uint high0 = mul_hi(0xD2511F53u, c.x);
+        const uint low1 = 0xCD9E8D57u * c.z;
+        const uint high1 = mul_hi(0xCD9E8D57u, c.z);
+        c = (uint4)(high1 ^ c.y ^ k0, low1, high0 ^ c.w ^ k1, low0);
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+static inline ulong micro_step(const global uint *rng_step) { return rng_step[0] | (ulong)rng_step[1] << 32; }
+
+// What element e of a tensor is multiplied by: 0 when dropped, `scale` = 1/(1 - p) when kept.
+static inline float keep_factor(ulong key, ulong step, ulong e, uint threshold, float scale) {
+    const uint4 words = philox(key, e / 4, step);
+    const uint word = e % 4 == 0 ? words.x : e % 4 == 1 ? words.y : e % 4 == 2 ? words.z : words.w;
+    return word >= threshold ? scale : 0.0f;
+}

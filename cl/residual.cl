@@ -1,0 +1,17 @@
+// residual.cl: the residual connection (He et al. 2016, equation 1).
+//
+//   y = a + b                   a, b, y (n); y may be a
+//
+// A work-item adds one vec.
+//
+//   a  |item 0|item 1|item 2| ... |last: a part|
+//   b  |item 0|item 1|item 2| ... |last: a part|
+kernel void residual(ulong n, const global float *a, ulong a_at, const global float *b, ulong b_at, global float *y,
+                     ulong y_at) {
+    const ulong i = get_global_id(0) * (ulong)VECTOR;
+    if (i < n) {
+        const vec left = load_part(a + a_at + i, n - i, 0.0f);
+        const vec right = load_part(b + b_at + i, n - i, 0.0f);
+        store_part(left + right, y + y_at + i, n - i);
+    }
+}

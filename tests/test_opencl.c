@@ -1,0 +1,419 @@
+// test_opencl.c: the opencl backend on the first usable device: right op by op and a step at a time, in both
+// families of kernels; the same bits twice; losses as the cpu backend's; what is reported when memory or a
+// build fails; and the cache of built programs. Skipped, with the reason, where there is no device.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpt2.h"
+#include "opencl.h"
+#include "opencl_sources.h"
+#include "session.h"
+#include "temp_folder.h"
+#include "verify.h"
+
+static const sm_backend *backend;
+static int usable = -1; // index of the device
+
+static void check(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+static int find_device(void **state) {
+    (void)state;
+    sm_device_info info;
+    backend = sm_backend_find("opencl");
+    assert_non_null(backend);
+    for (int i = 0; i < backend->device_count() && usable < 0; i++) {
+        check(backend->describe(i, &info));
+        usable = info.available ? i : -1;
+    }
+    if (usable < 0) {
+        print_message("test_opencl: skipped: %s\n", info.reason);
+    } else {
+        print_message("test_opencl: on %s, %s, %s\n", info.id, info.platform, info.name);
+    }
+    return 0;
+}
+
+// `tier`: a family of kernels, or NULL for the device's own.
+static sm_device *open_device(const char *tier) {
+    sm_device *device = NULL;
+    if (usable < 0) {
+        skip();
+    }
+    check(backend->open(usable, &(sm_open_options){.isa = tier}, &device));
+    return device;
+}
+
+static void test_description(void **state) {
+    (void)state;
+    sm_device_info info;
+    for (int i = 0; i < backend->device_count(); i++) {
+        check(backend->describe(i, &info));
+        assert_memory_equal(info.id, "opencl", 6);
+        if (!info.available) {
+            assert_true(strlen(info.reason) > 0);
+            continue;
+        }
+        assert_true(info.n_units > 0 && info.memory_bytes > 0 && info.max_alloc_bytes > 0);
+        assert_true(strlen(info.name) > 0 && strlen(info.platform) > 0 && strlen(info.driver) > 0);
+        assert_true(strlen(info.tier) > 0 && strlen(info.tier_reason) > 0);
+    }
+    assert_int_equal(backend->describe(1000, &info), SM_ERR_USAGE);
+}
+
+static void test_unknown_tier(void **state) {
+    (void)state;
+    sm_device *device = NULL;
+    if (usable < 0) {
+        skip();
+    }
+    assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "magic"}, &device), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "magic"));
+    assert_null(device);
+}
+
+// --- right results ------------------------------------------------------------------------------
+
+typedef struct {
+    int n_rows;
+    int n_skipped;
+} tally;
+
+static void show_row(const sm_verify_row *row, void *context) {
+    tally *t = context;
+    t->n_rows++;
+    t->n_skipped += row->skipped;
+    if (!row->ok || row->skipped) {
+        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
+                      row->reason);
+    }
+}
+
+static void check_ops(const char *tier) {
+    tally t = {0};
+    sm_device *device = open_device(tier);
+    check(sm_verify_ops(device, show_row, &t));
+    assert_true(t.n_rows > 300);
+    assert_int_equal(t.n_skipped, 0);
+    backend->close(device);
+}
+
+static void test_ops(void **state) {
+    (void)state;
+    check_ops(NULL);
+}
+
+// The family of kernels for cards runs on every device, if slowly.
+static void test_ops_local(void **state) {
+    (void)state;
+    check_ops("local");
+}
+
+static void test_step(void **state) {
+    (void)state;
+    tally t = {0};
+    sm_device *device = open_device(NULL);
+    check(sm_verify_step(device, SM_MODE_NAIVE, 0, show_row, &t));
+    check(sm_verify_step(device, SM_MODE_FUSED, 0, show_row, &t));
+    assert_int_equal(t.n_skipped, 0);
+    backend->close(device);
+}
+
+// --- training -------------------------------------------------------------------------------------
+
+static const sm_gpt2_config model = {
+    .n_layer = 2, .n_head = 2, .d_model = 24, .d_ff = 96, .vocab = 67, .context = 19, .layernorm_eps = 1e-5};
+
+enum { BATCH = 3, SEQUENCE = 19, N_STEPS = 50, MOST_ELEMS = 128 * 24 };
+
+static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm_session **session) {
+    sm_plan *plan = NULL;
+    const sm_gpt2_options options = {.B = B,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F32,
+                                     .dropout_p = dropout_p,
+                                     .seed = 3,
+                                     .backward = true,
+                                     .optimizer = true,
+                                     .max_tensor_bytes = device->info.max_alloc_bytes};
+    SM_TRY(sm_gpt2_build(&model, &options, &plan));
+    SM_TRY(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
+    return sm_session_open(device, plan, session);
+}
+
+static sm_session *start_training(sm_device *device, double dropout_p) {
+    sm_session *session = NULL;
+    float values[MOST_ELEMS];
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    check(open_session(device, BATCH, dropout_p, &session));
+    for (int i = 0; i < session->plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(session->plan, i)) {
+            assert_true(sm_gpt2_param_elems(session->plan, i) <= MOST_ELEMS);
+            sm_gpt2_init_param(&model, session->plan, i, 11, values);
+            check(sm_session_write(session, i, sm_gpt2_param_elems(session->plan, i), values));
+        }
+    }
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+        tokens[i] = i * 29 % 67;
+        targets[i] = i % 5 == 4 ? -1 : (i + 1) * 29 % 67;
+    }
+    check(sm_session_set_batch(session, tokens, targets));
+    return session;
+}
+
+static double train_step(sm_session *session, int step) {
+    sm_adamw settings = sm_adamw_default;
+    double loss = 0;
+    settings.grad_clip = 1;
+    check(sm_session_set_hyper(session, &settings, step, 1));
+    check(sm_session_run(session, SM_RUN_STEP, NULL));
+    check(sm_session_loss(session, &loss));
+    return loss;
+}
+
+static void test_losses_as_cpu(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_device *cpu = NULL;
+    check(sm_backend_find("cpu")->open(0, &(sm_open_options){0}, &cpu));
+    sm_session *here = start_training(device, 0);
+    sm_session *there = start_training(cpu, 0);
+    double first = 0;
+    double last = 0;
+    for (int step = 1; step <= N_STEPS; step++) {
+        double expected = train_step(there, step);
+        last = train_step(here, step);
+        first = step == 1 ? last : first;
+        if (!(fabs(last - expected) <= 1e-4 * expected)) {
+            fail_msg("step %d: loss %.7f, the cpu backend has %.7f", step, last, expected);
+        }
+    }
+    assert_true(last < 0.9 * first);
+    sm_session_close(here);
+    sm_session_close(there);
+    backend->close(device);
+    cpu->backend->close(cpu);
+}
+
+static void test_same_bits_twice(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *runs[2] = {start_training(device, 0.1), start_training(device, 0.1)};
+    float values[2][MOST_ELEMS];
+    for (int run = 0; run < 2; run++) {
+        for (int step = 1; step <= 3; step++) {
+            train_step(runs[run], step);
+        }
+    }
+    for (int i = 0; i < runs[0]->plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(runs[0]->plan, i)) {
+            const int64_t n = sm_gpt2_param_elems(runs[0]->plan, i);
+            for (int run = 0; run < 2; run++) {
+                check(sm_session_read(runs[run], i, n, values[run]));
+            }
+            assert_memory_equal(values[0], values[1], (size_t)n * sizeof(float));
+        }
+    }
+    sm_session_close(runs[0]);
+    sm_session_close(runs[1]);
+    backend->close(device);
+}
+
+// Timed op by op, each op takes time and the results stay the same.
+static void test_timed(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *timed = start_training(device, 0);
+    sm_session *plain = start_training(device, 0);
+    int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
+    double losses[2];
+    int n_timed = 0;
+    assert_non_null(op_ns);
+    check(sm_session_set_hyper(timed, &sm_adamw_default, 1, 1));
+    check(sm_session_set_hyper(plain, &sm_adamw_default, 1, 1));
+    check(sm_session_run(timed, SM_RUN_STEP, op_ns));
+    check(sm_session_run(plain, SM_RUN_STEP, NULL));
+    check(sm_session_loss(timed, &losses[0]));
+    check(sm_session_loss(plain, &losses[1]));
+    for (int i = 0; i < timed->plan->n_ops; i++) {
+        n_timed += op_ns[i] > 0;
+    }
+    assert_true(n_timed > timed->plan->n_ops / 2); // a clock may be coarse
+    assert_true(losses[0] == losses[1]);
+    free(op_ns);
+    sm_session_close(timed);
+    sm_session_close(plain);
+    backend->close(device);
+}
+
+// --- what goes wrong -------------------------------------------------------------------------------
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *session = NULL;
+    const int64_t B = (int64_t)(device->info.memory_bytes / SEQUENCE / 64);
+    assert_int_equal(open_session(device, B, 0, &session), SM_ERR_OOM);
+    assert_null(session);
+    assert_non_null(strstr(sm_error_message(), "GiB"));
+    session = start_training(device, 0); // and the process goes on
+    assert_true(isfinite(train_step(session, 1)));
+    sm_session_close(session);
+    backend->close(device);
+}
+
+static void test_build_failure(void **state) {
+    (void)state;
+    opencl_device *device = (opencl_device *)open_device(NULL);
+    cl_program program = NULL;
+    assert_int_equal(
+        opencl_build_source(device, "broken", "kernel void f(global int *x) { x[0] = missing; }", "", &program),
+        SM_ERR_DEVICE);
+    assert_null(program);
+    assert_non_null(strstr(sm_error_message(), "broken"));
+    assert_non_null(strstr(sm_error_message(), "missing")); // a line of the build log
+    backend->close(&device->base);
+}
+
+// Elements past 2^31 and 2^32: more than fits in most devices, so the arithmetic is run by itself.
+static void test_large_indices(void **state) {
+    (void)state;
+    static const char probe[] = "kernel void probe(ulong row, ulong n_cols, global ulong *start) "
+                                "{ start[0] = row_start(row, n_cols) + 3; }";
+    const cl_ulong cases[][2] = {{70000, 50304}, {1000003, 50304}, {UINT64_C(1) << 33, 5}};
+    opencl_device *device = (opencl_device *)open_device(NULL);
+    opencl_source prelude;
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    assert_true(opencl_find_source("prelude", &prelude));
+    char *source = malloc(prelude.size_bytes + sizeof probe);
+    assert_non_null(source);
+    memcpy(source, prelude.text, prelude.size_bytes);
+    memcpy(source + prelude.size_bytes, probe, sizeof probe);
+    check(opencl_build_source(device, "probe", source, "-cl-std=CL1.2", &program));
+    cl_kernel kernel = opencl.clCreateKernel(program, "probe", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    cl_mem out = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof(cl_ulong), NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t one = 1;
+        cl_ulong start = 0;
+        opencl.clSetKernelArg(kernel, 0, sizeof(cl_ulong), &cases[i][0]);
+        opencl.clSetKernelArg(kernel, 1, sizeof(cl_ulong), &cases[i][1]);
+        opencl.clSetKernelArg(kernel, 2, sizeof out, &out);
+        assert_int_equal(opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+                         CL_SUCCESS);
+        assert_int_equal(
+            opencl.clEnqueueReadBuffer(device->queue, out, CL_TRUE, 0, sizeof start, &start, 0, NULL, NULL),
+            CL_SUCCESS);
+        assert_true(start == cases[i][0] * cases[i][1] + 3);
+    }
+    opencl.clReleaseMemObject(out);
+    opencl.clReleaseKernel(kernel);
+    opencl.clReleaseProgram(program);
+    free(source);
+    backend->close(&device->base);
+}
+
+static void test_error_names(void **state) {
+    (void)state;
+    assert_string_equal(opencl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    assert_string_equal(opencl_error_name(-9999), "CL error -9999");
+    assert_int_equal(opencl_fail("opencl:0.0", "test", CL_MEM_OBJECT_ALLOCATION_FAILURE), SM_ERR_OOM);
+    assert_int_equal(opencl_fail("opencl:0.0", "test", CL_INVALID_KERNEL_ARGS), SM_ERR_DEVICE);
+    assert_string_equal(sm_error_message(), "opencl:0.0: test: CL_INVALID_KERNEL_ARGS (-52)");
+}
+
+// --- the cache ---------------------------------------------------------------------------------------
+
+static char damaged[PATH_MAX];
+
+static int keep_file(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info;
+    (void)where;
+    if (type == FTW_F) {
+        snprintf(damaged, sizeof damaged, "%s", path);
+    }
+    return 0;
+}
+
+// Changes byte `at` of the only entry, or cuts the entry there.
+static void damage_entry(long at, bool cut) {
+    assert_int_equal(nftw(temp_folder, keep_file, 16, FTW_PHYS), 0);
+    if (cut) {
+        assert_int_equal(truncate(damaged, at), 0);
+        return;
+    }
+    FILE *file = fopen(damaged, "r+b");
+    assert_non_null(file);
+    fseek(file, at, SEEK_SET);
+    const int byte = fgetc(file);
+    fseek(file, at, SEEK_SET);
+    fputc(byte ^ 1, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_cache(void **state) {
+    (void)state;
+    static const unsigned char binary[] = "what a driver built";
+    const char *before = getenv("XDG_CACHE_HOME");
+    char *saved = before != NULL ? strdup(before) : NULL;
+    size_t size_bytes = 0;
+    assert_int_equal(temp_folder_make(NULL), 0);
+    setenv("XDG_CACHE_HOME", temp_folder, 1);
+    assert_null(opencl_cache_load("key", &size_bytes));
+    for (int fault = 0; fault < 4; fault++) {
+        opencl_cache_store("key", binary, sizeof binary);
+        unsigned char *loaded = opencl_cache_load("key", &size_bytes);
+        assert_non_null(loaded);
+        assert_int_equal(size_bytes, sizeof binary);
+        assert_memory_equal(loaded, binary, sizeof binary);
+        free(loaded);
+        assert_null(opencl_cache_load("another key", &size_bytes));
+        switch (fault) { // magic, key, binary, length
+        case 0: damage_entry(0, false); break;
+        case 1: damage_entry(33, false); break;
+        case 2: damage_entry(40, false); break;
+        default: damage_entry(20, true); break;
+        }
+        assert_null(opencl_cache_load("key", &size_bytes));
+    }
+    if (saved != NULL) {
+        setenv("XDG_CACHE_HOME", saved, 1);
+    } else {
+        unsetenv("XDG_CACHE_HOME");
+    }
+    free(saved);
+    temp_folder_remove(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_unknown_tier),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_ops_local),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_losses_as_cpu),
+        cmocka_unit_test(test_same_bits_twice),
+        cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_large_indices),
+        cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_cache),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}
