@@ -42,7 +42,7 @@ enum {
     CHUNK_ROWS = 1152,           // rows of c at a time
     BLOCK_ROWS = 24 * TILE_ROWS, // of a: at most 600 KiB
     BLOCK_COLS = 16 * TILE_COLS, // of b: at most 2.3 MiB
-    AHEAD = 8,                   // steps along k by which b is fetched into the first-level cache
+    GROUP = 4,                   // panels of a transposed a packed together: what a cache line or two hold
     PACK_COST_ROWS = 16,         // packing a b panel takes about as long as this many rows of c
     LINE_ELEMS = 16,             // of a cache line
 };
@@ -137,7 +137,6 @@ static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k,
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             row[v] = *(const vector *)(b + v * LANES);
-            __builtin_prefetch(b + AHEAD * TILE_COLS + v * LANES);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < TILE_ROWS; r++) {
@@ -230,16 +229,40 @@ size_t ISA(cpu_product_scratch)(int64_t m, int n_threads) {
 static int64_t slice_first(const job *j, int64_t slice) { return j->p->k * slice / j->n_slices; }
 static int64_t slice_depth(const job *j, int64_t slice) { return slice_first(j, slice + 1) - slice_first(j, slice); }
 
+// Packs n_rows rows of a, which are contiguous along the rows, as the panels from `panel` on. A step of k touches
+// a page of its own, so several panels are packed at each.
+static void pack_transposed_a(const job *j, int64_t panel, int64_t n_rows, int64_t slice) {
+    const cpu_product *p = j->p;
+    const int64_t depth = slice_depth(j, slice);
+    const float *from = p->a + j->chunk_first + panel * TILE_ROWS + slice_first(j, slice) * p->a_col;
+    float *to[GROUP];
+    const int64_t n_panels = divide_up(n_rows, TILE_ROWS);
+    for (int64_t g = 0; g < n_panels; g++) {
+        to[g] = a_panel(j, panel + g, slice);
+    }
+    for (int64_t k = 0; k < depth; k++) {
+        for (int64_t g = 0; g < n_panels; g++) {
+            pack_rows(from + k * p->a_col + g * TILE_ROWS, 0, min64(n_rows - g * TILE_ROWS, TILE_ROWS), 1,
+                      to[g] + k * TILE_ROWS, TILE_ROWS);
+        }
+    }
+}
+
 // This thread's share of the chunk's slice of a.
 static void pack_a(const job *j, int64_t slice) {
     const cpu_product *p = j->p;
-    int64_t n_panels = divide_up(j->chunk_rows, TILE_ROWS);
-    int64_t first = j->team->thread * j->panels_a_thread;
-    for (int64_t panel = first; panel < min64(first + j->panels_a_thread, n_panels); panel++) {
-        int64_t row = panel * TILE_ROWS;
-        const float *from = p->a + (j->chunk_first + row) * p->a_row + slice_first(j, slice) * p->a_col;
-        pack_panel(from, p->a_row, p->a_col, min64(j->chunk_rows - row, TILE_ROWS), slice_depth(j, slice),
-                   a_panel(j, panel, slice), TILE_ROWS);
+    const int64_t first = j->team->thread * j->panels_a_thread;
+    const int64_t end = min64(first + j->panels_a_thread, divide_up(j->chunk_rows, TILE_ROWS));
+    const int64_t step = p->a_row == 1 ? GROUP : 1;
+    for (int64_t panel = first; panel < end; panel += step) {
+        const int64_t row = panel * TILE_ROWS;
+        const int64_t n_rows = min64(j->chunk_rows - row, min64(end - panel, step) * TILE_ROWS);
+        if (p->a_row == 1) {
+            pack_transposed_a(j, panel, n_rows, slice);
+        } else {
+            pack_lines(p->a + (j->chunk_first + row) * p->a_row + slice_first(j, slice), p->a_row, n_rows,
+                       slice_depth(j, slice), a_panel(j, panel, slice), TILE_ROWS);
+        }
     }
 }
 
@@ -342,6 +365,7 @@ static void choose_part(job *j) {
         int grid_cols = team->n_threads / grid_rows;
         int64_t cell_rows = divide_up(divide_up(j->chunk_rows, TILE_ROWS), grid_rows);
         int64_t cell_cols = divide_up(divide_up(j->p->n, LANES), grid_cols);
+        // Each b panel is packed once in every row of the grid.
         int64_t cost = cell_cols * (cell_rows * TILE_ROWS + PACK_COST_ROWS);
         if (grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
