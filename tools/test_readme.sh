@@ -3,6 +3,7 @@
 # what runs this.
 set -eu
 cd "$(dirname "$0")/.."
+unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
 n_passed=0
 n_failed=0
 
@@ -18,12 +19,12 @@ check() {
 
 # Indented or fenced lines that begin with make or the program; what follows " #" is a comment.
 sed -n 's/^ *\(\(make [a-z-]*\|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
-while IFS= read -r command <&3; do
+while IFS= read -r command <&9; do
     case $command in
     "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;
     "make test") ;;
     *) check "$command" ;;
     esac
-done 3<build/readme.commands
+done 9<build/readme.commands
 echo "README's commands: $n_passed passed, $n_failed failed"
 [ "$n_failed" = 0 ] && [ "$n_passed" -ge 9 ]
