@@ -17,42 +17,36 @@ static size_t scratch_bytes(int64_t m, int n_threads) {
 }
 #endif
 
+// A product of the rows of op's first input with W, which lies in memory as (k,n) or, else, as (n,k).
+static cpu_product rows_by_weight(const host_op *op, bool w_is_kn) {
+    const int64_t n = sm_tensor_cols(op->out_tensor[0]);
+    const int64_t k = sm_tensor_cols(op->in_tensor[0]);
+    return (cpu_product){
+        .m = sm_tensor_rows(op->in_tensor[0]),
+        .n = n,
+        .k = k,
+        .a = op->in[0],
+        .a_row = k,
+        .a_col = 1,
+        .b = op->in[1],
+        .b_row = w_is_kn ? n : 1,
+        .b_col = w_is_kn ? 1 : k,
+        .c = op->out[0],
+    };
+}
+
 // y = x W, and the epilogues.
 CPU_KERNEL(matmul_forward) {
-    const bool swapped = op->op->attr.w_transposed;
-    cpu_product p = {
-        .m = sm_tensor_rows(op->in_tensor[0]),
-        .n = sm_tensor_cols(op->out_tensor[0]),
-        .k = sm_tensor_cols(op->in_tensor[0]),
-        .a = op->in[0],
-        .b = op->in[1],
-        .c = op->out[0],
-        .bias = op->in[2],
-        .act = op->out[1],
-    };
-    p.a_row = p.k;
-    p.a_col = 1;
-    p.b_row = swapped ? 1 : p.n;
-    p.b_col = swapped ? p.k : 1;
+    cpu_product p = rows_by_weight(op, !op->op->attr.w_transposed);
+    p.bias = op->in[2];
+    p.act = op->out[1];
     multiply(&p, team);
 }
 
 // dx = dy W^T, and gelu'.
 CPU_KERNEL(matmul_backward_input) {
-    const bool swapped = op->op->attr.w_transposed;
-    cpu_product p = {
-        .m = sm_tensor_rows(op->in_tensor[0]),
-        .n = sm_tensor_cols(op->out_tensor[0]),
-        .k = sm_tensor_cols(op->in_tensor[0]),
-        .a = op->in[0],
-        .b = op->in[1],
-        .c = op->out[0],
-        .pre = op->in[2],
-    };
-    p.a_row = p.k;
-    p.a_col = 1;
-    p.b_row = swapped ? p.n : 1;
-    p.b_col = swapped ? 1 : p.k;
+    cpu_product p = rows_by_weight(op, op->op->attr.w_transposed);
+    p.pre = op->in[2];
     multiply(&p, team);
 }
 

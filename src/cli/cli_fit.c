@@ -14,7 +14,7 @@ static const struct {
 };
 
 // What a step reaches of the ceilings, taken carefully: the time must be enough.
-static const double expected_efficiency = 0.5;
+static const double expected_efficiency = 0.6;
 
 // Taken where a device's ceilings are not known.
 static const double unknown_flops = 1e9;
@@ -50,8 +50,7 @@ static sm_status predict(const cli_options *options, const cli_job *job, const s
     p->memory_bytes = sm_plan_memory(plan, NULL);
     p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
     int64_t n_warmup = options->warmup >= 0 ? options->warmup : N_AUTO_WARMUP;
-    p->total_seconds =
-        overhead_seconds + p->step_seconds * (double)(n_warmup + options->repetitions + N_INSTRUMENTED);
+    p->total_seconds = overhead_seconds + p->step_seconds * (double)(n_warmup + options->repetitions + N_INSTRUMENTED);
 cleanup:
     sm_plan_free(plan);
     return status;
@@ -73,6 +72,7 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
     sm_device_info info;
     sm_peaks peaks;
     prediction p = {.memory_bytes = 0};
+    const double share_s = options->fit_s / bench->n_devices;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, NULL, &peaks));
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
@@ -85,11 +85,11 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
             continue; // a tensor larger than the device allocates
         }
         bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
-        if (in_memory && p.total_seconds <= options->fit_s) {
-            announce(job, &info, &p, options->fit_s, true);
+        if (in_memory && p.total_seconds <= share_s) {
+            announce(job, &info, &p, share_s, true);
             return SM_OK;
         }
     }
-    announce(job, &info, &p, options->fit_s, false);
+    announce(job, &info, &p, share_s, false);
     return SM_OK;
 }

@@ -68,7 +68,7 @@ static const cli_flag flags[] = {
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), 1, MAX_DIM},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
-     "without -b and --seq-len: the largest batch that fits memory and this time", RUN, AT(fit_s), 1, 86400},
+     "without -b and --seq-len: the largest batch that fits memory and, on all devices, this time", RUN, AT(fit_s), 1, 86400},
     {"Work", "pass-type", 0, CLI_CHOICES, "forward|backward|forward-backward|step|separate", "step",
      "what is timed; separate: forward, then backward, apart", RUN, AT(passes), 0, 0},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), 0, 0.999},

@@ -33,6 +33,7 @@ typedef struct {
     json_t *machine; // facts, shared by all rows
     cli_known_peaks peaks[CLI_MAX_PEAKS];
     int n_peaks;
+    int n_devices; // that share the time of --fit
 } cli_bench;
 
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in

@@ -168,6 +168,7 @@ sm_status cli_run(const cli_options *options) {
     sweep s = {.bench = {.options = options}};
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
+    s.bench.n_devices = devices.n;
     SM_TRY(check_models(options));
     SM_TRY(check_data(options));
     SM_TRY(sm_machine_facts(options->argc, options->argv, &s.bench.machine));
