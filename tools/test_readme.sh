@@ -8,7 +8,11 @@ n_passed=0
 n_failed=0
 
 check() {
-    if (eval "$1") >build/readme.log 2>&1; then
+    status=0
+    (eval "$1") >build/readme.log 2>&1 || status=$?
+    # compare exits 3 when B is slower: that is a result.
+    case "$status $1" in "3 build/release/stepmark compare"*) status=0 ;; esac
+    if [ "$status" = 0 ]; then
         n_passed=$((n_passed + 1))
     else
         n_failed=$((n_failed + 1))
