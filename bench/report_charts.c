@@ -163,7 +163,7 @@ static int by_batch(const void *a, const void *b) {
 
 // The panel's rows, by batch; the caller frees them.
 static sm_status sorted_rows(const sm_report_rows *report, const char *panel, const sm_report_row ***rows, size_t *n) {
-    *rows = malloc((report->n + 1) * sizeof(*rows));
+    *rows = malloc((report->n + 1) * sizeof(**rows));
     *n = 0;
     if (*rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a chart");
