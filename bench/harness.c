@@ -1,4 +1,5 @@
 // harness.c: the protocol of harness.h.
+#include "clock.h"
 #include "harness.h"
 
 #include "machine.h"
@@ -49,12 +50,6 @@ typedef struct {
     int64_t *op_ns;
     int n_walls;
 } measurement;
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 const char *sm_stage_name(sm_stage stage) {
     switch (stage) {
@@ -115,9 +110,9 @@ static sm_status keep_loss(sm_row *row, double loss) {
 
 // Runs a step, and reads its loss once the clock has stopped.
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
-    int64_t begin_ns = now_ns();
+    int64_t begin_ns = sm_now_ns();
     sm_status status = start_step(m, op_ns);
-    *elapsed_ns = now_ns() - begin_ns;
+    *elapsed_ns = sm_now_ns() - begin_ns;
     SM_TRY(status);
     SM_TRY(sm_session_loss(m->session, loss));
     SM_TRY(keep_loss(m->row, *loss));
@@ -135,7 +130,7 @@ static sm_status may_continue(const measurement *m, sm_stage stage, int done, in
     if (p->interrupted != NULL && *p->interrupted) {
         return sm_fail(SM_ERR_INTERRUPTED, "interrupted at %s %d of %d", sm_stage_name(stage), done, total);
     }
-    if (now_ns() > m->deadline_ns) {
+    if (sm_now_ns() > m->deadline_ns) {
         return sm_fail(SM_ERR_TIMEOUT, "the limit of %g s ran out at %s %d of %d; raise --timeout or ask for less",
                        p->timeout_s, sm_stage_name(stage), done, total);
     }
@@ -250,7 +245,7 @@ static sm_status is_precise(const measurement *m, int64_t *next_look, bool *prec
 static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     const sm_protocol *p = m->protocol;
     const int64_t n = m->row->samples_ns.n;
-    double seconds = (double)(now_ns() - m->before.time_ns) / 1e9;
+    double seconds = (double)(sm_now_ns() - m->before.time_ns) / 1e9;
     bool precise = false;
     if (p->max_noise_percent > 0 && n >= p->min_samples && seconds >= p->min_time_s) {
         SM_TRY(is_precise(m, next_look, &precise));
@@ -373,7 +368,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
     rest(m->protocol);
     if (m->protocol->timeout_s > 0) {
-        double deadline = (double)now_ns() + m->protocol->timeout_s * 1e9;
+        double deadline = (double)sm_now_ns() + m->protocol->timeout_s * 1e9;
         m->deadline_ns = deadline < 9e18 ? (int64_t)deadline : INT64_MAX;
     }
     SM_TRY(first_step_and_check(m));

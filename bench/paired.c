@@ -1,15 +1,10 @@
 // paired.c: steps of two sessions in turn.
+#include "clock.h"
 #include "paired.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static sm_status start_step(sm_paired_side *side) {
     sm_session *session = side->session;
@@ -22,9 +17,9 @@ static sm_status start_step(sm_paired_side *side) {
 
 // A whole step; its loss is read once the clock has stopped.
 static sm_status run_step(sm_paired_side *side, int64_t *elapsed_ns, double *loss) {
-    int64_t begin_ns = now_ns();
+    int64_t begin_ns = sm_now_ns();
     sm_status status = start_step(side);
-    *elapsed_ns = now_ns() - begin_ns;
+    *elapsed_ns = sm_now_ns() - begin_ns;
     SM_TRY(status);
     SM_TRY(sm_session_loss(side->session, loss));
     return isfinite(*loss) ? SM_OK

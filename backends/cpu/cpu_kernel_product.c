@@ -24,20 +24,16 @@
 // Threads divide the columns of c among themselves and, when there are too few, its rows as well.
 #include "cpu_product.h"
 #include "cpu_math.h"
+#include "cpu_vector.h"
 
 #if defined(__AVX512F__)
-enum { LANES = 16, TILE_ROWS = 8, TILE_VECTORS = 3 }; // 24 of 32 registers are sums
-typedef float vector __attribute__((vector_size(64), aligned(4), may_alias));
-#elif defined(__AVX__)
-enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 }; // 12 of 16
-typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
+enum { TILE_ROWS = 8, TILE_VECTORS = 3 }; // 24 of 32 registers are sums
 #else
-enum { LANES = 4, TILE_ROWS = 6, TILE_VECTORS = 2 }; // 12 of 16
-typedef float vector __attribute__((vector_size(16), aligned(4), may_alias));
+enum { TILE_ROWS = 6, TILE_VECTORS = 2 }; // 12 of 16
 #endif
 
 enum {
-    TILE_COLS = LANES * TILE_VECTORS,
+    TILE_COLS = CPU_VECTOR * TILE_VECTORS,
     SLICE_K = 768,               // deepest slice of k
     CHUNK_ROWS = 1152,           // rows of c at a time
     BLOCK_ROWS = 24 * TILE_ROWS, // of a: at most 600 KiB
@@ -118,25 +114,26 @@ static void pack_panel(const float *from, int64_t line, int64_t step, int64_t n,
 
 // --- one tile -----------------------------------------------------------------------------------
 
-// c (TILE_ROWS x n_vectors LANES) = a panel x b panel, or += with `add`. n_vectors is a constant where it is called.
+// c (TILE_ROWS x n_vectors CPU_VECTOR) = a panel x b panel, or += with `add`. n_vectors is a constant where it is
+// called.
 static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k, const float *restrict a,
                                                        const float *restrict b, float *restrict c, int64_t ldc,
                                                        bool add) {
-    vector sum[TILE_ROWS][TILE_VECTORS];
+    cpu_vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < TILE_ROWS; r++) {
         __builtin_prefetch(c + r * ldc, 1);
-        __builtin_prefetch(c + r * ldc + n_vectors * LANES - 1, 1);
+        __builtin_prefetch(c + r * ldc + n_vectors * CPU_VECTOR - 1, 1);
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            sum[r][v] = (vector){0};
+            sum[r][v] = (cpu_vector){0};
         }
     }
     for (int64_t j = 0; j < k; j++) {
-        vector row[TILE_VECTORS];
+        cpu_vector row[TILE_VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            row[v] = *(const vector *)(b + v * LANES);
+            row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < TILE_ROWS; r++) {
@@ -152,7 +149,7 @@ static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k,
     for (int r = 0; r < TILE_ROWS; r++) {
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            vector *to = (vector *)(c + r * ldc + v * LANES);
+            cpu_vector *to = (cpu_vector *)(c + r * ldc + v * CPU_VECTOR);
             if (add) {
                 sum[r][v] += *to;
             }
@@ -316,8 +313,8 @@ static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_
     const cpu_product *p = j->p;
     const int64_t depth = slice_depth(j, slice);
     const bool add = p->add || slice > 0;
-    const tile_function whole = tiles[divide_up(n_cols, LANES) - 1];
-    const bool whole_cols = n_cols % LANES == 0;
+    const tile_function whole = tiles[divide_up(n_cols, CPU_VECTOR) - 1];
+    const bool whole_cols = n_cols % CPU_VECTOR == 0;
     const int64_t n_tiles = divide_up(rows.end - rows.first, TILE_ROWS);
     for (int64_t t = 0; t < n_tiles; t++) {
         const int64_t row = rows.first + t * TILE_ROWS;
@@ -364,13 +361,13 @@ static void choose_part(job *j) {
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
         int grid_cols = team->n_threads / grid_rows;
         int64_t cell_rows = divide_up(divide_up(j->chunk_rows, TILE_ROWS), grid_rows);
-        int64_t cell_cols = divide_up(divide_up(j->p->n, LANES), grid_cols);
+        int64_t cell_cols = divide_up(divide_up(j->p->n, CPU_VECTOR), grid_cols);
         // Each b panel is packed once in every row of the grid.
         int64_t cost = cell_cols * (cell_rows * TILE_ROWS + PACK_COST_ROWS);
         if (grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
             j->rows = cpu_split(j->chunk_rows, TILE_ROWS, team->thread / grid_cols, grid_rows);
-            j->cols = cpu_split(j->p->n, LANES, team->thread % grid_cols, grid_cols);
+            j->cols = cpu_split(j->p->n, CPU_VECTOR, team->thread % grid_cols, grid_cols);
         }
     }
     j->rows.first += j->chunk_first;

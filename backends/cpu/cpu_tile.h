@@ -6,18 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu_vector.h"
+
 // A block of CPU_BLOCK_ROWS x CPU_BLOCK_COLS of the result stays in registers: 16, 8 and 8
 // accumulators of the 32, 16 and 16 registers there are, enough to hide the latency of a
 // multiply-add (4 cycles, two a cycle).
 #if defined(__AVX512F__)
-enum { CPU_VECTOR = 16, CPU_BLOCK_ROWS = 8, CPU_BLOCK_VECTORS = 2 };
-typedef float cpu_vector __attribute__((vector_size(64), aligned(4), may_alias));
-#elif defined(__AVX__)
-enum { CPU_VECTOR = 8, CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 2 };
-typedef float cpu_vector __attribute__((vector_size(32), aligned(4), may_alias));
+enum { CPU_BLOCK_ROWS = 8, CPU_BLOCK_VECTORS = 2 };
 #else
-enum { CPU_VECTOR = 4, CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 2 };
-typedef float cpu_vector __attribute__((vector_size(16), aligned(4), may_alias));
+enum { CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 2 };
 #endif
 
 enum { CPU_BLOCK_COLS = CPU_VECTOR * CPU_BLOCK_VECTORS };

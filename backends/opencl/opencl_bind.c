@@ -423,7 +423,10 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     }
     if (is_attention(op->kind)) {
         const opencl_attention a = describe_attention(plan, op);
-        return device->tier->attention_supports(&device->base, a.HS);
+        if (a.HS > device->tier->most_head_channels) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", id,
+                           (long long)a.HS, device->tier->most_head_channels);
+        }
     }
     return SM_OK;
 }

@@ -17,8 +17,7 @@ struct opencl_tier {
     size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product);
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
     size_t (*attention_scratch_elems)(const opencl_attention *attention);
-    // SM_ERR_UNSUPPORTED for a head size that it has no room for.
-    sm_status (*attention_supports)(const sm_device *device, int64_t HS);
+    int most_head_channels; // largest HS that attention has room for
 };
 
 // The first tier that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).

@@ -149,15 +149,6 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-static sm_status attention_supports(const sm_device *device, int64_t HS) {
-    enum { MOST_CHANNELS = 1024 }; // a few rows of a head are a work-item's own
-    if (HS > MOST_CHANNELS) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", device->info.id,
-                       (long long)HS, MOST_CHANNELS);
-    }
-    return SM_OK;
-}
-
 const opencl_tier opencl_tier_local = {
     .name = "local",
     .why = "a card with local memory of its own: tiles in local memory",
@@ -169,5 +160,5 @@ const opencl_tier opencl_tier_local = {
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,
     .attention_scratch_elems = attention_scratch_elems,
-    .attention_supports = attention_supports,
+    .most_head_channels = 1024, // a few rows of a head are a work-item's own
 };

@@ -1,5 +1,6 @@
 // cli_measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
 // batches; the harness does the rest.
+#include "clock.h"
 #include "cli_measure.h"
 
 #include <math.h>
@@ -15,12 +16,6 @@ static const double peak_seconds = 1.0;
 enum { N_ATTRIBUTION = 3 };
 
 static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16"};
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 // --- peaks and plan ------------------------------------------------------------------------
 
@@ -131,10 +126,10 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job)
 static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
                               sm_row *row) {
     sm_plan *plan;
-    int64_t start_ns = now_ns();
+    int64_t start_ns = sm_now_ns();
     SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(device, plan, session));
-    row->build_ns = now_ns() - start_ns;
+    row->build_ns = sm_now_ns() - start_ns;
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 
@@ -149,9 +144,9 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
                        precision_names[job->precision]);
     }
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
-    int64_t start_ns = now_ns();
+    int64_t start_ns = sm_now_ns();
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
-    row->open_ns = now_ns() - start_ns;
+    row->open_ns = sm_now_ns() - start_ns;
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
     SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, *device, &peaks));
     row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;

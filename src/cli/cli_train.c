@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clock.h"
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_session.h"
@@ -29,12 +30,6 @@ typedef struct {
     double step_flops;  // of all micro-batches and the update
     double peak_flops;  // FLOP/s; 0 = unknown
 } training;
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 // --- setting up ----------------------------------------------------------------------------
 
@@ -167,7 +162,7 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
         .weight_decay = o->weight_decay,
         .grad_clip = o->grad_clip,
     };
-    int64_t start_ns = now_ns();
+    int64_t start_ns = sm_now_ns();
     SM_TRY(sm_session_set_hyper(t->session, &adamw, step, o->accum));
     SM_TRY(accumulate(t, step, &result->loss));
     if (!isfinite(result->loss)) {
@@ -182,7 +177,7 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
     }
     result->step = step;
     result->lr = adamw.lr;
-    result->elapsed_ns = now_ns() - start_ns;
+    result->elapsed_ns = sm_now_ns() - start_ns;
     result->n_tokens = t->B * t->T * o->accum;
     return SM_OK;
 }
