@@ -97,6 +97,10 @@ struct sm_backend {
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);
 
+    // Does the device compute in that dtype by widening to another, for lack of instructions of its own? Rows
+    // then say `emulated`. NULL: never.
+    bool (*emulates)(const sm_device *device, sm_dtype dtype);
+
     // Measures for about `seconds` in all.
     sm_status (*measure_peaks)(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
 

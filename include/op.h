@@ -106,7 +106,7 @@ typedef enum {
 typedef struct {
     const char *name;  // as in the equation: "x", "dW"
     const char *shape; // "(B,T,C)"
-    sm_dtype dtype;    // SM_F32 stands for the plan's floating type
+    sm_dtype dtype;    // SM_F32 stands for the plan's real type, SM_BF16 for its data type (plan.h)
     bool optional;
     sm_out_mode mode; // outputs only
 } sm_operand_info;

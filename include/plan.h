@@ -7,7 +7,7 @@
 #include "op.h"
 #include "status.h"
 
-// The scalars that change from step to step live in the tensor `hyper` (f32), so that an
+// The scalars that change from step to step live in the tensor `hyper` (real type), so that an
 // executable's arguments never change. AdamW: Loshchilov and Hutter 2019, algorithm 2.
 typedef enum {
     SM_HYPER_LR,
@@ -38,14 +38,19 @@ typedef struct {
     sm_arena *arenas; // filled by sm_plan_assign_memory
     int n_arenas;
 
-    sm_dtype dtype;   // floating type of parameters and activations
+    // Data type: of activations, their gradients, and what matmuls read of the matrices; SM_F32, SM_F64 or
+    // SM_BF16. An element is widened when it is read and rounded to nearest even when it is stored.
+    sm_dtype dtype;
+    // Real type: of all other floating tensors: parameters, their gradients, optimizer state, statistics
+    // (mean, rstd, lse), losses, hyper. SM_F32, or SM_F64 where the data type is SM_F64.
+    sm_dtype real;
     int64_t n_params; // elements of the model, padding excluded
     int64_t B, T, V;  // the batch's shape and the range of its ids, for who feeds it
 
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
     int tokens;    // (B,T) i32
     int targets;   // (B,T) i32, -1 = ignored
-    int hyper;     // (SM_HYPER_COUNT) f32
+    int hyper;     // (SM_HYPER_COUNT) real
     int rng_step;  // (2) u32: low and high word of the micro-step counter, for dropout
     int loss;      // (1) mean over the targets that count
     int losses;    // (B,T) a token each; 0 where ignored
@@ -58,8 +63,12 @@ typedef struct {
     int end;
 } sm_range;
 
-sm_plan *sm_plan_new(sm_dtype dtype); // NULL when out of memory
-void sm_plan_free(sm_plan *plan);     // NULL is fine
+sm_plan *sm_plan_new(sm_dtype data_type); // NULL when out of memory
+void sm_plan_free(sm_plan *plan);         // NULL is fine
+
+// What an operand's dtype in the table of op kinds stands for in this plan: SM_F32 for its real type,
+// SM_BF16 for its data type, the others for themselves.
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_dtype dtype);
 
 // Adds a root tensor and returns its index, or SM_NO_TENSOR with the error message set
 // (out of memory, a dim < 1, or a size that overflows).

@@ -51,6 +51,10 @@ typedef struct {
     int view_of;               // index of the root tensor, or SM_NO_TENSOR
     int64_t view_offset_elems; // where in the root it begins
 
+    // A parameter whose values matmuls read in another dtype than its own: the index of the tensor that
+    // holds them so. Whoever writes the parameter writes this too. SM_NO_TENSOR where it is read itself.
+    int working_copy;
+
     // Filled by the planner, for roots and views alike.
     int arena;           // index into sm_plan.arenas
     size_t offset_bytes; // within that arena

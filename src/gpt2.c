@@ -74,7 +74,7 @@ sm_status sm_gpt2_check(const sm_gpt2_config *config) {
 
 bool sm_gpt2_is_param(const sm_plan *plan, int tensor) {
     const sm_tensor *t = &plan->tensors[tensor];
-    return t->role == SM_ROLE_PARAMETER && t->view_of != SM_NO_TENSOR;
+    return t->role == SM_ROLE_PARAMETER && t->view_of != SM_NO_TENSOR && t->dtype == plan->real;
 }
 
 int64_t sm_gpt2_param_elems(const sm_plan *plan, int tensor) {

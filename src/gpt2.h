@@ -37,7 +37,7 @@ int64_t sm_gpt2_padded_vocab(const sm_gpt2_config *config);
 typedef struct {
     int64_t B;
     int64_t T;
-    sm_dtype dtype;          // SM_F32, or SM_F64 for gradient checks
+    sm_dtype dtype;          // the plan's data type: SM_F32, SM_BF16, or SM_F64 for gradient checks
     double dropout_p;        // on the embedding, the attention weights and both residual branches
     uint64_t seed;           // of the dropout masks
     bool backward;           // with zero-grad and backward ranges
@@ -51,7 +51,7 @@ sm_status sm_gpt2_build(const sm_gpt2_config *config, const sm_gpt2_options *opt
 // The parameters of a plan, in the order of the model: indices of the tensors that carry a
 // Hugging Face name ("wte.weight", "h.0.ln_1.weight", ...). wte's tensor has Vp rows, of which
 // the first V are the model's. Its gradient is named "d." + the parameter's name.
-// AdamW's state likewise: "m." and "v.".
+// AdamW's state likewise: "m." and "v.". In a plan of data type bf16 matmuls read "bf16." + the matrix's name.
 bool sm_gpt2_is_param(const sm_plan *plan, int tensor);
 
 // Elements of a parameter that belong to the model (padding rows of wte excluded).

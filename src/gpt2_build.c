@@ -44,16 +44,24 @@ static int lasting(builder *b, sm_role role, sm_dtype dtype, const char *name, i
                               : SM_NO_TENSOR;
 }
 
-// An activation of a layer: "h.3.ln1".
-static int activation(builder *b, int layer, const char *name, int n_dims, const int64_t *dims) {
+static int transient(builder *b, sm_dtype dtype, int layer, const char *name, int n_dims, const int64_t *dims) {
     if (b->status != SM_OK) {
         return SM_NO_TENSOR;
     }
     if (layer < 0) {
-        return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, b->plan->dtype, n_dims, dims, "%s", name));
+        return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "%s", name));
     }
-    return keep(b,
-                sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, b->plan->dtype, n_dims, dims, "h.%d.%s", layer, name));
+    return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "h.%d.%s", layer, name));
+}
+
+// An activation of a layer, or its gradient: "h.3.ln1".
+static int activation(builder *b, int layer, const char *name, int n_dims, const int64_t *dims) {
+    return transient(b, b->plan->dtype, layer, name, n_dims, dims);
+}
+
+// What must not be rounded to the data type: "h.3.ln1.mean".
+static int statistic(builder *b, int layer, const char *name, int n_dims, const int64_t *dims) {
+    return transient(b, b->plan->real, layer, name, n_dims, dims);
 }
 
 static void emit(builder *b, sm_op op) {
@@ -65,6 +73,10 @@ static void emit(builder *b, sm_op op) {
 static int value(const builder *b, param_kind kind, int layer) {
     return gpt2_params_get(&b->params, kind, layer)->value;
 }
+// What a matmul reads of a matrix.
+static int matrix(const builder *b, param_kind kind, int layer) {
+    return gpt2_params_get(&b->params, kind, layer)->operand;
+}
 static int gradient(const builder *b, param_kind kind, int layer) {
     return gpt2_params_get(&b->params, kind, layer)->gradient;
 }
@@ -73,14 +85,14 @@ static void add_batch_and_results(builder *b) {
     sm_plan *plan = b->plan;
     plan->tokens = lasting(b, SM_ROLE_BATCH, SM_I32, "tokens", DIMS(b->B, b->T));
     plan->targets = lasting(b, SM_ROLE_BATCH, SM_I32, "targets", DIMS(b->B, b->T));
-    plan->hyper = lasting(b, SM_ROLE_BATCH, plan->dtype, "hyper", DIMS(SM_HYPER_COUNT));
+    plan->hyper = lasting(b, SM_ROLE_BATCH, plan->real, "hyper", DIMS(SM_HYPER_COUNT));
     if (b->options->dropout_p > 0) {
         plan->rng_step = lasting(b, SM_ROLE_BATCH, SM_U32, "rng_step", DIMS(2));
     }
-    plan->losses = lasting(b, SM_ROLE_RESULT, plan->dtype, "losses", DIMS(b->B, b->T));
-    plan->loss = lasting(b, SM_ROLE_RESULT, plan->dtype, "loss", DIMS(1));
+    plan->losses = lasting(b, SM_ROLE_RESULT, plan->real, "losses", DIMS(b->B, b->T));
+    plan->loss = lasting(b, SM_ROLE_RESULT, plan->real, "loss", DIMS(1));
     if (b->options->optimizer) {
-        plan->grad_norm = lasting(b, SM_ROLE_RESULT, plan->dtype, "grad_norm", DIMS(1));
+        plan->grad_norm = lasting(b, SM_ROLE_RESULT, plan->real, "grad_norm", DIMS(1));
     }
 }
 
@@ -92,7 +104,7 @@ static int linear(builder *b, int layer, const char *name, int x, param_kind w, 
     snprintf(product, sizeof product, "%s.xw", name);
     sm_op matmul = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, layer);
     matmul.in[0] = x;
-    matmul.in[1] = value(b, w, layer);
+    matmul.in[1] = matrix(b, w, layer);
     matmul.out[0] = activation(b, layer, product, DIMS(b->B, b->T, n_cols));
     emit(b, matmul);
     sm_op add = sm_op_make(SM_OP_BIAS_FORWARD, SM_PHASE_FORWARD, layer);
@@ -113,9 +125,9 @@ static int layernorm(builder *b, int layer, const char *name, int x, param_kind 
     op.in[2] = value(b, bias, layer);
     op.out[0] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
     snprintf(stat, sizeof stat, "%s.mean", name);
-    op.out[1] = *mean = activation(b, layer, stat, DIMS(b->B, b->T));
+    op.out[1] = *mean = statistic(b, layer, stat, DIMS(b->B, b->T));
     snprintf(stat, sizeof stat, "%s.rstd", name);
-    op.out[2] = *rstd = activation(b, layer, stat, DIMS(b->B, b->T));
+    op.out[2] = *rstd = statistic(b, layer, stat, DIMS(b->B, b->T));
     emit(b, op);
     return op.out[0];
 }
@@ -209,7 +221,7 @@ static int head(builder *b, int lnf) {
     op.attr.w_transposed = true;
     op.attr.vocab = b->V;
     op.in[0] = lnf;
-    op.in[1] = value(b, WTE, -1);
+    op.in[1] = matrix(b, WTE, -1);
     op.out[0] = activation(b, -1, "logits", DIMS(b->B, b->T, b->Vp));
     emit(b, op);
     return op.out[0];
@@ -221,7 +233,7 @@ static int crossentropy(builder *b, int logits) {
     op.in[0] = logits;
     op.in[1] = b->plan->targets;
     op.out[0] = b->plan->losses;
-    op.out[1] = activation(b, -1, "logits.lse", DIMS(b->B, b->T));
+    op.out[1] = statistic(b, -1, "logits.lse", DIMS(b->B, b->T));
     emit(b, op);
     sm_op mean = sm_op_make(SM_OP_LOSS_MEAN, SM_PHASE_FORWARD, -1);
     mean.in[0] = b->plan->losses;
@@ -235,7 +247,7 @@ static int loss_scale(builder *b) {
     sm_op op = sm_op_make(SM_OP_LOSS_SCALE, SM_PHASE_FORWARD, -1);
     op.in[0] = b->plan->targets;
     op.in[1] = b->plan->hyper;
-    op.out[0] = activation(b, -1, "loss_scale", DIMS(1));
+    op.out[0] = statistic(b, -1, "loss_scale", DIMS(1));
     emit(b, op);
     return op.out[0];
 }
@@ -256,7 +268,7 @@ static int linear_backward(builder *b, int layer, const char *dx_name, int x, in
     emit(b, dw);
     sm_op dx = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, layer);
     dx.in[0] = dy;
-    dx.in[1] = value(b, w, layer);
+    dx.in[1] = matrix(b, w, layer);
     dx.out[0] = activation(b, layer, dx_name, DIMS(b->B, b->T, n_cols));
     emit(b, dx);
     return dx.out[0];
@@ -336,7 +348,7 @@ static int head_backward(builder *b, int lnf, int logits, int lse, int scale) {
     dx.attr.w_transposed = true;
     dx.attr.vocab = b->V;
     dx.in[0] = loss.out[0];
-    dx.in[1] = value(b, WTE, -1);
+    dx.in[1] = matrix(b, WTE, -1);
     dx.out[0] = activation(b, -1, "d.lnf", DIMS(b->B, b->T, b->C));
     emit(b, dx);
     return dx.out[0];
@@ -363,7 +375,7 @@ static void zero_grad(builder *b) {
 }
 
 static void clip_gradients(builder *b) {
-    int sqnorms = activation(b, -1, "sqnorms", DIMS(b->params.n_groups));
+    int sqnorms = statistic(b, -1, "sqnorms", DIMS(b->params.n_groups));
     for (int g = 0; g < b->params.n_groups && b->status == SM_OK; g++) {
         sm_op op = sm_op_make(SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
         op.in[0] = b->params.groups[g].gradient;
@@ -374,7 +386,7 @@ static void clip_gradients(builder *b) {
     op.in[0] = sqnorms;
     op.in[1] = b->plan->hyper;
     op.out[0] = b->plan->grad_norm;
-    op.out[1] = b->clip = activation(b, -1, "clip", DIMS(1));
+    op.out[1] = b->clip = statistic(b, -1, "clip", DIMS(1));
     emit(b, op);
 }
 
@@ -389,6 +401,7 @@ static void update(builder *b) {
         op.out[0] = b->params.groups[g].value;
         op.out[1] = b->params.groups[g].m;
         op.out[2] = b->params.groups[g].v;
+        op.out[3] = b->params.groups[g].working_copy;
         emit(b, op);
     }
 }

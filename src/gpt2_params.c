@@ -56,7 +56,7 @@ static void describe(gpt2_params *all, const sm_gpt2_config *config, param_kind 
     p->is_matrix = shape.rows > 0;
     p->rows = p->is_matrix ? shape.rows : 1;
     p->cols = shape.cols;
-    p->value = p->gradient = SM_NO_TENSOR;
+    p->value = p->operand = p->gradient = SM_NO_TENSOR;
     // The names hold "%d" only where a layer fills it.
     const char *number = strstr(param_names[kind], "%d");
     if (number == NULL) {
@@ -79,15 +79,13 @@ static void describe_all(gpt2_params *all, const sm_gpt2_config *config) {
 }
 
 // Puts a parameter at the end of the open group of its kind, or opens a new one.
-static void assign_group(gpt2_params *all, gpt2_param *p, const sm_gpt2_options *options) {
+static void assign_group(gpt2_params *all, gpt2_param *p, size_t limit_bytes, size_t elem_bytes) {
     const int64_t n_elems = align_elems(p->rows * p->cols);
-    const size_t limit_bytes = options->max_tensor_bytes;
     int g = all->n_groups - 1;
     while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
         g--;
     }
-    bool full = g >= 0 && limit_bytes > 0 &&
-                (size_t)(all->groups[g].n_elems + n_elems) * sm_dtype_size(options->dtype) > limit_bytes;
+    bool full = g >= 0 && limit_bytes > 0 && (size_t)(all->groups[g].n_elems + n_elems) * elem_bytes > limit_bytes;
     if (g < 0 || full) {
         g = all->n_groups++;
         all->groups[g] = (gpt2_group){.is_matrix = p->is_matrix};
@@ -101,37 +99,45 @@ static sm_status add_group_tensors(sm_plan *plan, gpt2_group *g, int index, cons
     const struct {
         const char *what;
         sm_role role;
+        sm_dtype dtype;
         bool wanted;
         int *tensor;
     } parts[] = {
-        {"params", SM_ROLE_PARAMETER, true, &g->value},
-        {"grads", SM_ROLE_GRADIENT, options->backward, &g->gradient},
-        {"m", SM_ROLE_OPTIMIZER, options->optimizer, &g->m},
-        {"v", SM_ROLE_OPTIMIZER, options->optimizer, &g->v},
+        {"params", SM_ROLE_PARAMETER, plan->real, true, &g->value},
+        {"grads", SM_ROLE_GRADIENT, plan->real, options->backward, &g->gradient},
+        {"m", SM_ROLE_OPTIMIZER, plan->real, options->optimizer, &g->m},
+        {"v", SM_ROLE_OPTIMIZER, plan->real, options->optimizer, &g->v},
+        {sm_dtype_name(plan->dtype), SM_ROLE_PARAMETER, plan->dtype, g->is_matrix && plan->dtype != plan->real,
+         &g->working_copy},
     };
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *parts[i].tensor = SM_NO_TENSOR;
         if (parts[i].wanted) {
-            *parts[i].tensor = sm_plan_add_tensor(plan, parts[i].role, plan->dtype, 1, &g->n_elems, "%s.%s.%d",
+            *parts[i].tensor = sm_plan_add_tensor(plan, parts[i].role, parts[i].dtype, 1, &g->n_elems, "%s.%s.%d",
                                                   parts[i].what, g->is_matrix ? "matrices" : "vectors", index);
             if (*parts[i].tensor == SM_NO_TENSOR) {
                 return SM_ERR_INVALID;
             }
         }
     }
+    plan->tensors[g->value].working_copy = g->working_copy;
     return SM_OK;
 }
 
 static sm_status add_views(sm_plan *plan, const gpt2_group *g, gpt2_param *p) {
     const int64_t dims[2] = {p->is_matrix ? p->rows : p->cols, p->cols};
     int unused = SM_NO_TENSOR;
+    char copy_prefix[16];
+    snprintf(copy_prefix, sizeof copy_prefix, "%s.", sm_dtype_name(plan->dtype));
     const struct {
         int of;
         const char *prefix;
         int *tensor;
     } views[] = {
-        {g->value, "", &p->value}, {g->gradient, "d.", &p->gradient}, {g->m, "m.", &unused}, {g->v, "v.", &unused}};
-    for (int i = 0; i < 4; i++) {
+        {g->value, "", &p->value}, {g->gradient, "d.", &p->gradient},           {g->m, "m.", &unused},
+        {g->v, "v.", &unused},     {g->working_copy, copy_prefix, &p->operand},
+    };
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
         if (views[i].of != SM_NO_TENSOR) {
             *views[i].tensor = sm_plan_add_view(plan, views[i].of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s",
                                                 views[i].prefix, p->name);
@@ -155,7 +161,7 @@ sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_
     }
     describe_all(params, config);
     for (int i = 0; i < params->n_params; i++) {
-        assign_group(params, &params->params[i], options);
+        assign_group(params, &params->params[i], options->max_tensor_bytes, sm_dtype_size(plan->real));
     }
     for (int g = 0; g < params->n_groups; g++) {
         SM_TRY(add_group_tensors(plan, &params->groups[g], g, options));
@@ -163,6 +169,8 @@ sm_status gpt2_params_add(sm_plan *plan, const sm_gpt2_config *config, const sm_
     for (int i = 0; i < params->n_params; i++) {
         gpt2_param *p = &params->params[i];
         SM_TRY(add_views(plan, &params->groups[p->group], p));
+        plan->tensors[p->value].working_copy = p->operand;
+        p->operand = p->operand == SM_NO_TENSOR ? p->value : p->operand;
     }
     return SM_OK;
 }

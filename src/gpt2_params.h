@@ -3,6 +3,9 @@
 // Parameters lie in groups: matrices (which take weight decay) and vectors (which do not), each
 // split where the device cannot allocate so much in one piece. A parameter is a view of its group,
 // so zero-grad, the gradient norm and AdamW are one op a group.
+//
+// Where the plan's data type is narrower than its real type, each group of matrices has a working copy
+// in the data type, "bf16.matrices.0", which AdamW writes anew with each update and matmuls read.
 #ifndef STEPMARK_GPT2_PARAMS_H
 #define STEPMARK_GPT2_PARAMS_H
 
@@ -36,13 +39,14 @@ typedef struct {
     int group;            // index into gpt2_params.groups
     int64_t offset_elems; // within the group
     int value;            // tensor index
+    int operand;          // tensor index: what matmuls read; `value` itself, or its working copy
     int gradient;         // tensor index, or SM_NO_TENSOR
 } gpt2_param;
 
 typedef struct {
     bool is_matrix;
     int64_t n_elems;
-    int value, gradient, m, v; // tensor indices; SM_NO_TENSOR for what the plan does not have
+    int value, working_copy, gradient, m, v; // tensor indices; SM_NO_TENSOR for what the plan does not have
 } gpt2_group;
 
 typedef struct {

@@ -31,7 +31,7 @@ sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_dtype dtype, sm_plan **
 bool sm_op_case_is_input(const sm_plan *plan, int tensor);
 
 // Fills `values` (all elements, in the tensor's dtype) with inputs that make sense for it,
-// always the same ones. For plans in f32 and f64.
+// always the same ones.
 void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values);
 
 // Length of the longest sum that an element of an output is: what rounding errors grow with.

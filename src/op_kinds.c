@@ -10,7 +10,9 @@
 #include "op.h"
 #include "plan.h"
 
-#define F SM_F32 // stands for the plan's floating type
+// What the two floating types of the table stand for in a plan: sm_plan_operand_dtype().
+#define REAL SM_F32
+#define DATA SM_BF16
 
 // clang-format off: a row of the table is a paragraph, an operand a word of it.
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
@@ -20,7 +22,7 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "zero",
                 .equation = "x = 0",
                 .source = "gradients of one step are a sum over its micro-batches, so they start at zero",
-                .out = {{"x", "(n)", F, false, SM_WRITES}},
+                .out = {{"x", "(n)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_LOSS_SCALE] =
@@ -28,8 +30,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "loss_scale",
                 .equation = "scale = hyper.loss_scale / max(1, number of targets that are not -1)",
                 .source = "derivative of the mean loss with respect to one token's loss",
-                .in = {{"targets", "(N)", SM_I32, false, SM_WRITES}, {"hyper", "(h)", F, false, SM_WRITES}},
-                .out = {{"scale", "(1)", F, false, SM_WRITES}},
+                .in = {{"targets", "(N)", SM_I32, false, SM_WRITES}, {"hyper", "(h)", REAL, false, SM_WRITES}},
+                .out = {{"scale", "(1)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_EMBEDDING_FORWARD] =
@@ -38,9 +40,9 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
                 .source = "Radford et al. 2018, section 3.1: h0 = U We + Wp",
                 .in = {{"token", "(B,T)", SM_I32, false, SM_WRITES},
-                       {"wte", "(V,C)", F, false, SM_WRITES},
-                       {"wpe", "(P,C)", F, false, SM_WRITES}},
-                .out = {{"x", "(B,T,C)", F, false, SM_WRITES}},
+                       {"wte", "(V,C)", REAL, false, SM_WRITES},
+                       {"wpe", "(P,C)", REAL, false, SM_WRITES}},
+                .out = {{"x", "(B,T,C)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_EMBEDDING_BACKWARD] =
@@ -48,8 +50,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "embedding_backward",
                 .equation = "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]",
                 .source = "derivative of embedding_forward",
-                .in = {{"token", "(B,T)", SM_I32, false, SM_WRITES}, {"dx", "(B,T,C)", F, false, SM_WRITES}},
-                .out = {{"dwte", "(V,C)", F, false, SM_ADDS}, {"dwpe", "(P,C)", F, false, SM_ADDS}},
+                .in = {{"token", "(B,T)", SM_I32, false, SM_WRITES}, {"dx", "(B,T,C)", DATA, false, SM_WRITES}},
+                .out = {{"dwte", "(V,C)", REAL, false, SM_ADDS}, {"dwpe", "(P,C)", REAL, false, SM_ADDS}},
                 .inplace_in = -1,
             },
         [SM_OP_DROPOUT] =
@@ -58,8 +60,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "y = keep * x / (1 - p), keep ~ Bernoulli(1 - p) from Philox(key, element, rng_step); its "
                             "own derivative",
                 .source = "Srivastava et al. 2014, section 4 (inverted form)",
-                .in = {{"x", "(n)", F, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, false, SM_WRITES}},
-                .out = {{"y", "(n)", F, false, SM_WRITES}},
+                .in = {{"x", "(n)", DATA, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, false, SM_WRITES}},
+                .out = {{"y", "(n)", DATA, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_LAYERNORM_FORWARD] =
@@ -68,12 +70,12 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation =
                     "mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b",
                 .source = "Ba et al. 2016, equations 3 and 4",
-                .in = {{"x", "(N,C)", F, false, SM_WRITES},
-                       {"w", "(C)", F, false, SM_WRITES},
-                       {"b", "(C)", F, false, SM_WRITES}},
-                .out = {{"y", "(N,C)", F, false, SM_WRITES},
-                        {"mean", "(N)", F, false, SM_WRITES},
-                        {"rstd", "(N)", F, false, SM_WRITES}},
+                .in = {{"x", "(N,C)", DATA, false, SM_WRITES},
+                       {"w", "(C)", REAL, false, SM_WRITES},
+                       {"b", "(C)", REAL, false, SM_WRITES}},
+                .out = {{"y", "(N,C)", DATA, false, SM_WRITES},
+                        {"mean", "(N)", REAL, false, SM_WRITES},
+                        {"rstd", "(N)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_LAYERNORM_BACKWARD] =
@@ -82,14 +84,14 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += "
                             "sum_n dy xh;  db += sum_n dy",
                 .source = "derivative of layernorm_forward",
-                .in = {{"dy", "(N,C)", F, false, SM_WRITES},
-                       {"x", "(N,C)", F, false, SM_WRITES},
-                       {"w", "(C)", F, false, SM_WRITES},
-                       {"mean", "(N)", F, false, SM_WRITES},
-                       {"rstd", "(N)", F, false, SM_WRITES}},
-                .out = {{"dx", "(N,C)", F, false, SM_WRITES},
-                        {"dw", "(C)", F, false, SM_ADDS},
-                        {"db", "(C)", F, false, SM_ADDS}},
+                .in = {{"dy", "(N,C)", DATA, false, SM_WRITES},
+                       {"x", "(N,C)", DATA, false, SM_WRITES},
+                       {"w", "(C)", REAL, false, SM_WRITES},
+                       {"mean", "(N)", REAL, false, SM_WRITES},
+                       {"rstd", "(N)", REAL, false, SM_WRITES}},
+                .out = {{"dx", "(N,C)", DATA, false, SM_WRITES},
+                        {"dw", "(C)", REAL, false, SM_ADDS},
+                        {"db", "(C)", REAL, false, SM_ADDS}},
                 .inplace_in = -1,
             },
         [SM_OP_MATMUL_FORWARD] =
@@ -97,10 +99,10 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "matmul_forward",
                 .equation = "y = x W",
                 .source = "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)",
-                .in = {{"x", "(N,C)", F, false, SM_WRITES},
-                       {"W", "(C,F)", F, false, SM_WRITES},
-                       {"b", "(F)", F, true, SM_WRITES}},
-                .out = {{"y", "(N,F)", F, false, SM_WRITES}, {"act", "(N,F)", F, true, SM_WRITES}},
+                .in = {{"x", "(N,C)", DATA, false, SM_WRITES},
+                       {"W", "(C,F)", DATA, false, SM_WRITES},
+                       {"b", "(F)", REAL, true, SM_WRITES}},
+                .out = {{"y", "(N,F)", DATA, false, SM_WRITES}, {"act", "(N,F)", DATA, true, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_MATMUL_BACKWARD_INPUT] =
@@ -108,10 +110,10 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "matmul_backward_input",
                 .equation = "dx = dy W^T",
                 .source = "derivative of matmul_forward with respect to x",
-                .in = {{"dy", "(N,F)", F, false, SM_WRITES},
-                       {"W", "(C,F)", F, false, SM_WRITES},
-                       {"pre", "(N,C)", F, true, SM_WRITES}},
-                .out = {{"dx", "(N,C)", F, false, SM_WRITES}},
+                .in = {{"dy", "(N,F)", DATA, false, SM_WRITES},
+                       {"W", "(C,F)", DATA, false, SM_WRITES},
+                       {"pre", "(N,C)", DATA, true, SM_WRITES}},
+                .out = {{"dx", "(N,C)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_MATMUL_BACKWARD_WEIGHT] =
@@ -119,8 +121,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "matmul_backward_weight",
                 .equation = "dW += x^T dy",
                 .source = "derivative of matmul_forward with respect to W",
-                .in = {{"x", "(N,C)", F, false, SM_WRITES}, {"dy", "(N,F)", F, false, SM_WRITES}},
-                .out = {{"dW", "(C,F)", F, false, SM_ADDS}},
+                .in = {{"x", "(N,C)", DATA, false, SM_WRITES}, {"dy", "(N,F)", DATA, false, SM_WRITES}},
+                .out = {{"dW", "(C,F)", REAL, false, SM_ADDS}},
                 .inplace_in = -1,
             },
         [SM_OP_BIAS_FORWARD] =
@@ -128,8 +130,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "bias_forward",
                 .equation = "y = x + b",
                 .source = "a linear layer's bias, broadcast over rows",
-                .in = {{"x", "(N,C)", F, false, SM_WRITES}, {"b", "(C)", F, false, SM_WRITES}},
-                .out = {{"y", "(N,C)", F, false, SM_WRITES}},
+                .in = {{"x", "(N,C)", DATA, false, SM_WRITES}, {"b", "(C)", REAL, false, SM_WRITES}},
+                .out = {{"y", "(N,C)", DATA, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_BIAS_BACKWARD] =
@@ -137,8 +139,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "bias_backward",
                 .equation = "db += sum_n dy",
                 .source = "derivative of bias_forward with respect to b",
-                .in = {{"dy", "(N,C)", F, false, SM_WRITES}},
-                .out = {{"db", "(C)", F, false, SM_ADDS}},
+                .in = {{"dy", "(N,C)", DATA, false, SM_WRITES}},
+                .out = {{"db", "(C)", REAL, false, SM_ADDS}},
                 .inplace_in = -1,
             },
         [SM_OP_ATTENTION_FORWARD] =
@@ -146,8 +148,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "attention_forward",
                 .equation = "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
                 .source = "Vaswani et al. 2017, equation 1, with a causal mask",
-                .in = {{"qkv", "(B,T,3C)", F, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
-                .out = {{"y", "(B,T,C)", F, false, SM_WRITES}, {"att", "(B,NH,T,T)", F, false, SM_WRITES}},
+                .in = {{"qkv", "(B,T,3C)", DATA, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
+                .out = {{"y", "(B,T,C)", DATA, false, SM_WRITES}, {"att", "(B,NH,T,T)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_ATTENTION_BACKWARD] =
@@ -156,11 +158,11 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k "
                             "/ sqrt(HS);  dk = ds^T q / sqrt(HS)",
                 .source = "derivative of attention_forward",
-                .in = {{"dy", "(B,T,C)", F, false, SM_WRITES},
-                       {"qkv", "(B,T,3C)", F, false, SM_WRITES},
-                       {"att", "(B,NH,T,T)", F, false, SM_WRITES},
+                .in = {{"dy", "(B,T,C)", DATA, false, SM_WRITES},
+                       {"qkv", "(B,T,3C)", DATA, false, SM_WRITES},
+                       {"att", "(B,NH,T,T)", DATA, false, SM_WRITES},
                        {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
-                .out = {{"dqkv", "(B,T,3C)", F, false, SM_WRITES}},
+                .out = {{"dqkv", "(B,T,3C)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_GELU_FORWARD] =
@@ -168,8 +170,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "gelu_forward",
                 .equation = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
                 .source = "Hendrycks and Gimpel 2016, section 2 (tanh form)",
-                .in = {{"x", "(n)", F, false, SM_WRITES}},
-                .out = {{"y", "(n)", F, false, SM_WRITES}},
+                .in = {{"x", "(n)", DATA, false, SM_WRITES}},
+                .out = {{"y", "(n)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_GELU_BACKWARD] =
@@ -177,8 +179,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "gelu_backward",
                 .equation = "dx = dy gelu'(x)",
                 .source = "derivative of gelu_forward",
-                .in = {{"dy", "(n)", F, false, SM_WRITES}, {"x", "(n)", F, false, SM_WRITES}},
-                .out = {{"dx", "(n)", F, false, SM_WRITES}},
+                .in = {{"dy", "(n)", DATA, false, SM_WRITES}, {"x", "(n)", DATA, false, SM_WRITES}},
+                .out = {{"dx", "(n)", DATA, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_RESIDUAL] =
@@ -186,8 +188,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "residual",
                 .equation = "y = a + b",
                 .source = "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way",
-                .in = {{"a", "(n)", F, false, SM_WRITES}, {"b", "(n)", F, false, SM_WRITES}},
-                .out = {{"y", "(n)", F, false, SM_WRITES}},
+                .in = {{"a", "(n)", DATA, false, SM_WRITES}, {"b", "(n)", DATA, false, SM_WRITES}},
+                .out = {{"y", "(n)", DATA, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_CROSSENTROPY_FORWARD] =
@@ -196,8 +198,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "lse = log sum_v<V exp(logits[n,v]);  losses[n] = lse - logits[n,target[n]], or 0 where "
                             "target is -1",
                 .source = "Bridle 1990; negative log likelihood of the softmax over the V real columns",
-                .in = {{"logits", "(N,Vp)", F, false, SM_WRITES}, {"target", "(N)", SM_I32, false, SM_WRITES}},
-                .out = {{"losses", "(N)", F, false, SM_WRITES}, {"lse", "(N)", F, false, SM_WRITES}},
+                .in = {{"logits", "(N,Vp)", DATA, false, SM_WRITES}, {"target", "(N)", SM_I32, false, SM_WRITES}},
+                .out = {{"losses", "(N)", REAL, false, SM_WRITES}, {"lse", "(N)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_CROSSENTROPY_BACKWARD] =
@@ -206,11 +208,11 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = target[n]]); 0 where target is -1 "
                             "or v >= V",
                 .source = "derivative of crossentropy_forward",
-                .in = {{"logits", "(N,Vp)", F, false, SM_WRITES},
+                .in = {{"logits", "(N,Vp)", DATA, false, SM_WRITES},
                        {"target", "(N)", SM_I32, false, SM_WRITES},
-                       {"lse", "(N)", F, false, SM_WRITES},
-                       {"scale", "(1)", F, false, SM_WRITES}},
-                .out = {{"dlogits", "(N,Vp)", F, false, SM_WRITES}},
+                       {"lse", "(N)", REAL, false, SM_WRITES},
+                       {"scale", "(1)", REAL, false, SM_WRITES}},
+                .out = {{"dlogits", "(N,Vp)", DATA, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_LOSS_MEAN] =
@@ -218,8 +220,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "loss_mean",
                 .equation = "loss = sum_n losses[n] / max(1, number of targets that are not -1)",
                 .source = "mean negative log likelihood of the micro-batch",
-                .in = {{"losses", "(N)", F, false, SM_WRITES}, {"target", "(N)", SM_I32, false, SM_WRITES}},
-                .out = {{"loss", "(1)", F, false, SM_WRITES}},
+                .in = {{"losses", "(N)", REAL, false, SM_WRITES}, {"target", "(N)", SM_I32, false, SM_WRITES}},
+                .out = {{"loss", "(1)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_GRAD_SQNORM] =
@@ -227,8 +229,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "grad_sqnorm",
                 .equation = "sqnorm = sum_i g[i]^2",
                 .source = "Pascanu et al. 2013, section 3.2",
-                .in = {{"g", "(n)", F, false, SM_WRITES}},
-                .out = {{"sqnorm", "(1)", F, false, SM_WRITES}},
+                .in = {{"g", "(n)", REAL, false, SM_WRITES}},
+                .out = {{"sqnorm", "(1)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_GRAD_CLIP] =
@@ -237,22 +239,25 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when "
                             "hyper.grad_clip is 0",
                 .source = "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6",
-                .in = {{"sqnorm", "(G)", F, false, SM_WRITES}, {"hyper", "(h)", F, false, SM_WRITES}},
-                .out = {{"norm", "(1)", F, false, SM_WRITES}, {"clip", "(1)", F, false, SM_WRITES}},
+                .in = {{"sqnorm", "(G)", REAL, false, SM_WRITES}, {"hyper", "(h)", REAL, false, SM_WRITES}},
+                .out = {{"norm", "(1)", REAL, false, SM_WRITES}, {"clip", "(1)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_ADAMW] =
             {
                 .name = "adamw",
                 .equation = "g = clip g;  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr "
-                            "(m/bc1) / (sqrt(v/bc2) + eps)",
-                .source = "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay",
-                .in = {{"g", "(n)", F, false, SM_WRITES},
-                       {"hyper", "(h)", F, false, SM_WRITES},
-                       {"clip", "(1)", F, false, SM_WRITES}},
-                .out = {{"p", "(n)", F, false, SM_UPDATES},
-                        {"m", "(n)", F, false, SM_UPDATES},
-                        {"v", "(n)", F, false, SM_UPDATES}},
+                            "(m/bc1) / (sqrt(v/bc2) + eps);  w = p",
+                .source = "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; w, where there is "
+                          "one, is "
+                          "what matmuls read of p (Micikevicius et al. 2018, section 3.1)",
+                .in = {{"g", "(n)", REAL, false, SM_WRITES},
+                       {"hyper", "(h)", REAL, false, SM_WRITES},
+                       {"clip", "(1)", REAL, false, SM_WRITES}},
+                .out = {{"p", "(n)", REAL, false, SM_UPDATES},
+                        {"m", "(n)", REAL, false, SM_UPDATES},
+                        {"v", "(n)", REAL, false, SM_UPDATES},
+                        {"w", "(n)", DATA, true, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_RESIDUAL_LAYERNORM_FORWARD] =
@@ -260,14 +265,14 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .name = "residual_layernorm_forward",
                 .equation = "r = a + b;  y, mean, rstd = layernorm(r; w, beta)",
                 .source = "residual, then layernorm_forward, in one pass over a row",
-                .in = {{"a", "(N,C)", F, false, SM_WRITES},
-                       {"b", "(N,C)", F, false, SM_WRITES},
-                       {"w", "(C)", F, false, SM_WRITES},
-                       {"beta", "(C)", F, false, SM_WRITES}},
-                .out = {{"r", "(N,C)", F, false, SM_WRITES},
-                        {"y", "(N,C)", F, false, SM_WRITES},
-                        {"mean", "(N)", F, false, SM_WRITES},
-                        {"rstd", "(N)", F, false, SM_WRITES}},
+                .in = {{"a", "(N,C)", DATA, false, SM_WRITES},
+                       {"b", "(N,C)", DATA, false, SM_WRITES},
+                       {"w", "(C)", REAL, false, SM_WRITES},
+                       {"beta", "(C)", REAL, false, SM_WRITES}},
+                .out = {{"r", "(N,C)", DATA, false, SM_WRITES},
+                        {"y", "(N,C)", DATA, false, SM_WRITES},
+                        {"mean", "(N)", REAL, false, SM_WRITES},
+                        {"rstd", "(N)", REAL, false, SM_WRITES}},
                 .inplace_in = 0,
             },
         [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] =
@@ -276,15 +281,15 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation =
                     "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy",
                 .source = "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row",
-                .in = {{"dy", "(N,C)", F, false, SM_WRITES},
-                       {"x", "(N,C)", F, false, SM_WRITES},
-                       {"w", "(C)", F, false, SM_WRITES},
-                       {"mean", "(N)", F, false, SM_WRITES},
-                       {"rstd", "(N)", F, false, SM_WRITES},
-                       {"dskip", "(N,C)", F, false, SM_WRITES}},
-                .out = {{"dx", "(N,C)", F, false, SM_WRITES},
-                        {"dw", "(C)", F, false, SM_ADDS},
-                        {"dbeta", "(C)", F, false, SM_ADDS}},
+                .in = {{"dy", "(N,C)", DATA, false, SM_WRITES},
+                       {"x", "(N,C)", DATA, false, SM_WRITES},
+                       {"w", "(C)", REAL, false, SM_WRITES},
+                       {"mean", "(N)", REAL, false, SM_WRITES},
+                       {"rstd", "(N)", REAL, false, SM_WRITES},
+                       {"dskip", "(N,C)", DATA, false, SM_WRITES}},
+                .out = {{"dx", "(N,C)", DATA, false, SM_WRITES},
+                        {"dw", "(C)", REAL, false, SM_ADDS},
+                        {"dbeta", "(C)", REAL, false, SM_ADDS}},
                 .inplace_in = 5,
             },
         [SM_OP_FLASH_ATTENTION_FORWARD] =
@@ -293,8 +298,8 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = "
                             "dropout(exp(s - lse)) v",
                 .source = "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att",
-                .in = {{"qkv", "(B,T,3C)", F, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
-                .out = {{"y", "(B,T,C)", F, false, SM_WRITES}, {"lse", "(B,NH,T)", F, false, SM_WRITES}},
+                .in = {{"qkv", "(B,T,3C)", DATA, false, SM_WRITES}, {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
+                .out = {{"y", "(B,T,C)", DATA, false, SM_WRITES}, {"lse", "(B,NH,T)", REAL, false, SM_WRITES}},
                 .inplace_in = -1,
             },
         [SM_OP_FLASH_ATTENTION_BACKWARD] =
@@ -303,18 +308,19 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] =
                 .equation = "att = exp(s - lse), tile by tile;  D = sum_c dy y;  dv = dropout(att)^T dy;  ds = att "
                             "(dropout(dy v^T) - D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)",
                 .source = "Dao et al. 2022, algorithm 4",
-                .in = {{"dy", "(B,T,C)", F, false, SM_WRITES},
-                       {"qkv", "(B,T,3C)", F, false, SM_WRITES},
-                       {"y", "(B,T,C)", F, false, SM_WRITES},
-                       {"lse", "(B,NH,T)", F, false, SM_WRITES},
+                .in = {{"dy", "(B,T,C)", DATA, false, SM_WRITES},
+                       {"qkv", "(B,T,3C)", DATA, false, SM_WRITES},
+                       {"y", "(B,T,C)", DATA, false, SM_WRITES},
+                       {"lse", "(B,NH,T)", REAL, false, SM_WRITES},
                        {"rng_step", "(2)", SM_U32, true, SM_WRITES}},
-                .out = {{"dqkv", "(B,T,3C)", F, false, SM_WRITES}},
+                .out = {{"dqkv", "(B,T,3C)", DATA, false, SM_WRITES}},
                 .inplace_in = -1,
             },
 };
 // clang-format on
 
-#undef F
+#undef REAL
+#undef DATA
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
@@ -408,7 +414,7 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
         return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: no tensor %d", kind, operand->name, tensor);
     }
     const sm_tensor *t = &plan->tensors[tensor];
-    sm_dtype dtype = operand->dtype == SM_F32 ? plan->dtype : operand->dtype;
+    sm_dtype dtype = sm_plan_operand_dtype(plan, operand->dtype);
     if (t->dtype != dtype) {
         return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: %s is %s, not %s", kind, operand->name, t->name,
                        sm_dtype_name(t->dtype), sm_dtype_name(dtype));
@@ -532,13 +538,15 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
             bytes += (double)sm_tensor_bytes(output(plan, op, i)) * (info->out[i].mode == SM_WRITES ? 1 : 2);
         }
     }
-    // The embedding touches one row of each table a token, not the tables.
+    // The embedding touches one row of each table a token, not the tables: read forward, read and written backward.
+    const double real_bytes = (double)sm_dtype_size(plan->real);
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
         const sm_tensor *x = output(plan, op, 0);
-        bytes = (double)sm_tensor_bytes(input(plan, op, 0)) + 3.0 * (double)sm_tensor_bytes(x);
+        bytes = (double)sm_tensor_bytes(input(plan, op, 0)) + (double)sm_tensor_bytes(x) + 2.0 * elems(x) * real_bytes;
     } else if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
         const sm_tensor *dx = input(plan, op, 1);
-        bytes = (double)sm_tensor_bytes(input(plan, op, 0)) + 5.0 * (double)sm_tensor_bytes(dx);
+        bytes =
+            (double)sm_tensor_bytes(input(plan, op, 0)) + (double)sm_tensor_bytes(dx) + 4.0 * elems(dx) * real_bytes;
     }
     return bytes;
 }

@@ -41,12 +41,13 @@ const char *sm_phase_name(sm_phase phase) {
     return names[phase];
 }
 
-sm_plan *sm_plan_new(sm_dtype dtype) {
+sm_plan *sm_plan_new(sm_dtype data_type) {
     sm_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL) {
         return NULL;
     }
-    plan->dtype = dtype;
+    plan->dtype = data_type;
+    plan->real = data_type == SM_F64 ? SM_F64 : SM_F32;
     plan->tokens = plan->targets = plan->hyper = plan->rng_step = SM_NO_TENSOR;
     plan->loss = plan->losses = plan->grad_norm = SM_NO_TENSOR;
     return plan;
@@ -59,6 +60,10 @@ void sm_plan_free(sm_plan *plan) {
         free(plan->arenas);
         free(plan);
     }
+}
+
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_dtype dtype) {
+    return dtype == SM_F32 ? plan->real : dtype == SM_BF16 ? plan->dtype : dtype;
 }
 
 // Makes room for one more element of an array that doubles; false when out of memory.
@@ -107,7 +112,7 @@ static int append_tensor(sm_plan *plan, const sm_tensor *t) {
 
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) {
-    sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR};
+    sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR, .working_copy = SM_NO_TENSOR};
     va_list arguments;
     va_start(arguments, name_format);
     sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);
@@ -118,7 +123,7 @@ int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, 
 int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
                      const char *name_format, ...) {
     const sm_tensor parent = plan->tensors[of];
-    sm_tensor t = {.role = parent.role, .dtype = parent.dtype};
+    sm_tensor t = {.role = parent.role, .dtype = parent.dtype, .working_copy = SM_NO_TENSOR};
     va_list arguments;
     va_start(arguments, name_format);
     sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);

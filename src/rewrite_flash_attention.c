@@ -11,7 +11,7 @@ static sm_status forward(sm_plan *plan, sm_op *op) {
     const sm_tensor att = plan->tensors[op->out[1]]; // (B,NH,T,T)
     op->kind = SM_OP_FLASH_ATTENTION_FORWARD;
     op->out[1] =
-        sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, att.dtype, 3, att.dims, "%.*s.lse", SM_NAME_SIZE - 5, att.name);
+        sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 3, att.dims, "%.*s.lse", SM_NAME_SIZE - 5, att.name);
     return op->out[1] == SM_NO_TENSOR ? SM_ERR_OOM : sm_op_check(plan, op);
 }
 

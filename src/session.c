@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bf16.h"
 #include "session.h"
 
 const sm_adamw sm_adamw_default = {
@@ -43,9 +44,9 @@ void sm_session_close(sm_session *session) {
     }
 }
 
-// Room for n_elems doubles, kept for the next call.
-static sm_status reserve_staging(sm_session *session, int64_t n_elems) {
-    size_t size_bytes = (size_t)n_elems * sizeof(double);
+// Room for a converted copy, kept for the next call.
+static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype dtype) {
+    size_t size_bytes = (size_t)n_elems * sm_dtype_size(dtype);
     if (size_bytes > session->staging_bytes) {
         void *grown = realloc(session->staging, size_bytes);
         if (grown == NULL) {
@@ -63,38 +64,58 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t n
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements asked for, it has %lld", t->name, (long long)n_elems,
                        (long long)sm_tensor_elems(t));
     }
-    if (t->dtype != SM_F32 && t->dtype != SM_F64) {
+    if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
     }
     return SM_OK;
 }
 
+// Weights come by the hundred million, hence the threads.
+static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
+    uint16_t *narrow = converted;
+    double *wide = converted;
+#pragma omp parallel for schedule(static) if (n_elems > 65536)
+    for (int64_t i = 0; i < n_elems; i++) {
+        if (dtype == SM_BF16) {
+            narrow[i] = sm_bf16_round(values[i]);
+        } else {
+            wide[i] = values[i];
+        }
+    }
+}
+
+static void convert_to_f32(sm_dtype dtype, int64_t n_elems, const void *values, float *converted) {
+    const uint16_t *narrow = values;
+    const double *wide = values;
+    for (int64_t i = 0; i < n_elems; i++) {
+        converted[i] = dtype == SM_BF16 ? sm_bf16_widen(narrow[i]) : (float)wide[i];
+    }
+}
+
 sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values) {
     const sm_backend *backend = session->device->backend;
+    const sm_tensor *t = &session->plan->tensors[tensor];
+    const void *converted = values;
     SM_TRY(check_transfer(session, tensor, n_elems));
-    if (session->plan->tensors[tensor].dtype == SM_F32) {
-        return backend->upload(session->executable, tensor, 0, n_elems, values);
+    if (t->dtype != SM_F32) {
+        SM_TRY(reserve_staging(session, n_elems, t->dtype));
+        convert_from_f32(t->dtype, n_elems, values, session->staging);
+        converted = session->staging;
     }
-    SM_TRY(reserve_staging(session, n_elems));
-    double *wide = session->staging;
-    for (int64_t i = 0; i < n_elems; i++) {
-        wide[i] = values[i];
-    }
-    return backend->upload(session->executable, tensor, 0, n_elems, wide);
+    SM_TRY(backend->upload(session->executable, tensor, 0, n_elems, converted));
+    return t->working_copy == SM_NO_TENSOR ? SM_OK : sm_session_write(session, t->working_copy, n_elems, values);
 }
 
 sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {
     const sm_backend *backend = session->device->backend;
+    const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, n_elems));
-    if (session->plan->tensors[tensor].dtype == SM_F32) {
+    if (dtype == SM_F32) {
         return backend->download(session->executable, tensor, 0, n_elems, values);
     }
-    SM_TRY(reserve_staging(session, n_elems));
-    double *wide = session->staging;
-    SM_TRY(backend->download(session->executable, tensor, 0, n_elems, wide));
-    for (int64_t i = 0; i < n_elems; i++) {
-        values[i] = (float)wide[i];
-    }
+    SM_TRY(reserve_staging(session, n_elems, dtype));
+    SM_TRY(backend->download(session->executable, tensor, 0, n_elems, session->staging));
+    convert_to_f32(dtype, n_elems, session->staging, values);
     return SM_OK;
 }
 
@@ -119,7 +140,7 @@ sm_status sm_session_set_hyper(sm_session *session, const sm_adamw *adamw, int64
         [SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum,
     };
     const sm_backend *backend = session->device->backend;
-    if (session->plan->dtype == SM_F64) {
+    if (session->plan->real == SM_F64) {
         return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, hyper);
     }
     float narrow[SM_HYPER_COUNT];

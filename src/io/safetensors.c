@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "atomic_file.h"
+#include "bf16.h"
 #include "input_file.h"
 #include "safetensors.h"
 
@@ -314,7 +315,7 @@ static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int
         } else {
             uint16_t bits;
             memcpy(&bits, source + 2 * i, sizeof bits);
-            values[i] = dtype == SM_ST_F16 ? float_of_f16(bits) : float_of_bits((uint32_t)bits << 16);
+            values[i] = dtype == SM_ST_F16 ? float_of_f16(bits) : sm_bf16_widen(bits);
         }
     }
 }
