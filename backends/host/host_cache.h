@@ -1,0 +1,26 @@
+// host_cache.h: files in the user's cache folder: $XDG_CACHE_HOME/stepmark, or ~/.cache/stepmark.
+//
+// What lies there may be lost, stale or broken at any time. Whoever reads an entry checks it; whoever cannot
+// write one goes on without.
+#ifndef STEPMARK_HOST_CACHE_H
+#define STEPMARK_HOST_CACHE_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+// FNV-1a, 64 bits, of size_bytes more bytes: start with HOST_HASH_START, or with the hash of what came before.
+#define HOST_HASH_START 0xCBF29CE484222325u
+uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes);
+
+// Path of the entry of `key`: CACHE/stepmark/FOLDER/HASH, where HASH is the key's, in hexadecimal. The entry should
+// hold its whole key. SM_ERR_IO: there is no home.
+sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]);
+
+// Writes an entry whole, under a temporary name first, so that a reader meets the old one or the new one. Makes
+// the folders above it. SM_ERR_IO says which path, and why.
+sm_status host_cache_write(const char *path, const void *data, size_t size_bytes);
+
+#endif

@@ -1,0 +1,133 @@
+// host_tuning.c: choices remembered in a JSON file a key:
+//
+//     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_cache.h"
+#include "host_tuning.h"
+
+enum { FORMAT = 1 };
+
+struct host_tuning {
+    char *key;
+    char path[PATH_MAX]; // "" where there is no cache folder
+    json_t *choices;     // name -> value
+    bool changed;
+    char warning[256];
+};
+
+__attribute__((format(printf, 2, 3))) static void warn(host_tuning *tuning, const char *format, ...) {
+    if (tuning->warning[0] == '\0') {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(tuning->warning, sizeof tuning->warning, format, arguments);
+        va_end(arguments);
+    }
+}
+
+// The choices in a file's document, or NULL with what is wrong with it.
+static json_t *check_document(const host_tuning *tuning, json_t *document, const char **wrong) {
+    const char *key = json_string_value(json_object_get(document, "key"));
+    json_t *choices = json_object_get(document, "choices");
+    const char *name;
+    json_t *value;
+    *wrong = "is not a file of choices";
+    if (json_integer_value(json_object_get(document, "stepmark_tuning")) != FORMAT || key == NULL ||
+        !json_is_object(choices)) {
+        return NULL;
+    }
+    json_object_foreach(choices, name, value) {
+        if (!json_is_string(value)) {
+            return NULL;
+        }
+    }
+    *wrong = "is of another device or build";
+    return strcmp(key, tuning->key) == 0 ? choices : NULL;
+}
+
+// Adds the choices of the file to those that there are; these take precedence.
+static void read_choices(host_tuning *tuning) {
+    FILE *file = tuning->path[0] == '\0' ? NULL : fopen(tuning->path, "rb");
+    if (file == NULL) {
+        if (tuning->path[0] != '\0' && errno != ENOENT) {
+            warn(tuning, "%.150s: not read (%s): choices are measured anew", tuning->path, strerror(errno));
+        }
+        return;
+    }
+    json_t *document = json_loadf(file, JSON_REJECT_DUPLICATES, NULL);
+    const char *wrong = NULL;
+    json_t *choices = check_document(tuning, document, &wrong);
+    if (choices != NULL) {
+        json_object_update_missing(tuning->choices, choices);
+    } else {
+        warn(tuning, "%.150s: ignored, it %s: choices are measured anew", tuning->path, wrong);
+    }
+    json_decref(document);
+    fclose(file);
+}
+
+sm_status host_tuning_open(const char *key, host_tuning **tuning) {
+    host_tuning *t = calloc(1, sizeof *t);
+    *tuning = NULL;
+    if (t != NULL) {
+        t->key = strdup(key);
+        t->choices = json_object();
+    }
+    if (t == NULL || t->key == NULL || t->choices == NULL) {
+        host_tuning_free(t);
+        return sm_fail(SM_ERR_OOM, "no memory for the cache of choices");
+    }
+    if (host_cache_path("tuning", key, t->path) != SM_OK) {
+        t->path[0] = '\0';
+        warn(t, "choices are not remembered: %s", sm_error_message());
+    }
+    read_choices(t);
+    *tuning = t;
+    return SM_OK;
+}
+
+void host_tuning_free(host_tuning *tuning) {
+    if (tuning != NULL) {
+        json_decref(tuning->choices);
+        free(tuning->key);
+        free(tuning);
+    }
+}
+
+const char *host_tuning_get(const host_tuning *tuning, const char *name) {
+    return json_string_value(json_object_get(tuning->choices, name));
+}
+
+sm_status host_tuning_put(host_tuning *tuning, const char *name, const char *value) {
+    if (json_object_set_new(tuning->choices, name, json_string(value)) != 0) {
+        return sm_fail(SM_ERR_OOM, "no memory for the choice for %s", name);
+    }
+    tuning->changed = true;
+    return SM_OK;
+}
+
+void host_tuning_save(host_tuning *tuning) {
+    if (!tuning->changed || tuning->path[0] == '\0') {
+        return;
+    }
+    read_choices(tuning);
+    json_t *document =
+        json_pack("{s:i, s:s, s:O}", "stepmark_tuning", FORMAT, "key", tuning->key, "choices", tuning->choices);
+    char *text = document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_SORT_KEYS);
+    if (text == NULL) {
+        warn(tuning, "choices are not remembered: they cannot be written as JSON");
+    } else if (host_cache_write(tuning->path, text, strlen(text)) != SM_OK) {
+        warn(tuning, "choices are not remembered: %.200s", sm_error_message());
+    } else {
+        tuning->changed = false;
+    }
+    free(text);
+    json_decref(document);
+}
+
+const char *host_tuning_warning(const host_tuning *tuning) { return tuning->warning; }
