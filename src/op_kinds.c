@@ -492,6 +492,9 @@ static double attention_flops(const sm_tensor *y, int n_head, int n_products, in
 }
 
 double sm_op_flops(const sm_plan *plan, const sm_op *op) {
+    if (op->attr.recomputed) {
+        return 0;
+    }
     switch (op->kind) {
     case SM_OP_ZERO: return 0;
     case SM_OP_LOSS_SCALE: return elems(input(plan, op, 0));

@@ -13,6 +13,8 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_residual_layernorm},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},
+    {"recompute", "outputs of GELU and layernorm computed again for backward instead of kept from forward",
+     sm_rewrite_recompute},
 };
 
 static const char *const mode_names[] = {

@@ -165,7 +165,7 @@ static void test_rewrites_keep_the_work(void **state) {
 static int count_kind(const sm_plan *plan, sm_op_kind kind) {
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        n += plan->ops[i].kind == kind;
+        n += plan->ops[i].kind == kind && !plan->ops[i].attr.recomputed;
     }
     return n;
 }
@@ -189,6 +189,28 @@ static void test_fused_has_no_leftovers(void **state) {
     }
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_TUNED, 0), SM_ERR_UNSUPPORTED);
     sm_plan_free(plan);
+}
+
+// Of the 16 (N,C) that a block keeps for its backward, recompute leaves 10, and nothing that it computes
+// again is kept.
+static void test_recompute_keeps_less(void **state) {
+    (void)state;
+    size_t bytes[2][SM_ROLE_COUNT];
+    for (int without = 0; without < 2; without++) {
+        sm_plan *plan = build("small", 4, 256, 0, 0);
+        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0), SM_OK);
+        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        assert_no_overlap(plan);
+        sm_plan_memory(plan, bytes[without]);
+        int n_recomputed = 0;
+        for (int i = 0; i < plan->n_ops; i++) {
+            n_recomputed += plan->ops[i].attr.recomputed;
+        }
+        assert_int_equal(n_recomputed, without ? 0 : 3 * 12);
+        sm_plan_free(plan);
+    }
+    assert_true((double)bytes[0][SM_ROLE_ACTIVATION] <= 0.65 * (double)bytes[1][SM_ROLE_ACTIVATION]);
+    assert_true(bytes[0][SM_ROLE_SCRATCH] == bytes[1][SM_ROLE_SCRATCH]); // it fits where the logits were
 }
 
 // Attention that stores no T x T: activations grow with T, not with its square.
@@ -273,6 +295,7 @@ int main(void) {
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_rewrites_keep_the_work),
+        cmocka_unit_test(test_recompute_keeps_less),
         cmocka_unit_test(test_fused_has_no_leftovers),
         cmocka_unit_test(test_fused_memory_is_linear_in_T),
         cmocka_unit_test(test_refusals),

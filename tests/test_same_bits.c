@@ -1,0 +1,119 @@
+// test_same_bits.c: rewrites that only say when something is computed, and not how, change no bit of a
+// training run.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpt2.h"
+#include "rewrite.h"
+#include "session.h"
+
+// Rows and widths that no vector divides, and more rows than the loss head takes at once.
+static const sm_gpt2_config model = {
+    .n_layer = 2, .n_head = 3, .d_model = 15, .d_ff = 60, .vocab = 37, .context = 20, .layernorm_eps = 1e-5};
+
+enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3, MOST_ELEMS = 64 * 60 };
+
+static void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+static sm_session *open_session(sm_device *device, unsigned without) {
+    const sm_gpt2_options options = {
+        .B = BATCH, .T = SEQUENCE, .dtype = SM_F32, .dropout_p = 0.1, .seed = 1, .backward = true, .optimizer = true};
+    float values[MOST_ELEMS];
+    sm_plan *plan = NULL;
+    sm_session *session = NULL;
+    ok(sm_gpt2_build(&model, &options, &plan));
+    ok(sm_plan_rewrite(plan, SM_MODE_FUSED, without));
+    ok(sm_session_open(device, plan, &session));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_gpt2_is_param(plan, i)) {
+            assert_true(sm_gpt2_param_elems(plan, i) <= MOST_ELEMS);
+            sm_gpt2_init_param(&model, plan, i, 1, values);
+            ok(sm_session_write(session, i, sm_gpt2_param_elems(plan, i), values));
+        }
+    }
+    return session;
+}
+
+static void run_step(sm_session *session, int step, int n_accum) {
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    ok(sm_session_set_hyper(session, &sm_adamw_default, step, n_accum));
+    for (int micro = 0; micro < n_accum; micro++) {
+        for (int i = 0; i < BATCH * SEQUENCE; i++) {
+            tokens[i] = (i * 7 + step * 3 + micro) % (int)model.vocab;
+            targets[i] = i % 9 == 0 ? -1 : (i * 5 + step + micro) % (int)model.vocab;
+        }
+        ok(sm_session_set_batch(session, tokens, targets));
+        unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        unsigned update = micro + 1 == n_accum ? SM_RUN_OPTIMIZER : 0;
+        ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
+    }
+    ok(sm_session_synchronize(session));
+}
+
+// Every parameter of one is, bit by bit, that of the other; and they have moved.
+static void compare_weights(sm_session *one, sm_session *other) {
+    float initial[MOST_ELEMS];
+    float a[MOST_ELEMS];
+    float b[MOST_ELEMS];
+    int n_moved = 0;
+    for (int i = 0; i < one->plan->n_tensors; i++) {
+        if (!sm_gpt2_is_param(one->plan, i)) {
+            continue;
+        }
+        const int64_t n = sm_gpt2_param_elems(one->plan, i);
+        const char *name = one->plan->tensors[i].name;
+        ok(sm_session_read(one, i, n, a));
+        ok(sm_session_read(other, sm_plan_find_tensor(other->plan, name), n, b));
+        if (memcmp(a, b, (size_t)n * sizeof *a) != 0) {
+            fail_msg("%s: the weights differ", name);
+        }
+        sm_gpt2_init_param(&model, one->plan, i, 1, initial);
+        n_moved += memcmp(a, initial, (size_t)n * sizeof *a) != 0;
+    }
+    assert_int_equal(n_moved, 28);
+}
+
+static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
+    const sm_backend *backend = sm_backend_find(backend_name);
+    sm_device *device = NULL;
+    ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
+    sm_session *with_it = open_session(device, without);
+    sm_session *without_it = open_session(device, without | 1u << sm_rewrite_find(rewrite));
+    assert_int_not_equal(with_it->plan->n_ops, without_it->plan->n_ops);
+    for (int step = 1; step <= N_STEPS; step++) {
+        run_step(with_it, step, n_accum);
+        run_step(without_it, step, n_accum);
+    }
+    compare_weights(with_it, without_it);
+    sm_session_close(with_it);
+    sm_session_close(without_it);
+    backend->close(device);
+}
+
+static void test_recompute(void **state) {
+    (void)state;
+    const unsigned nothing_fused =
+        1u << sm_rewrite_find("matmul_epilogue") | 1u << sm_rewrite_find("residual_layernorm");
+    for (int n_accum = 1; n_accum <= 2; n_accum++) {
+        check_rewrite("reference", 0, "recompute", 0, n_accum);
+        check_rewrite("cpu", 1, "recompute", 0, n_accum);
+        check_rewrite("cpu", 3, "recompute", 0, n_accum);
+        check_rewrite("cpu", 3, "recompute", nothing_fused, n_accum);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recompute)};
+    return cmocka_run_group_tests_name("same bits", tests, NULL, NULL);
+}
