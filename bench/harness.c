@@ -15,6 +15,10 @@
 
 enum { MAX_AUTO_WARMUP = 50 };
 
+// What a step under way when the limit runs out gets to end, before it counts as hung; as a sweep's processes.
+static const double least_grace_s = 2;
+static const double grace_share = 0.1; // of the limit
+
 static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
 
 sm_protocol sm_protocol_default(void) {
@@ -360,6 +364,16 @@ static sm_status allocate(measurement *m) {
     return SM_OK;
 }
 
+static void set_deadlines(measurement *m) {
+    const double timeout_s = m->protocol->timeout_s;
+    const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
+    const double deadline = (double)sm_now_ns() + timeout_s * 1e9;
+    if (timeout_s > 0 && deadline + grace_s * 1e9 < 9e18) {
+        m->deadline_ns = (int64_t)deadline;
+        m->session->executable->deadline_ns = (int64_t)(deadline + grace_s * 1e9);
+    }
+}
+
 // All stages up to the samples. The peak of memory is counted from after the check, which may
 // run a reference of its own in this process.
 static sm_status take_samples(measurement *m) {
@@ -367,10 +381,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(allocate(m));
     SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
     rest(m->protocol);
-    if (m->protocol->timeout_s > 0) {
-        double deadline = (double)sm_now_ns() + m->protocol->timeout_s * 1e9;
-        m->deadline_ns = deadline < 9e18 ? (int64_t)deadline : INT64_MAX;
-    }
+    set_deadlines(m);
     SM_TRY(first_step_and_check(m));
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));

@@ -75,7 +75,8 @@ typedef struct {
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;
     sm_adamw adamw;
-    double timeout_s; // from the first step on, looked at between steps; 0 = none
+    double timeout_s; // from the first step on, looked at between steps; 0 = none. A step that is under way then has
+                      // another tenth of it, at least 2 s, before the device counts as hung
     double delay_s;   // rest before the first step, to let the machine cool down
 
     // Set by a signal handler; looked at between steps. NULL is fine.

@@ -91,6 +91,7 @@ static struct {
     size_t heap_at_begin;
     int n_allocating_steps;
     int n_progress;
+    int64_t deadline_ns; // of the executable
 } fake;
 
 static void spin_ns(int64_t wanted_ns) {
@@ -125,7 +126,7 @@ static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executa
 static void fake_release(sm_executable *executable) { free(executable); }
 
 static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
-    (void)executable;
+    fake.deadline_ns = executable->deadline_ns;
     if (fake.fail_at_step == fake.n_steps) {
         return sm_fail(fake.failure, "fake: step %d fails", fake.n_steps);
     }

@@ -379,6 +379,24 @@ static void test_timeout(void **state) {
     sm_row_free(&row);
 }
 
+// A backend that gives a wait up, as it would go past the limit: the samples so far count.
+static void test_hang(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.timeout_s = 60;
+    fake.fail_at_step = 5;
+    fake.failure = SM_ERR_TIMEOUT;
+    int64_t before_ns = clock_ns();
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_true(fake.deadline_ns > before_ns + 60000000000 && fake.deadline_ns < clock_ns() + 70000000000);
+    assert_string_equal(row.status, "timeout");
+    assert_string_equal(row.stop_reason, "timeout");
+    assert_string_equal(row.reason, "fake: step 5 fails");
+    assert_int_equal(row.samples_ns.n, 1);
+    sm_row_free(&row);
+}
+
 static void test_bad_protocols(void **state) {
     (void)state;
     sm_row row;
@@ -443,6 +461,7 @@ int main(void) {
         cmocka_unit_test_setup(test_failures, reset_fake),
         cmocka_unit_test_setup(test_interrupted, reset_fake),
         cmocka_unit_test_setup(test_timeout, reset_fake),
+        cmocka_unit_test_setup(test_hang, reset_fake),
         cmocka_unit_test_setup(test_bad_protocols, reset_fake),
         cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
         cmocka_unit_test_setup(test_pass_names, reset_fake),

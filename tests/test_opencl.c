@@ -1,6 +1,6 @@
 // test_opencl.c: the opencl backend on the first usable device: right op by op and a step at a time, in both
 // families of kernels; the same bits twice; losses as the cpu backend's; what is reported when memory or a
-// build fails; and the cache of built programs. Skipped, with the reason, where there is no device.
+// build fails, or a kernel hangs; and the cache of built programs. Skipped, with the reason, where there is no device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "gpt2.h"
 #include "opencl.h"
 #include "opencl_sources.h"
@@ -274,6 +275,66 @@ static void test_out_of_memory(void **state) {
     backend->close(device);
 }
 
+// A kernel that runs for as long as go[0] is 0, put into the queue before a step.
+static void enqueue_endless(opencl_device *device, volatile cl_int *go, cl_mem *flag) {
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    const size_t one = 1;
+    check(opencl_build_source(device, "endless",
+                              "kernel void endless(global volatile int *go) { while (go[0] == 0) { } }", "", &program));
+    *flag = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 4096, (void *)(uintptr_t)go,
+                                  &code);
+    assert_int_equal(code, CL_SUCCESS);
+    cl_kernel kernel = opencl.clCreateKernel(program, "endless", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(opencl.clSetKernelArg(kernel, 0, sizeof *flag, flag), CL_SUCCESS);
+    assert_int_equal(opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+                     CL_SUCCESS);
+    opencl.clReleaseKernel(kernel); // the driver keeps both until the kernel has run
+    opencl.clReleaseProgram(program);
+}
+
+// What a step does then, and the sessions and devices after it.
+static void test_hanging_kernel(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_device *again = NULL;
+    double loss = 0;
+    cl_mem flag = NULL;
+    if (!((opencl_device *)device)->facts.shares_host_memory) {
+        backend->close(device);
+        skip(); // nothing could end the kernel
+    }
+    volatile cl_int *go = aligned_alloc(4096, 4096);
+    assert_non_null((void *)(uintptr_t)go);
+    *go = 0;
+    sm_session *session = start_training(device, 0);
+    session->executable->deadline_ns = sm_now_ns() + 60000000000;
+    const double before = train_step(session, 1);
+    assert_true(isfinite(before)); // a limit that is not reached changes nothing
+
+    enqueue_endless((opencl_device *)device, go, &flag);
+    session->executable->deadline_ns = sm_now_ns() + 50000000;
+    check(sm_session_run(session, SM_RUN_STEP, NULL));
+    assert_int_equal(sm_session_synchronize(session), SM_ERR_TIMEOUT);
+    assert_non_null(strstr(sm_error_message(), "hangs"));
+    assert_int_equal(sm_session_loss(session, &loss), SM_ERR_TIMEOUT);
+    assert_int_equal(sm_session_run(session, SM_RUN_STEP, NULL), SM_ERR_TIMEOUT);
+    sm_session_close(session); // which may not wait either
+    backend->close(device);
+    assert_int_equal(backend->open(usable, &(sm_open_options){0}, &again), SM_ERR_TIMEOUT);
+    assert_null(again);
+
+    *go = 1;
+    device = open_device(NULL);
+    session = start_training(device, 0);
+    assert_true(train_step(session, 1) == before);
+    sm_session_close(session);
+    backend->close(device);
+    opencl.clReleaseMemObject(flag);
+    free((void *)(uintptr_t)go);
+}
+
 static void test_build_failure(void **state) {
     (void)state;
     opencl_device *device = (opencl_device *)open_device(NULL);
@@ -410,6 +471,7 @@ int main(void) {
         cmocka_unit_test(test_same_bits_twice),
         cmocka_unit_test(test_timed),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hanging_kernel),
         cmocka_unit_test(test_build_failure),
         cmocka_unit_test(test_large_indices),
         cmocka_unit_test(test_error_names),

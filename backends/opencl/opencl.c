@@ -110,11 +110,16 @@ static sm_status create_queues(opencl_device *device) {
     return opencl_check(id, "clCreateCommandQueue, profiled", code);
 }
 
-static void close_device(sm_device *base) {
+void opencl_close(sm_device *base) {
     if (base == NULL) {
         return;
     }
     opencl_device *device = (opencl_device *)base;
+    if (device->is_lost) {
+        opencl_keep_device(device);
+        return;
+    }
+    opencl_end_waiter(device);
     opencl_free_programs(device);
     if (device->profile != NULL) {
         opencl.clReleaseCommandQueue(device->profile);
@@ -142,6 +147,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     if (options->cpu_mask != NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver places its threads itself; leave the mask out", info.id);
     }
+    SM_TRY(opencl_reclaim(opencl_device_facts(index), info.id));
     opencl_device *device = calloc(1, sizeof *device);
     if (device == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for a device", info.id);
@@ -155,7 +161,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     *opened = &device->base;
     return SM_OK;
 cleanup:
-    close_device(&device->base);
+    opencl_close(&device->base);
     return status;
 }
 
@@ -170,7 +176,7 @@ const sm_backend sm_backend_opencl = {
     .device_count = device_count,
     .describe = describe,
     .open = open_device,
-    .close = close_device,
+    .close = opencl_close,
     .supports = supports,
     .measure_peaks = opencl_measure_peaks,
     .prepare = opencl_prepare,

@@ -7,9 +7,12 @@
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches; opencl_matmul.c and opencl_attention.c: the two large ones
 //   opencl_execute.c   runs a range of launches
+//   opencl_wait.c      waits that end at a deadline
 //   opencl_peaks.c     measures ceilings
 #ifndef STEPMARK_OPENCL_H
 #define STEPMARK_OPENCL_H
+
+#include <pthread.h>
 
 #include "backend.h"
 
@@ -49,7 +52,19 @@ typedef struct opencl_program {
     cl_program program;
 } opencl_program;
 
+// A thread that waits for the device in the place of the caller, who cannot be kept from waiting too long.
 typedef struct {
+    bool is_running;
+    pthread_t thread;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t changed;
+    enum { OPENCL_WAITER_DONE, OPENCL_WAITER_ASKED, OPENCL_WAITER_ENDS } state;
+    cl_command_queue queue; // waited for, unless there is an event
+    cl_event event;
+    cl_int code; // what the wait returned
+} opencl_waiter;
+
+typedef struct opencl_device {
     sm_device base;
     opencl_facts facts;
     const opencl_tier *tier;
@@ -58,6 +73,10 @@ typedef struct {
     cl_command_queue queue;   // in order, unprofiled: what is measured
     cl_command_queue profile; // in order, with events: where time goes
     opencl_program *programs;
+    opencl_waiter waiter;
+    bool is_lost;                    // a wait was given up: nothing of the device may be freed
+    struct opencl_executable *kept;  // released since
+    struct opencl_device *next_lost; // closed since
 } opencl_device;
 
 // One kernel with its arguments set. Its work-groups are the whole of global/local.
@@ -77,10 +96,11 @@ typedef struct {
     int next;
 } opencl_staging;
 
-typedef struct {
+typedef struct opencl_executable {
     sm_executable base;
     opencl_device *device;
-    cl_mem *arenas; // plan->n_arenas
+    int n_arenas; // the plan's, which may be gone before a lost device is
+    cl_mem *arenas;
     cl_mem scratch; // what launches of one op hand to one another; NULL where none does
     size_t scratch_bytes;
     opencl_staging staging;
@@ -89,6 +109,7 @@ typedef struct {
     int cap_launches;
     int *first_launch; // of op i; n_ops + 1 entries
     cl_event *events;  // n_launches, for the profiled queue
+    struct opencl_executable *next_kept;
 } opencl_executable;
 
 // --- opencl_platform.c ---------------------------------------------------------------------------
@@ -126,8 +147,24 @@ void opencl_free_memory(opencl_executable *e);
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
 
-// --- opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
+// --- opencl_wait.c -------------------------------------------------------------------------------
 
+// Waits for the event or, where that is NULL, for all of the queue. SM_ERR_TIMEOUT at the executable's deadline: the
+// device is lost then. `doing` names the call in messages.
+sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue queue, cl_event event);
+// Fails when the device is lost.
+sm_status opencl_check_lost(const opencl_executable *e);
+void opencl_end_waiter(opencl_device *device);
+
+// A lost device's executable or itself, which are not needed any more.
+void opencl_keep_executable(opencl_executable *e);
+void opencl_keep_device(opencl_device *device);
+// Frees what was kept of that device; SM_ERR_TIMEOUT when it has not come back.
+sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
+
+// --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
+
+void opencl_close(sm_device *device);
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
 void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);

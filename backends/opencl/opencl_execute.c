@@ -39,6 +39,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->base.device = device;
     e->base.plan = plan;
     e->device = (opencl_device *)device;
+    e->n_arenas = plan->n_arenas;
     SM_TRY_GOTO(opencl_allocate(e, largest_scratch_bytes(e->device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;
@@ -53,11 +54,19 @@ void opencl_release(sm_executable *executable) {
         return;
     }
     opencl_executable *e = (opencl_executable *)executable;
-    opencl.clFinish(e->device->queue); // buffers may still be in use
+    if (e->device->is_lost || opencl_synchronize(executable) == SM_ERR_TIMEOUT) { // buffers may still be in use
+        opencl_keep_executable(e);
+        return;
+    }
     for (int i = 0; i < e->n_launches; i++) {
         opencl.clReleaseKernel(e->launches[i].kernel);
     }
     opencl_free_memory(e);
+    for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
+        if (e->events[i] != NULL) {
+            opencl.clReleaseEvent(e->events[i]);
+        }
+    }
     free(e->launches);
     free(e->first_launch);
     free(e->events);
@@ -103,13 +112,17 @@ static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t 
     for (int i = e->first_launch[range.first]; status == SM_OK && i < e->first_launch[range.end]; i++) {
         status = enqueue(e, queue, i, &e->events[i]);
     }
-    sm_status finished = opencl_check(id_of(e), "clFinish", opencl.clFinish(queue));
+    sm_status finished = opencl_wait(e, "clFinish", queue, NULL);
+    if (e->device->is_lost) {
+        return finished;
+    }
     sm_status collected = collect_times(e, range, op_ns);
     return status != SM_OK ? status : finished != SM_OK ? finished : collected;
 }
 
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     opencl_executable *e = (opencl_executable *)executable;
+    SM_TRY(opencl_check_lost(e));
     if (op_ns != NULL) {
         return execute_profiled(e, range, op_ns);
     }
@@ -120,6 +133,6 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 }
 
 sm_status opencl_synchronize(sm_executable *executable) {
-    const opencl_executable *e = (const opencl_executable *)executable;
-    return opencl_check(id_of(e), "clFinish", opencl.clFinish(e->device->queue));
+    opencl_executable *e = (opencl_executable *)executable;
+    return opencl_wait(e, "clFinish", e->device->queue, NULL);
 }

@@ -74,7 +74,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
 }
 
 void opencl_free_memory(opencl_executable *e) {
-    for (int i = 0; e->arenas != NULL && i < e->base.plan->n_arenas; i++) {
+    for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
         if (e->arenas[i] != NULL) {
             opencl.clReleaseMemObject(e->arenas[i]);
         }
@@ -123,10 +123,15 @@ static sm_status take_slot(opencl_executable *e, int *slot) {
     if (*written == NULL) {
         return SM_OK;
     }
-    cl_int code = opencl.clWaitForEvents(1, written);
+    SM_TRY(opencl_wait(e, "clWaitForEvents", NULL, *written));
     opencl.clReleaseEvent(*written);
     *written = NULL;
-    return opencl_check(id_of(e), "clWaitForEvents", code);
+    return SM_OK;
+}
+
+// A copy that the host waits for would wait for what is before it in the queue, however long that takes.
+static sm_status wait_before_copy(opencl_executable *e) {
+    return e->base.deadline_ns != 0 ? opencl_synchronize(&e->base) : opencl_check_lost(e);
 }
 
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
@@ -135,10 +140,12 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
     cl_command_queue queue = e->device->queue;
     span s;
     SM_TRY(find_span(e, tensor, offset_elems, n_elems, &s));
+    SM_TRY(opencl_check_lost(e));
     if (s.size_bytes == 0) {
         return SM_OK;
     }
     if (s.size_bytes > OPENCL_STAGING_BYTES) {
+        SM_TRY(wait_before_copy(e));
         return opencl_check(
             id_of(e), "clEnqueueWriteBuffer",
             opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes, data, 0, NULL, NULL));
@@ -158,6 +165,7 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
     if (s.size_bytes == 0) {
         return SM_OK;
     }
+    SM_TRY(wait_before_copy(e));
     return opencl_check(id_of(e), "clEnqueueReadBuffer",
                         opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
                                                    data, 0, NULL, NULL));
