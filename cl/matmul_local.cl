@@ -13,7 +13,9 @@
 //             |     | |4  item          item           TILE_N / (WORK_N/4) columns apart, so that items side by
 //             +-----+ +--------------------+           side read and write side by side
 //
-// The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored.
+// The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored. Where C has too
+// few tiles to keep the device busy, K is cut into parts: `matmul` then leaves the sums of each part in scratch,
+// and `matmul_sum` adds them up, always in the same order, and applies the epilogue.
 
 #ifndef TILE_M
 #define TILE_M 128 // rows of C per work-group
@@ -28,20 +30,30 @@
 #define WORK_M 8 // rows of C per work-item: 4 or a multiple
 #endif
 #ifndef WORK_N
-#define WORK_N 8 // columns of C per work-item
+#define WORK_N 8 // columns of C per work-item: 4 or a multiple
 #endif
 #ifndef LOAD
 #define LOAD 1 // floats a load: 4 where rows of all operands begin at multiples of 4 floats
 #endif
+#ifndef K_TAIL
+#define K_TAIL 1 // 0 where K is a multiple of TILE_K: spares the check
+#endif
 #ifndef LANES_N
 #define LANES_N 8 // neighbours that lie side by side along N, before the next row of items
 #endif
-#define PAD     4 // floats between rows in local memory, against bank conflicts
+#ifndef BAND
+#define BAND 8 // rows of tiles that are walked column by column, so that groups at work share operands
+#endif
+#ifndef PAD
+#define PAD 4 // floats between rows in local memory, against bank conflicts: a multiple of 4
+#endif
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
 #define ITEMS   (ITEMS_M * ITEMS_N)
-#define PART_A  (TILE_M * TILE_K / ITEMS) // floats of a tile that an item brings
-#define PART_B  (TILE_N * TILE_K / ITEMS)
+#define ROW_A   (TILE_M + PAD)
+#define ROW_B   (TILE_N + PAD)
+#define LOADS_A (TILE_M * TILE_K / ITEMS / LOAD) // loads that bring an item's part of a tile
+#define LOADS_B (TILE_N * TILE_K / ITEMS / LOAD)
 
 #ifdef A_TRANSPOSED
 #define A_ALONG_K 0 // neighbours in memory differ in k
@@ -54,47 +66,56 @@
 #define B_ALONG_K 0
 #endif
 
+#if LOAD == 4
+typedef float4 piece;
+#else
+typedef float piece;
+#endif
+
 // What is to be done beside the product; as in backends/opencl/opencl_bind.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
 
-// Which elements an item brings of a tile of `outer` rows (or columns) by TILE_K.
-#define PLACE_OUTER(e, outer, along_k) ((along_k) ? (e) / (TILE_K / LOAD) : (e) % ((outer) / LOAD) * LOAD)
-#define PLACE_K(e, outer, along_k)     ((along_k) ? (e) % (TILE_K / LOAD) * LOAD : (e) / ((outer) / LOAD))
-
-// Brings this item's part of a tile that begins at `from`; zeros beyond n_outer and n_k.
-static inline void fetch(const global float *from, ulong ld, ulong n_outer, ulong n_k, uint item, uint outer,
-                         int along_k, uint n_part, float *part) {
-#pragma unroll
-    for (uint i = 0; i < n_part; i += LOAD) {
-        const uint e = item + i / LOAD * ITEMS;
-        const uint o = PLACE_OUTER(e, outer, along_k);
-        const uint k = PLACE_K(e, outer, along_k);
-        const bool inside = o < n_outer && k < n_k;
-        const global float *at = from + (along_k ? row_start(o, ld) + k : row_start(k, ld) + o);
-#if LOAD == 4
-        const float4 x = inside ? *(const global float4 *)at : (float4)(0.0f);
-        part[i] = x.x;
-        part[i + 1] = x.y;
-        part[i + 2] = x.z;
-        part[i + 3] = x.w;
-#else
-        part[i] = inside ? *at : 0.0f;
-#endif
-    }
+// Load i of an item brings this element of a tile of `outer` rows (or columns) by TILE_K.
+static inline uint place_outer(uint item, uint i, uint outer, int along_k) {
+    const uint e = item + i * ITEMS;
+    return along_k ? e / (TILE_K / LOAD) : e % (outer / LOAD) * LOAD;
 }
 
-// Puts the part where all items find it: tile (TILE_K, outer + PAD).
-static inline void put(const float *part, uint item, uint outer, int along_k, uint n_part, local float *tile) {
-#pragma unroll
-    for (uint i = 0; i < n_part; i += LOAD) {
-        const uint e = item + i / LOAD * ITEMS;
-        const uint o = PLACE_OUTER(e, outer, along_k);
-        const uint k = PLACE_K(e, outer, along_k);
-#pragma unroll
-        for (uint j = 0; j < LOAD; j++) {
-            tile[along_k ? (k + j) * (outer + PAD) + o : k * (outer + PAD) + o + j] = part[i + j];
-        }
+static inline uint place_k(uint item, uint i, uint outer, int along_k) {
+    const uint e = item + i * ITEMS;
+    return along_k ? e % (TILE_K / LOAD) * LOAD : e / (outer / LOAD);
+}
+
+// Where load i begins for the first tile. Rows (or columns) beyond the last are the last once more: what comes
+// of them is not stored.
+static inline const global float *find(const global float *from, ulong ld, ulong n_outer, uint item, uint i, uint outer,
+                                       int along_k) {
+    const ulong last = n_outer - (along_k ? 1 : LOAD);
+    const ulong o = min((ulong)place_outer(item, i, outer, along_k), last);
+    const ulong k = place_k(item, i, outer, along_k);
+    return from + (along_k ? row_start(o, ld) + k : row_start(k, ld) + o);
+}
+
+// Zeros where the element's k is not below n_k.
+static inline piece fetch(const global float *from, uint k, ulong n_k) {
+    return !K_TAIL || k < n_k ? *(const global piece *)from : (piece)(0.0f);
+}
+
+// Puts load i where all items find it: tile (TILE_K, outer + PAD).
+static inline void put(piece x, uint item, uint i, uint outer, int along_k, local float *tile) {
+    local float *to = tile + place_k(item, i, outer, along_k) * (outer + PAD) + place_outer(item, i, outer, along_k);
+#if LOAD == 4
+    if (along_k) {
+        to[0] = x.x;
+        to[outer + PAD] = x.y;
+        to[2 * (outer + PAD)] = x.z;
+        to[3 * (outer + PAD)] = x.w;
+    } else {
+        *(local float4 *)to = x;
     }
+#else
+    *to = x;
+#endif
 }
 
 static inline float4 load4(const global float *p, ulong n) {
@@ -126,100 +147,167 @@ static inline float4 gelu_derivative4(float4 x) {
     return (float4)(gelu_derivative(x.x), gelu_derivative(x.y), gelu_derivative(x.z), gelu_derivative(x.w));
 }
 
-// sum += one TILE_K of both operands: a (TILE_K, TILE_M + PAD), b (TILE_K, TILE_N + PAD), from the item's place on
-static inline void multiply_tiles(const local float *a, const local float *b, float sum[WORK_M][WORK_N]) {
+// sum += one TILE_K of both operands: a (TILE_K, ROW_A), b (TILE_K, ROW_B), from the item's place on
+static inline void multiply_tiles(const local float *a, const local float *b, float4 sum[WORK_M][WORK_N / 4]) {
 #pragma unroll
-    for (uint i = 0; i < TILE_K; i++) {
+    for (uint k = 0; k < TILE_K; k++) {
         float x[WORK_M];
-        float y[WORK_N];
+        float4 y[WORK_N / 4];
 #pragma unroll
-        for (uint r = 0; r < WORK_M; r++) {
-            x[r] = a[i * (TILE_M + PAD) + r / 4 * (ITEMS_M * 4) + r % 4];
+        for (uint r = 0; r < WORK_M; r += 4) {
+            const float4 four = *(const local float4 *)(a + k * ROW_A + r * ITEMS_M);
+            x[r] = four.x;
+            x[r + 1] = four.y;
+            x[r + 2] = four.z;
+            x[r + 3] = four.w;
         }
 #pragma unroll
-        for (uint s = 0; s < WORK_N; s++) {
-            y[s] = b[i * (TILE_N + PAD) + s / 4 * (ITEMS_N * 4) + s % 4];
+        for (uint s = 0; s < WORK_N / 4; s++) {
+            y[s] = *(const local float4 *)(b + k * ROW_B + s * 4 * ITEMS_N);
         }
 #pragma unroll
         for (uint r = 0; r < WORK_M; r++) {
 #pragma unroll
-            for (uint s = 0; s < WORK_N; s++) {
-                sum[r][s] = multiply_add(x[r], y[s], sum[r][s]);
+            for (uint s = 0; s < WORK_N / 4; s++) {
+                sum[r][s] = multiply_add((float4)(x[r]), y[s], sum[r][s]);
             }
         }
     }
 }
 
-// Four sums side by side in a row, at element `at` of C; n columns are left in the row.
-static inline void finish_sums(uint todo, float4 x, ulong at, ulong n, global float *c, const global float *bias,
-                               const global float *pre, global float *act) {
+// Four sums side by side in a row, at element `at` of C, in column n of N.
+static inline void finish_sums(uint todo, float4 x, ulong at, ulong n, ulong N, global float *c,
+                               const global float *side, global float *act) {
     if (todo & ADD) {
-        x += load4(c + at, n);
+        x += load4(c + at, N - n);
     }
     if (todo & BIAS) {
-        x += load4(bias, n);
+        x += load4(side + n, N - n);
     }
     if (todo & GELU_BACKWARD) {
-        x *= gelu_derivative4(load4(pre + at, n));
+        x *= gelu_derivative4(load4(side + at, N - n));
     }
-    store4(x, c + at, n);
+    store4(x, c + at, N - n);
     if (todo & GELU) {
-        store4(gelu4(x), act + at, n);
+        store4(gelu4(x), act + at, N - n);
     }
 }
 
-// side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes.
+// The tile of C and the part of K that a work-group owns. A band of BAND rows of tiles is walked column by column.
+typedef struct {
+    ulong m, n, part;
+} tile_place;
+
+static inline tile_place find_tile(ulong M) {
+    const uint n_cols = (uint)get_num_groups(0);
+    const uint n_rows = (uint)((M + TILE_M - 1) / TILE_M);
+    const uint part = (uint)get_group_id(1) / n_rows;
+    const uint index = ((uint)get_group_id(1) - part * n_rows) * n_cols + (uint)get_group_id(0);
+    const uint band = index / (BAND * n_cols);
+    const uint in_band = index - band * BAND * n_cols;
+    const uint height = min((uint)BAND, n_rows - band * BAND);
+    tile_place p;
+    p.m = (ulong)(band * BAND + in_band % height) * TILE_M;
+    p.n = (ulong)(in_band / height) * TILE_N;
+    p.part = part;
+    return p;
+}
+
+// side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
+// k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N) and todo 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint todo, ulong M, ulong N, ulong K, const global float *a, ulong a_at, const global float *b, ulong b_at,
-       global float *c, ulong c_at, const global float *side, ulong side_at, global float *act, ulong act_at) {
-    local float tile_a[2][TILE_K * (TILE_M + PAD)] __attribute__((aligned(16)));
-    local float tile_b[2][TILE_K * (TILE_N + PAD)] __attribute__((aligned(16)));
+matmul(uint todo, ulong M, ulong N, ulong K, ulong k_part, const global float *a, ulong a_at, const global float *b,
+       ulong b_at, global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
+       ulong act_at) {
+    local float tile_a[2][TILE_K * ROW_A] __attribute__((aligned(16)));
+    local float tile_b[2][TILE_K * ROW_B] __attribute__((aligned(16)));
     const uint item = (uint)get_local_id(0);
     const uint item_n = item % LANES_N + item / (LANES_N * ITEMS_M) * LANES_N;
     const uint item_m = item / LANES_N % ITEMS_M;
-    const ulong m_first = get_group_id(1) * (ulong)TILE_M;
-    const ulong n_first = get_group_id(0) * (ulong)TILE_N;
+    const tile_place place = find_tile(M);
+    const ulong k_first = place.part * k_part;
+    const ulong k_end = min(K, k_first + k_part);
     const ulong a_ld = A_ALONG_K ? K : M;
     const ulong b_ld = B_ALONG_K ? K : N;
-    const global float *from_a = a + a_at + (A_ALONG_K ? row_start(m_first, a_ld) : m_first);
-    const global float *from_b = b + b_at + (B_ALONG_K ? row_start(n_first, b_ld) : n_first);
-    float part_a[PART_A];
-    float part_b[PART_B];
-    float sum[WORK_M][WORK_N];
+    const ulong a_step = A_ALONG_K ? TILE_K : row_start(TILE_K, a_ld);
+    const ulong b_step = B_ALONG_K ? TILE_K : row_start(TILE_K, b_ld);
+    const global float *from_a[LOADS_A];
+    const global float *from_b[LOADS_B];
+    piece part_a[LOADS_A];
+    piece part_b[LOADS_B];
+    float4 sum[WORK_M][WORK_N / 4];
+    a += a_at + (A_ALONG_K ? row_start(place.m, a_ld) + k_first : row_start(k_first, a_ld) + place.m);
+    b += b_at + (B_ALONG_K ? row_start(place.n, b_ld) + k_first : row_start(k_first, b_ld) + place.n);
 #pragma unroll
-    for (uint i = 0; i < WORK_M; i++) {
+    for (uint r = 0; r < WORK_M; r++) {
 #pragma unroll
-        for (uint j = 0; j < WORK_N; j++) {
-            sum[i][j] = 0.0f;
+        for (uint s = 0; s < WORK_N / 4; s++) {
+            sum[r][s] = (float4)(0.0f);
         }
     }
-    fetch(from_a, a_ld, M - m_first, K, item, TILE_M, A_ALONG_K, PART_A, part_a);
-    fetch(from_b, b_ld, N - n_first, K, item, TILE_N, B_ALONG_K, PART_B, part_b);
+#pragma unroll
+    for (uint i = 0; i < LOADS_A; i++) {
+        from_a[i] = find(a, a_ld, M - place.m, item, i, TILE_M, A_ALONG_K);
+        part_a[i] = fetch(from_a[i], place_k(item, i, TILE_M, A_ALONG_K), k_end - k_first);
+    }
+#pragma unroll
+    for (uint i = 0; i < LOADS_B; i++) {
+        from_b[i] = find(b, b_ld, N - place.n, item, i, TILE_N, B_ALONG_K);
+        part_b[i] = fetch(from_b[i], place_k(item, i, TILE_N, B_ALONG_K), k_end - k_first);
+    }
     uint now = 0;
-    for (ulong k = 0; k < K; k += TILE_K) {
-        put(part_a, item, TILE_M, A_ALONG_K, PART_A, tile_a[now]);
-        put(part_b, item, TILE_N, B_ALONG_K, PART_B, tile_b[now]);
+    for (ulong k = k_first; k < k_end; k += TILE_K) {
+#pragma unroll
+        for (uint i = 0; i < LOADS_A; i++) {
+            put(part_a[i], item, i, TILE_M, A_ALONG_K, tile_a[now]);
+        }
+#pragma unroll
+        for (uint i = 0; i < LOADS_B; i++) {
+            put(part_b[i], item, i, TILE_N, B_ALONG_K, tile_b[now]);
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (k + TILE_K < K) {
-            from_a += A_ALONG_K ? TILE_K : row_start(TILE_K, a_ld);
-            from_b += B_ALONG_K ? TILE_K : row_start(TILE_K, b_ld);
-            fetch(from_a, a_ld, M - m_first, K - k - TILE_K, item, TILE_M, A_ALONG_K, PART_A, part_a);
-            fetch(from_b, b_ld, N - n_first, K - k - TILE_K, item, TILE_N, B_ALONG_K, PART_B, part_b);
+        if (k + TILE_K < k_end) {
+#pragma unroll
+            for (uint i = 0; i < LOADS_A; i++) {
+                from_a[i] += a_step;
+                part_a[i] = fetch(from_a[i], place_k(item, i, TILE_M, A_ALONG_K), k_end - k - TILE_K);
+            }
+#pragma unroll
+            for (uint i = 0; i < LOADS_B; i++) {
+                from_b[i] += b_step;
+                part_b[i] = fetch(from_b[i], place_k(item, i, TILE_N, B_ALONG_K), k_end - k - TILE_K);
+            }
         }
         multiply_tiles(tile_a[now] + item_m * 4, tile_b[now] + item_n * 4, sum);
         now = 1 - now; // the other half was last read before the barrier above
     }
+    c += c_at + row_start(place.part * M, N);
 #pragma unroll
     for (uint r = 0; r < WORK_M; r++) {
 #pragma unroll
-        for (uint s = 0; s < WORK_N; s += 4) {
-            const ulong m = m_first + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
-            const ulong n = n_first + s / 4 * (ITEMS_N * 4) + item_n * 4;
+        for (uint s = 0; s < WORK_N / 4; s++) {
+            const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
+            const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
             if (m < M && n < N) {
-                const float4 x = (float4)(sum[r][s], sum[r][s + 1], sum[r][s + 2], sum[r][s + 3]);
-                finish_sums(todo, x, row_start(m, N) + n, N - n, c + c_at, side + side_at + n, side + side_at,
-                            act + act_at);
+                finish_sums(todo, sum[r][s], row_start(m, N) + n, n, N, c, side + side_at, act + act_at);
             }
         }
     }
+}
+
+// C from the sums of the parts (parts,M,N): an item has four of a row.
+kernel void matmul_sum(uint todo, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
+                       global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
+                       ulong act_at) {
+    const ulong n = get_global_id(0) * 4;
+    const ulong m = get_global_id(1);
+    if (m >= M || n >= N) {
+        return;
+    }
+    const ulong at = row_start(m, N) + n;
+    float4 x = load4(parts + parts_at + at, N - n);
+    for (ulong p = 1; p < n_parts; p++) {
+        x += load4(parts + parts_at + row_start(p * M, N) + at, N - n);
+    }
+    finish_sums(todo, x, at, n, N, c + c_at, side + side_at, act + act_at);
 }

@@ -4,13 +4,13 @@
 
 #include "opencl_tier.h"
 
-enum { OPTIONS_SIZE = 256, MATMUL_ITEMS = 256, ROWS = 64 };
+enum { OPTIONS_SIZE = 256, ROWS = 64 };
 
-// What matmul_local.cl takes at its largest: two tiles of each operand, padded.
-enum { TILE_K = 16, PAD = 4, LARGE = 128, SMALL = 64, LOCAL_BYTES = 2 * 2 * TILE_K * (LARGE + PAD) * 4 };
+// What the kernels take of a work-group at most: items, and bytes of local memory.
+enum { MOST_ITEMS = 128, LOCAL_BYTES = 32 * 1024 };
 
 static bool suits(const opencl_facts *facts) {
-    return !facts->is_cpu && facts->has_local_memory && facts->max_group >= MATMUL_ITEMS &&
+    return !facts->is_cpu && facts->has_local_memory && facts->max_group >= MOST_ITEMS &&
            facts->local_bytes >= LOCAL_BYTES;
 }
 
@@ -21,10 +21,49 @@ static int vector(const opencl_facts *facts) {
 
 // --- matmul -----------------------------------------------------------------------------------------
 
-// Side of a work-group's tile: small where large ones would leave units without work.
-static int choose_side(const opencl_facts *facts, const opencl_product *p) {
-    const int64_t n_groups = ((p->M + LARGE - 1) / LARGE) * ((p->N + LARGE - 1) / LARGE);
-    return n_groups < facts->n_units ? SMALL : LARGE;
+// The sizes of cl/matmul_local.cl, and the parts that K is cut into.
+typedef struct {
+    int tile_m, tile_n, tile_k, work_m, work_n;
+    int n_parts;
+} tiles;
+
+// 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
+static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8};
+
+static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
+
+static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
+    return count_up(count_up(p->K, n_parts), t->tile_k) * t->tile_k;
+}
+
+// What n_parts cost, in steps along K of one tile, doubled. Units walk their share of the tiles in rounds, the
+// last of which may leave many idle; half a round passes before a unit has enough to do. A tile costs some steps
+// to begin and to end, and writing and adding up sums of a part as much as some 40 steps.
+static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
+    enum { TILE_STEPS = 48, SUM_STEPS = 40 };
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    const int64_t n_tiles = count_up(p->M, t->tile_m) * count_up(p->N, t->tile_n);
+    const int64_t n_rounds = count_up(n_tiles * n_parts, n_units);
+    const int64_t sums = n_parts > 1 ? 2 * SUM_STEPS * n_parts * n_tiles / n_units : 0;
+    return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
+}
+
+// Parts of K that leave no unit idle for long; 1 where C alone has enough tiles.
+static int choose_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t) {
+    enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 16 * 1024 * 1024 };
+    int best = 1;
+    for (int n = 2; n <= MOST_PARTS && p->K / n >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n; n++) {
+        if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
+            best = n;
+        }
+    }
+    return (int)count_up(p->K, part_cols(p, t, best)); // rounding may have made the last part empty
+}
+
+static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p) {
+    tiles t = usual_tiles;
+    t.n_parts = choose_parts(facts, p, &t);
+    return t;
 }
 
 // Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 floats.
@@ -39,29 +78,57 @@ static bool can_load4(const sm_plan *plan, const opencl_product *p) {
 }
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p) {
-    (void)facts;
-    (void)p;
-    return 0;
+    const tiles t = choose_tiles(facts, p);
+    return t.n_parts > 1 ? (size_t)(t.n_parts * p->M * p->N) : 0;
 }
 
-static void matmul(opencl_binder *b, const opencl_product *p) {
-    const int side = choose_side(&b->e->device->facts, p);
-    const int work = side == LARGE ? 8 : 4;
+static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles *t, const char *kernel) {
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d%s%s", side,
-             side, TILE_K, work, work, can_load4(b->e->base.plan, p) ? 4 : 1, p->a_transposed ? " -DA_TRANSPOSED" : "",
-             p->b_transposed ? " -DB_TRANSPOSED" : "");
-    opencl_begin(b, "matmul_local", options, "matmul");
-    opencl_arg_uint(b, (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p));
+    snprintf(options, sizeof options,
+             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d%s%s", t->tile_m,
+             t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1, p->K % t->tile_k != 0,
+             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "");
+    opencl_begin(b, "matmul_local", options, kernel);
+}
+
+// The sums of the parts, added up, and what is done beside the product.
+static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t todo) {
+    enum { ITEMS = 64, ITEM_COLS = 4 };
+    begin_matmul(b, p, t, "matmul_sum");
+    opencl_arg_uint(b, todo);
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)p->K);
-    opencl_arg_tensor(b, p->a);
-    opencl_arg_tensor(b, p->b);
+    opencl_arg_ulong(b, (uint64_t)t->n_parts);
+    opencl_arg_scratch(b, 0);
     opencl_arg_tensor(b, p->c);
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, (p->N + side - 1) / side, (p->M + side - 1) / side, MATMUL_ITEMS);
+    opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
+}
+
+static void matmul(opencl_binder *b, const opencl_product *p) {
+    const tiles t = choose_tiles(&b->e->device->facts, p);
+    const uint32_t todo = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
+    begin_matmul(b, p, &t, "matmul");
+    opencl_arg_uint(b, t.n_parts > 1 ? 0 : todo);
+    opencl_arg_ulong(b, (uint64_t)p->M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)p->K);
+    opencl_arg_ulong(b, (uint64_t)part_cols(p, &t, t.n_parts));
+    opencl_arg_tensor(b, p->a);
+    opencl_arg_tensor(b, p->b);
+    if (t.n_parts > 1) {
+        opencl_arg_scratch(b, 0);
+    } else {
+        opencl_arg_tensor(b, p->c);
+    }
+    opencl_arg_tensor(b, p->side);
+    opencl_arg_tensor(b, p->act);
+    opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts,
+                         (size_t)(t.tile_m / t.work_m * (t.tile_n / t.work_n)));
+    if (t.n_parts > 1) {
+        add_parts(b, p, &t, todo);
+    }
 }
 
 // --- attention --------------------------------------------------------------------------------------
