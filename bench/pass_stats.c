@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// fp32 AdamW: p, g, m, v are read and p, m, v written, 4 bytes each.
-static const double adamw_bytes_per_param = 28;
+// AdamW: p, g, m, v are read and p, m, v written, 4 bytes each; with bf16 data, so is their copy, 2 bytes.
+static double adamw_bytes_per_param(const sm_plan *plan) {
+    const double copy_bytes = plan->dtype != plan->real ? (double)sm_dtype_size(plan->dtype) : 0;
+    return 7 * (double)sm_dtype_size(plan->real) + copy_bytes;
+}
 
 // --- pass types ----------------------------------------------------------------------------
 
@@ -107,7 +110,7 @@ double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, dou
     }
     double seconds = sm_pass_flops(plan, pass, n_accum) / peak_flops;
     if (optimizer) {
-        seconds += adamw_bytes_per_param * (double)plan->n_params / peak_bandwidth;
+        seconds += adamw_bytes_per_param(plan) * (double)plan->n_params / peak_bandwidth;
     }
     return seconds * 1e9;
 }

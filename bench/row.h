@@ -72,6 +72,7 @@ typedef struct {
     char tier[32];
     char mode[32];
     char precision[16];
+    bool emulated;
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];

@@ -20,7 +20,8 @@ void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_
 void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 void sm_show_bytes(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 void sm_show_scaled(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // unit: the column's
-void sm_show_percent(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // of a fraction
+void sm_show_percent(const json_t *record, const sm_column *column, char *text, size_t size_bytes);   // of a fraction
+void sm_show_precision(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // with `emulated`
 void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 
 // What a column without a `show` uses.

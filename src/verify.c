@@ -1,11 +1,13 @@
 // verify.c: ops one by one. A case's plan is prepared on both devices and given the same
 // inputs; outputs that must be written begin as NaN, so that an element left out shows; and
-// inputs are compared too, as an op may not change them.
+// inputs are compared too, as an op may not change them. The reference has no bf16: it computes
+// in f32 on the same numbers.
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bf16.h"
 #include "op_cases.h"
 #include "verify.h"
 
@@ -35,9 +37,28 @@ double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, 
 // one, grows as sqrt(K), and so does the error that its roundings add up to when measured against
 // its terms; 4 eps sqrt(K) leaves room for every order of summation. 32 eps is room for exp and
 // tanh, which turn an error in their argument, here up to 8, into a relative one.
-static double op_tolerance(sm_dtype dtype, int64_t sum_length) {
+static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
     double eps = dtype == SM_F64 ? DBL_EPSILON : FLT_EPSILON;
     return 32 * eps + 4 * eps * sqrt((double)sum_length);
+}
+
+// Rounding to bf16 makes an error of at most 2^-9 of the element, whatever was summed: kernels sum in f32. Twice
+// that is room for a factor that is rounded before it is multiplied, as the weights of attention are.
+static const double bf16_tolerance = 0x1p-8;
+
+// Does the op round a sum, and go on with what it has rounded? Then what is stored in f32, too, can be no better.
+static bool goes_on_from_rounded(sm_op_kind kind) { return kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD; }
+
+static double output_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
+    const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
+    double tolerance = sum_tolerance(plan->real, sum_length);
+    if (dtype == SM_BF16) {
+        tolerance += bf16_tolerance;
+    }
+    if (plan->dtype == SM_BF16 && goes_on_from_rounded(op->kind)) {
+        tolerance += bf16_tolerance;
+    }
+    return tolerance;
 }
 
 // --- one case -------------------------------------------------------------------------
@@ -46,6 +67,7 @@ enum { DEVICE, REFERENCE, N_SIDES };
 
 typedef struct {
     sm_device *device[N_SIDES];
+    sm_dtype dtype[N_SIDES]; // of the plans; the reference's is f32 where the device's is bf16
     sm_verify_report report;
     void *context;
     int n_failed;
@@ -54,32 +76,32 @@ typedef struct {
 typedef struct {
     sm_op_kind kind;
     int index;
-    sm_plan *plan;
+    sm_plan *plan[N_SIDES]; // the same ops on the same tensors, but for their dtypes
     sm_executable *executable[N_SIDES];
-    void *values[N_SIDES]; // room for the largest tensor
-    void *inputs;          // the same room
+    void *values[N_SIDES]; // room for the largest tensor in any dtype
+    void *raw;             // the same room: what the device holds
     char text[SM_CASE_TEXT_SIZE];
 } op_case;
 
 static void close_case(op_case *c, const checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
         check->device[side]->backend->release(c->executable[side]);
+        sm_plan_free(c->plan[side]);
         free(c->values[side]);
     }
-    free(c->inputs);
-    sm_plan_free(c->plan);
+    free(c->raw);
 }
 
 static sm_status allocate_buffers(op_case *c) {
-    size_t largest_bytes = 0;
-    for (int i = 0; i < c->plan->n_tensors; i++) {
-        size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
-        largest_bytes = size_bytes > largest_bytes ? size_bytes : largest_bytes;
+    int64_t largest = 1;
+    for (int i = 0; i < c->plan[DEVICE]->n_tensors; i++) {
+        int64_t n_elems = sm_tensor_elems(&c->plan[DEVICE]->tensors[i]);
+        largest = n_elems > largest ? n_elems : largest;
     }
-    c->values[DEVICE] = malloc(largest_bytes);
-    c->values[REFERENCE] = malloc(largest_bytes);
-    c->inputs = malloc(largest_bytes);
-    if (c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->inputs == NULL) {
+    c->values[DEVICE] = malloc((size_t)largest * sizeof(double));
+    c->values[REFERENCE] = malloc((size_t)largest * sizeof(double));
+    c->raw = malloc((size_t)largest * sizeof(double));
+    if (c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL) {
         return sm_fail(SM_ERR_OOM, "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
     }
     return SM_OK;
@@ -87,91 +109,145 @@ static sm_status allocate_buffers(op_case *c) {
 
 // SM_ERR_UNSUPPORTED when the device cannot run the case.
 static sm_status open_case(op_case *c, const checker *check) {
-    sm_device *device = check->device[DEVICE];
-    SM_TRY(sm_op_case_plan(c->kind, c->index, SM_F32, &c->plan));
-    for (int i = 0; i < c->plan->n_ops; i++) {
-        SM_TRY(device->backend->supports(device, c->plan, &c->plan->ops[i]));
-    }
-    SM_TRY(sm_plan_assign_memory(c->plan, device->info.max_alloc_bytes));
     for (int side = 0; side < N_SIDES; side++) {
         sm_device *d = check->device[side];
-        SM_TRY(d->backend->prepare(d, c->plan, &c->executable[side]));
+        SM_TRY(sm_op_case_plan(c->kind, c->index, check->dtype[side], &c->plan[side]));
+        for (int i = 0; i < c->plan[side]->n_ops; i++) {
+            SM_TRY(d->backend->supports(d, c->plan[side], &c->plan[side]->ops[i]));
+        }
+        SM_TRY(sm_plan_assign_memory(c->plan[side], d->info.max_alloc_bytes));
+        SM_TRY(d->backend->prepare(d, c->plan[side], &c->executable[side]));
     }
     return allocate_buffers(c);
 }
 
-static sm_status upload_both(const op_case *c, const checker *check, int tensor, const void *values) {
-    int64_t n = sm_tensor_elems(&c->plan->tensors[tensor]);
-    for (int side = 0; side < N_SIDES; side++) {
-        SM_TRY(check->device[side]->backend->upload(c->executable[side], tensor, 0, n, values));
-    }
-    return SM_OK;
+// --- its values -----------------------------------------------------------------------
+
+static const sm_tensor *device_tensor(const op_case *c, int tensor) { return &c->plan[DEVICE]->tensors[tensor]; }
+
+// The reference's tensor that one of the device should be equal to. It has no working copy: that is p.
+static int reference_tensor(const op_case *c, int tensor) {
+    int same = sm_plan_find_tensor(c->plan[REFERENCE], device_tensor(c, tensor)->name);
+    return same != SM_NO_TENSOR ? same : sm_plan_find_tensor(c->plan[REFERENCE], "p");
 }
 
-static sm_status download_both(const op_case *c, const checker *check, int tensor) {
-    int64_t n = sm_tensor_elems(&c->plan->tensors[tensor]);
-    for (int side = 0; side < N_SIDES; side++) {
-        SM_TRY(check->device[side]->backend->download(c->executable[side], tensor, 0, n, c->values[side]));
+// What the reference holds is f32 where the device has bf16.
+static sm_dtype wide(sm_dtype dtype) { return dtype == SM_BF16 ? SM_F32 : dtype; }
+
+static void widen(sm_dtype dtype, int64_t n_elems, const void *values, void *widened) {
+    if (dtype != SM_BF16) {
+        memcpy(widened, values, (size_t)n_elems * sm_dtype_size(dtype));
+        return;
     }
-    return SM_OK;
+    for (int64_t i = 0; i < n_elems; i++) {
+        ((float *)widened)[i] = sm_bf16_widen(((const uint16_t *)values)[i]);
+    }
+}
+
+static sm_status transfer(const op_case *c, const checker *check, int side, bool up, int tensor, void *values) {
+    const sm_backend *backend = check->device[side]->backend;
+    int64_t n = sm_tensor_elems(&c->plan[side]->tensors[tensor]);
+    return up ? backend->upload(c->executable[side], tensor, 0, n, values)
+              : backend->download(c->executable[side], tensor, 0, n, values);
+}
+
+// Uploads to both what is in `raw`.
+static sm_status upload_both(const op_case *c, const checker *check, int tensor) {
+    const sm_tensor *t = device_tensor(c, tensor);
+    SM_TRY(transfer(c, check, DEVICE, true, tensor, c->raw));
+    widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[REFERENCE]);
+    return transfer(c, check, REFERENCE, true, reference_tensor(c, tensor), c->values[REFERENCE]);
+}
+
+// Downloads from both, the device's values widened.
+static sm_status download_both(const op_case *c, const checker *check, int tensor) {
+    const sm_tensor *t = device_tensor(c, tensor);
+    SM_TRY(transfer(c, check, DEVICE, false, tensor, c->raw));
+    widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[DEVICE]);
+    return transfer(c, check, REFERENCE, false, reference_tensor(c, tensor), c->values[REFERENCE]);
 }
 
 // Outputs first: in place, one of them lies where an input goes.
 static sm_status feed(const op_case *c, const checker *check) {
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < c->plan->n_tensors; i++) {
-            bool is_input = sm_op_case_is_input(c->plan, i);
+        for (int i = 0; i < c->plan[DEVICE]->n_tensors; i++) {
+            bool is_input = sm_op_case_is_input(c->plan[DEVICE], i);
             if (is_input != (pass == 1)) {
                 continue;
             }
             if (is_input) {
-                sm_op_case_fill(c->kind, c->index, c->plan, i, c->inputs);
+                sm_op_case_fill(c->kind, c->index, c->plan[DEVICE], i, c->raw);
             } else {
-                memset(c->inputs, 0xFF, sm_tensor_bytes(&c->plan->tensors[i])); // NaN
+                memset(c->raw, 0xFF, sm_tensor_bytes(device_tensor(c, i))); // NaN
             }
-            SM_TRY(upload_both(c, check, i, c->inputs));
+            SM_TRY(upload_both(c, check, i));
         }
     }
     return SM_OK;
 }
 
-static sm_status run_both(const op_case *c, const checker *check) {
+static sm_status run_both(const op_case *c, const checker *check, sm_range ops) {
     for (int side = 0; side < N_SIDES; side++) {
         const sm_backend *backend = check->device[side]->backend;
-        SM_TRY(backend->execute(c->executable[side], (sm_range){0, c->plan->n_ops}, NULL));
+        SM_TRY(backend->execute(c->executable[side], ops, NULL));
         SM_TRY(backend->synchronize(c->executable[side]));
     }
     return SM_OK;
 }
 
+// Runs the op under test, and before it the forward op whose outputs it reads, if it has one. The reference reads
+// what the device's forward stored, so that the op under test alone makes the difference; its forward has cases
+// of its own.
+static sm_status run(const op_case *c, const checker *check) {
+    const int last = c->plan[DEVICE]->n_ops - 1;
+    SM_TRY(run_both(c, check, (sm_range){0, last}));
+    for (int i = 0; i < last; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            const int tensor = c->plan[DEVICE]->ops[i].out[k];
+            if (tensor != SM_NO_TENSOR) {
+                SM_TRY(transfer(c, check, DEVICE, false, tensor, c->raw));
+                SM_TRY(upload_both(c, check, tensor));
+            }
+        }
+    }
+    return run_both(c, check, (sm_range){last, last + 1});
+}
+
+// --- comparing it ---------------------------------------------------------------------
+
 // Error of output k of the op under test. The head's columns beyond V are padding, which a
 // backend may compute or leave.
 static double output_error(const op_case *c, const sm_op *op, int k) {
-    const sm_tensor *t = &c->plan->tensors[op->out[k]];
+    const sm_tensor *t = device_tensor(c, op->out[k]);
+    const sm_dtype dtype = wide(t->dtype);
     if (op->kind != SM_OP_MATMUL_FORWARD || op->attr.vocab == 0) {
-        return sm_verify_error(t->dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], 0);
+        return sm_verify_error(dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], 0);
     }
     double worst = 0;
-    size_t row_bytes = (size_t)sm_tensor_cols(t) * sm_dtype_size(t->dtype);
+    size_t row_bytes = (size_t)sm_tensor_cols(t) * sm_dtype_size(dtype);
     for (size_t row = 0; row < (size_t)sm_tensor_rows(t); row++) {
         const char *a = (const char *)c->values[DEVICE] + row * row_bytes;
         const char *b = (const char *)c->values[REFERENCE] + row * row_bytes;
-        worst = fmax(worst, sm_verify_error(t->dtype, op->attr.vocab, a, b, 0));
+        worst = fmax(worst, sm_verify_error(dtype, op->attr.vocab, a, b, 0));
     }
     return worst;
 }
 
+// The row has the output whose error is the largest part of its tolerance.
 static sm_status compare_outputs(const op_case *c, const checker *check, sm_verify_row *row) {
-    const sm_op *op = &c->plan->ops[c->plan->n_ops - 1];
+    const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
+    const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (op->out[k] == SM_NO_TENSOR) {
             continue;
         }
         SM_TRY(download_both(c, check, op->out[k]));
         double error = output_error(c, op, k);
-        row->n_values += sm_tensor_elems(&c->plan->tensors[op->out[k]]);
-        if (!(error <= row->error)) {
+        double tolerance = output_tolerance(c->plan[DEVICE], op, k, sum_length);
+        row->n_values += sm_tensor_elems(device_tensor(c, op->out[k]));
+        if (row->tolerance == 0 || !(error / tolerance <= row->error / row->tolerance)) {
             row->error = error;
+            row->tolerance = tolerance;
             row->reason = sm_op_get_info(op->kind)->out[k].name;
         }
     }
@@ -180,15 +256,15 @@ static sm_status compare_outputs(const op_case *c, const checker *check, sm_veri
 
 // What the op may only read must be on the device as it was uploaded, bit for bit.
 static sm_status compare_inputs(const op_case *c, const checker *check, sm_verify_row *row) {
-    const sm_op *op = &c->plan->ops[c->plan->n_ops - 1];
+    const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
     for (int k = 0; k < SM_MAX_IN; k++) {
         int tensor = op->in[k];
-        if (tensor == SM_NO_TENSOR || c->plan->tensors[tensor].role != SM_ROLE_BATCH) {
+        if (tensor == SM_NO_TENSOR || device_tensor(c, tensor)->role != SM_ROLE_BATCH) {
             continue;
         }
-        SM_TRY(download_both(c, check, tensor));
-        sm_op_case_fill(c->kind, c->index, c->plan, tensor, c->inputs);
-        if (memcmp(c->values[DEVICE], c->inputs, sm_tensor_bytes(&c->plan->tensors[tensor])) != 0) {
+        SM_TRY(transfer(c, check, DEVICE, false, tensor, c->values[DEVICE]));
+        sm_op_case_fill(c->kind, c->index, c->plan[DEVICE], tensor, c->raw);
+        if (memcmp(c->values[DEVICE], c->raw, sm_tensor_bytes(device_tensor(c, tensor))) != 0) {
             row->error = INFINITY;
             row->reason = sm_op_get_info(op->kind)->in[k].name;
         }
@@ -209,10 +285,9 @@ static sm_status check_case(checker *check, sm_op_kind kind, int index) {
     } else {
         SM_TRY_GOTO(status);
         SM_TRY_GOTO(feed(&c, check));
-        SM_TRY_GOTO(run_both(&c, check));
+        SM_TRY_GOTO(run(&c, check));
         SM_TRY_GOTO(compare_outputs(&c, check, &row));
         SM_TRY_GOTO(compare_inputs(&c, check, &row));
-        row.tolerance = op_tolerance(c.plan->dtype, sm_op_case_sum_length(kind, index));
         row.ok = row.error <= row.tolerance;
         row.reason = row.ok ? "" : row.reason;
         check->n_failed += !row.ok;
@@ -225,9 +300,9 @@ cleanup:
 
 // --- all cases ------------------------------------------------------------------------
 
-sm_status sm_verify_ops(sm_device *device, sm_verify_report report, void *context) {
+sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report report, void *context) {
     sm_status status = SM_OK;
-    checker check = {.device = {device, NULL}, .report = report, .context = context};
+    checker check = {.device = {device, NULL}, .dtype = {dtype, wide(dtype)}, .report = report, .context = context};
     const sm_backend *reference = sm_backend_find("reference");
     SM_TRY(reference->open(0, &(sm_open_options){0}, &check.device[REFERENCE]));
     int n_cases = 0;

@@ -23,16 +23,18 @@ typedef struct {
 
 typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 
-// Runs every case of every kind of op (op_cases.h), in f32, on the device and on the reference.
+// Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the
+// reference: in f32 on the same numbers where that is bf16.
 // What the device does not support is reported as skipped. SM_ERR_MISMATCH when any comparison
 // failed; any other error ends it at once.
-sm_status sm_verify_ops(sm_device *device, sm_verify_report report, void *context);
+sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report report, void *context);
 
 // Trains a very small GPT-2 for three steps of two micro-batches, with dropout, clipping and
-// weight decay: the device in that mode, less the rewrites in `without` (rewrite.h), the
-// reference in mode naive. Compares the loss, every gradient, the gradient norm, and the
+// weight decay: the device in that data type and mode, less the rewrites in `without` (rewrite.h), the
+// reference in f32 and mode naive. Compares the loss, every gradient, the gradient norm, and the
 // weights at the end. Returns as sm_verify_ops.
-sm_status sm_verify_step(sm_device *device, sm_mode mode, unsigned without, sm_verify_report report, void *context);
+sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report,
+                         void *context);
 
 // max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
 // max|b|. INFINITY when any a - b is not finite.

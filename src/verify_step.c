@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bf16.h"
 #include "gpt2.h"
 #include "philox.h"
 #include "session.h"
@@ -26,15 +27,22 @@ static const sm_adamw settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
 
 // Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
-// near 1e-6. A wrong or missing term is orders of magnitude above these bounds.
-static const double tolerance_value = 1e-5;    // loss, gradient norm
-static const double tolerance_gradient = 5e-5; // each tensor
-static const double tolerance_weight = 1e-3;   // difference of the weights, in learning rates
+// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in bf16 lose 2^-9 of
+// themselves at each op.
+typedef struct {
+    double value;    // loss, gradient norm
+    double gradient; // each tensor
+    double weight;   // difference of the weights, in learning rates
+} tolerances;
+
+static const tolerances tolerances_f32 = {1e-5, 5e-5, 1e-3};
+static const tolerances tolerances_bf16 = {1e-2, 5e-2, 0.5};
 
 enum { DEVICE, REFERENCE, N_SIDES };
 
 typedef struct {
     sm_session *session[N_SIDES];
+    tolerances tolerance;
     float *values[N_SIDES]; // room for the largest parameter
     sm_verify_report report;
     void *context;
@@ -54,10 +62,10 @@ static void report(checker *check, const char *subject, int64_t n_values, double
 // --- running ---------------------------------------------------------------------------
 
 // `session` stays NULL when the device does not support the plan; the error message says why.
-static sm_status open_side(sm_device *device, sm_mode mode, unsigned without, sm_session **session) {
+static sm_status open_side(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_session **session) {
     const sm_gpt2_options options = {.B = BATCH,
                                      .T = SEQUENCE,
-                                     .dtype = SM_F32,
+                                     .dtype = dtype,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
@@ -154,7 +162,8 @@ static sm_status compare_scalar(checker *check, const char *what, sm_status (*re
         SM_TRY(read(check->session[side], &values[side]));
     }
     snprintf(subject, sizeof subject, "%s of step %d", what, step);
-    report(check, subject, 1, sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0), tolerance_value);
+    report(check, subject, 1, sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0),
+           check->tolerance.value);
     return SM_OK;
 }
 
@@ -185,17 +194,41 @@ static sm_status compare_tensors(checker *check, const char *what, const char *p
     return SM_OK;
 }
 
+// What matmuls read of the device's matrices must be exactly the weights that it has, rounded.
+static sm_status compare_working_copies(checker *check) {
+    sm_session *session = check->session[DEVICE];
+    for (int i = 0; i < session->plan->n_tensors; i++) {
+        const sm_tensor *t = &session->plan->tensors[i];
+        if (!sm_gpt2_is_param(session->plan, i) || t->working_copy == SM_NO_TENSOR) {
+            continue;
+        }
+        const int64_t n_values = sm_gpt2_param_elems(session->plan, i);
+        char subject[2 * SM_NAME_SIZE];
+        float *copied = check->values[DEVICE];
+        float *expected = check->values[REFERENCE];
+        SM_TRY(sm_session_read(session, t->working_copy, n_values, copied));
+        SM_TRY(sm_session_read(session, i, n_values, expected));
+        for (int64_t k = 0; k < n_values; k++) {
+            expected[k] = sm_bf16_widen(sm_bf16_round(expected[k]));
+        }
+        snprintf(subject, sizeof subject, "copy of %s", t->name);
+        report(check, subject, n_values, sm_verify_error(SM_F32, n_values, copied, expected, 0), 0);
+    }
+    return SM_OK;
+}
+
 static sm_status compare_steps(checker *check) {
     for (int step = 1; step <= N_STEPS; step++) {
         SM_TRY(run_gradients(check, step));
         SM_TRY(compare_scalar(check, "loss", sm_session_loss, step));
         if (step == 1) {
-            SM_TRY(compare_tensors(check, "gradient", "d.", 0, tolerance_gradient));
+            SM_TRY(compare_tensors(check, "gradient", "d.", 0, check->tolerance.gradient));
         }
         SM_TRY(run_update(check));
         SM_TRY(compare_scalar(check, "gradient norm", sm_session_grad_norm, step));
     }
-    return compare_tensors(check, "weight", "", settings.lr, tolerance_weight);
+    SM_TRY(compare_tensors(check, "weight", "", settings.lr, check->tolerance.weight));
+    return compare_working_copies(check);
 }
 
 // --- the check -------------------------------------------------------------------------
@@ -216,21 +249,22 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-sm_status sm_verify_step(sm_device *device, sm_mode mode, unsigned without, sm_verify_report report_row,
+sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report_row,
                          void *context) {
     sm_status status = SM_OK;
-    checker check = {.report = report_row, .context = context};
+    checker check = {
+        .tolerance = dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32, .report = report_row, .context = context};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
     SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
-    status = open_side(device, mode, without, &check.session[DEVICE]);
+    status = open_side(device, dtype, mode, without, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, mode);
         status = SM_OK;
         goto cleanup;
     }
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(open_side(reference, SM_MODE_NAIVE, 0, &check.session[REFERENCE]));
+    SM_TRY_GOTO(open_side(reference, SM_F32, SM_MODE_NAIVE, 0, &check.session[REFERENCE]));
     SM_TRY_GOTO(allocate_values(&check));
     SM_TRY_GOTO(write_weights(&check));
     SM_TRY_GOTO(compare_steps(&check));

@@ -104,7 +104,7 @@ static void show_row(const sm_verify_row *row, void *context) {
 static void check_ops(const char *tier) {
     tally t = {0};
     sm_device *device = open_device(tier);
-    check(sm_verify_ops(device, show_row, &t));
+    check(sm_verify_ops(device, SM_F32, show_row, &t));
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
@@ -125,8 +125,8 @@ static void test_step(void **state) {
     (void)state;
     tally t = {0};
     sm_device *device = open_device(NULL);
-    check(sm_verify_step(device, SM_MODE_NAIVE, 0, show_row, &t));
-    check(sm_verify_step(device, SM_MODE_FUSED, 0, show_row, &t));
+    check(sm_verify_step(device, SM_F32, SM_MODE_NAIVE, 0, show_row, &t));
+    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, 0, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
 }

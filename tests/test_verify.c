@@ -47,7 +47,7 @@ static sm_device *open_device(const char *name, int n_threads) {
 static void check_cpu_ops(int n_threads) {
     tally t = {0};
     sm_device *device = open_device("cpu", n_threads);
-    assert_int_equal(sm_verify_ops(device, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_ops(device, SM_F32, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
@@ -66,7 +66,7 @@ static void test_cpu_ops_3_threads(void **state) {
 static void check_step(const char *name, int n_threads, sm_mode mode, unsigned without) {
     tally t = {0};
     sm_device *device = open_device(name, n_threads);
-    assert_int_equal(sm_verify_step(device, mode, without, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_step(device, SM_F32, mode, without, show_row, &t), SM_OK);
     assert_int_equal(t.n_rows, 2 * 28 + 2 * 3); // a gradient and a weight a parameter; loss and norm a step
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
@@ -133,8 +133,8 @@ static sm_status verify_with(fault_kind kind, bool step, tally *t) {
     faulty.execute = faulty_execute;
     faulty.download = faulty_download;
     device->backend = &faulty;
-    sm_status status =
-        step ? sm_verify_step(device, SM_MODE_NAIVE, 0, count_row, t) : sm_verify_ops(device, count_row, t);
+    sm_status status = step ? sm_verify_step(device, SM_F32, SM_MODE_NAIVE, 0, count_row, t)
+                            : sm_verify_ops(device, SM_F32, count_row, t);
     sound->close(device);
     return status;
 }

@@ -31,6 +31,9 @@ static void show_ratio(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     SHARED("model", "size of the model by name", "model"),
     SHARED("test", "what ran: b = batch, s = sequence length", "test"),
+    {COLUMN("precision", SM_COLUMN_TEXT, "", "fp32 or bf16"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED,
+     .show = sm_show_precision},
+    {COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens bf16, for lack of instructions of its own")},
     SHARED("device", "device that ran", "device"),
     SHARED("name", "of the processor or card", "on"),
     SHARED("isa", "instruction set of the kernels", "isa"),
@@ -112,6 +115,10 @@ static json_t *start_record(const ablation *a, const char *name, const char *sum
     snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
     sm_json_set_new(record, "model", sm_json_text(a->job.model));
     sm_json_set_new(record, "test", sm_json_text(test));
+    sm_dtype dtype;
+    const bool emulated = cli_precision_dtype(a->job.precision, &dtype) == SM_OK && cli_is_emulated(a->device, dtype);
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(a->job.precision)));
+    sm_json_set_new(record, "emulated", json_boolean(emulated));
     sm_json_set_new(record, "device", sm_json_text(info->id));
     sm_json_set_new(record, "name", sm_json_text(info->name));
     sm_json_set_new(record, "isa", sm_json_text(info->isa));
@@ -188,12 +195,14 @@ static sm_status choose_job(const cli_options *options, cli_job *job) {
     SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
     SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
     SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
     SM_TRY(cli_select_devices(&options->backends, &devices));
     SM_TRY(cli_check_single("--backend", devices.n));
     *job = (cli_job){
         .model = options->weights != NULL ? options->weights : options->models.texts[0],
         .device = devices.devices[0],
         .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
+        .precision = (cli_precision)options->precisions.values[0],
         .mode = SM_MODE_FUSED,
         .pass = SM_PASS_STEP,
         .B = options->batch_sizes.values[0],

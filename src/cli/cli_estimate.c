@@ -6,6 +6,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_precision.h"
 #include "cli_session.h"
 #include "show.h"
 
@@ -19,6 +20,7 @@ typedef struct {
     int64_t T;
     sm_mode mode;
     unsigned without;
+    cli_precision precision;
     double dropout;
 } estimate;
 
@@ -59,6 +61,12 @@ static const sm_column columns[] = {
      .description = "naive or fused",
      .heading = "mode",
      .view = SM_SHOWN_WHEN_VARIED},
+    {.name = "precision",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "fp32 or bf16",
+     .heading = "precision",
+     .view = SM_SHOWN_WHEN_VARIED},
     INTEGER("vocab", "", "V, vocabulary", NULL, .view = SM_SHOWN),
     INTEGER("n_ctx", "", "positions that the model knows", NULL, .view = SM_SHOWN),
     INTEGER("n_layer", "", "L, blocks", NULL, .view = SM_SHOWN),
@@ -74,8 +82,8 @@ static const sm_column columns[] = {
     BYTES("traffic.backward_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.optimizer_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
-    INTEGER("memory.parameters_bytes", "bytes", "weights, padding included", "weights + grads + AdamW",
-            .show = show_state),
+    INTEGER("memory.parameters_bytes", "bytes", "weights, padding included; in bf16 also their bf16 copies",
+            "weights + grads + AdamW", .show = show_state),
     BYTES("memory.gradients_bytes", "gradients of the parameters", NULL),
     BYTES("memory.optimizer_bytes", "AdamW's m and v", NULL),
     BYTES("memory.activations_bytes", "activations, packed by lifetime", "activations"),
@@ -107,10 +115,12 @@ static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / siz
 static sm_status count(const estimate *e, int64_t B, size_t max_arena_bytes, cost *total) {
     sm_status status = SM_OK;
     sm_plan *plan = NULL;
+    sm_dtype dtype;
+    SM_TRY(cli_precision_dtype(e->precision, &dtype));
     const sm_gpt2_options options = {
         .B = B,
         .T = e->T,
-        .dtype = SM_F32,
+        .dtype = dtype,
         .dropout_p = e->dropout,
         .backward = true,
         .optimizer = true,
@@ -220,6 +230,7 @@ static json_t *make_record(const estimate *e, const cost *c, const sm_device_inf
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(e->mode)));
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(e->precision)));
     sm_json_set_new(record, "device", sm_json_text(info->id));
     set_costs(record, c);
     sm_json_set_new(record, "fits",
@@ -256,7 +267,8 @@ static sm_status estimate_one(const estimate *e, const sm_device_info *info, sm_
 }
 
 static bool is_single(const cli_options *options) {
-    return options->models.n == 1 && options->batch_sizes.n == 1 && options->seq_lens.n <= 1 && options->modes.n == 1;
+    return options->models.n == 1 && options->batch_sizes.n == 1 && options->seq_lens.n <= 1 && options->modes.n == 1 &&
+           options->precisions.n == 1;
 }
 
 static sm_status estimate_all(const cli_options *options, const sm_device_info *info, sm_record_writer *writer) {
@@ -264,11 +276,13 @@ static sm_status estimate_all(const cli_options *options, const sm_device_info *
         estimate e = {.model = options->models.texts[m], .without = options->without_bits, .dropout = options->dropout};
         SM_TRY(cli_model_config(options, e.model, &e.config));
         int n_seq_lens = options->seq_lens.n > 0 ? options->seq_lens.n : 1;
-        for (int i = 0; i < n_seq_lens * options->batch_sizes.n * options->modes.n; i++) {
-            int t = i / (options->batch_sizes.n * options->modes.n);
+        const int n_modes = options->modes.n * options->precisions.n;
+        for (int i = 0; i < n_seq_lens * options->batch_sizes.n * n_modes; i++) {
+            int t = i / (options->batch_sizes.n * n_modes);
             e.T = options->seq_lens.n > 0 ? options->seq_lens.values[t] : e.config.context;
-            e.B = options->batch_sizes.values[i / options->modes.n % options->batch_sizes.n];
-            e.mode = (sm_mode)options->modes.values[i % options->modes.n];
+            e.B = options->batch_sizes.values[i / n_modes % options->batch_sizes.n];
+            e.mode = (sm_mode)options->modes.values[i / options->precisions.n % options->modes.n];
+            e.precision = (cli_precision)options->precisions.values[i % options->precisions.n];
             SM_TRY(cli_check_seq_len(&e.config, e.T));
             SM_TRY(estimate_one(&e, info, writer));
         }

@@ -74,7 +74,7 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
     prediction p = {.memory_bytes = 0};
     const double share_s = options->fit_s / bench->n_devices;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
-    SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, NULL, &peaks));
+    SM_TRY(cli_get_peaks(bench, job, NULL, &peaks));
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
         if (candidates[i].T > job->config.context) {
             continue;

@@ -15,11 +15,12 @@ static const double peak_seconds = 1.0;
 
 enum { N_ATTRIBUTION = 3 };
 
-static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16"};
-
 // --- peaks and plan ------------------------------------------------------------------------
 
-sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, sm_device *opened, sm_peaks *peaks) {
+sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
+    const cli_device device = job->device;
+    sm_dtype dtype;
+    SM_TRY(cli_precision_dtype(job->precision, &dtype));
     if (bench->options->no_peaks) {
         *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
         return SM_OK;
@@ -27,16 +28,16 @@ sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, 
     for (int i = 0; i < bench->n_peaks; i++) {
         const cli_known_peaks *known = &bench->peaks[i];
         if (known->device.backend == device.backend && known->device.index == device.index &&
-            known->n_threads == n_threads) {
+            known->n_threads == job->n_threads && known->dtype == dtype) {
             *peaks = known->peaks;
             return SM_OK;
         }
     }
     sm_device *own = NULL;
     if (opened == NULL) {
-        SM_TRY(cli_open_device(device, n_threads, bench->options, &own));
+        SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
     }
-    sm_status status = device.backend->measure_peaks(opened != NULL ? opened : own, SM_F32, peak_seconds, peaks);
+    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, dtype, peak_seconds, peaks);
     if (own != NULL) {
         device.backend->close(own);
     }
@@ -46,17 +47,19 @@ sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, 
         status = SM_OK;
     }
     if (status == SM_OK && bench->n_peaks < CLI_MAX_PEAKS) {
-        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, n_threads, *peaks};
+        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, job->n_threads, dtype, *peaks};
     }
     return status;
 }
 
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
     unsigned phases = sm_pass_phases(job->pass);
+    sm_dtype dtype;
+    SM_TRY(cli_precision_dtype(job->precision, &dtype));
     const sm_gpt2_options gpt2_options = {
         .B = job->B,
         .T = job->T,
-        .dtype = SM_F32,
+        .dtype = dtype,
         .dropout_p = options->dropout,
         .seed = (uint64_t)options->seed,
         .backward = (phases & SM_RUN_BACKWARD) != 0,
@@ -76,7 +79,7 @@ void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *r
     SM_ROW_TEXT(row->model_type, job->model);
     SM_ROW_TEXT(row->backend, job->device.backend->name);
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
-    SM_ROW_TEXT(row->precision, precision_names[job->precision]);
+    SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
     char *backends = row->backends;
     size_t used = 0;
     for (int i = 0; i < sm_backend_count() && used < sizeof(row->backends); i++) {
@@ -139,16 +142,15 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     const sm_workload harness_workload = cli_workload_interface(w);
     const sm_protocol protocol = make_protocol(options, job);
     sm_peaks peaks;
-    if (job->precision != CLI_FP32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "precision %s: this version computes in fp32 only",
-                       precision_names[job->precision]);
-    }
+    sm_dtype dtype;
+    SM_TRY(cli_precision_dtype(job->precision, &dtype));
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
     int64_t start_ns = sm_now_ns();
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = sm_now_ns() - start_ns;
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
-    SM_TRY(cli_get_peaks(bench, job->device, job->n_threads, *device, &peaks));
+    row->emulated = cli_is_emulated(*device, dtype);
+    SM_TRY(cli_get_peaks(bench, job, *device, &peaks));
     row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;
     row->peak_bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : NAN;
     SM_ROW_TEXT(row->peak_source, peaks.source);

@@ -2,6 +2,7 @@
 #ifndef STEPMARK_CLI_MEASURE_H
 #define STEPMARK_CLI_MEASURE_H
 
+#include "cli_precision.h"
 #include "cli_session.h"
 #include "harness.h"
 #include "rewrite.h"
@@ -25,6 +26,7 @@ enum { CLI_MAX_PEAKS = 64 };
 typedef struct {
     cli_device device;
     int64_t n_threads;
+    sm_dtype dtype;
     sm_peaks peaks;
 } cli_known_peaks;
 
@@ -40,9 +42,9 @@ typedef struct {
 // sm_gpt2_options.
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
 
-// The device's ceilings, measured at the first call for that thread count; 0 where the backend
-// has none. `opened` may be NULL: the device is opened for it.
-sm_status cli_get_peaks(cli_bench *bench, cli_device device, int64_t n_threads, sm_device *opened, sm_peaks *peaks);
+// The ceilings of a job's device, measured at the first call for its thread count and precision; 0 where the
+// backend has none. `opened` may be NULL: the device is opened for it.
+sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks);
 
 // Sets what a row knows of its configuration before anything is opened.
 void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);

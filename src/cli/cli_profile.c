@@ -44,6 +44,7 @@ static json_t *make_context(const sm_row *row) {
     sm_json_set_new(context, "test", sm_json_text(row->test));
     sm_json_set_new(context, "mode", sm_json_text(row->mode));
     sm_json_set_new(context, "precision", sm_json_text(row->precision));
+    sm_json_set_new(context, "emulated", json_boolean(row->emulated));
     sm_json_set_new(context, "device", sm_json_text(row->device));
     sm_json_set_new(context, "name", sm_json_text(name));
     sm_json_set_new(context, "isa", sm_json_text(row->isa));

@@ -109,12 +109,13 @@ static sm_status run_device(sweep *s, cli_job *job) {
     int64_t fit_B = 4;
     int64_t fit_T = job->config.context < 64 ? job->config.context : 64;
     if (given_B == 0 && given_T == 0) {
-        // One choice for all modes and thread counts, so that their rows compare.
+        // One choice for all modes and thread counts, so that their rows compare: the one that needs the most memory.
         job->n_threads = entry(&o->threads, 0, 0);
         job->pass = SM_PASS_STEP;
         job->mode = SM_MODE_FUSED;
+        job->precision = o->precisions.n == 1 && o->precisions.values[0] == CLI_BF16 ? CLI_BF16 : CLI_FP32;
         for (int m = 0; m < o->modes.n; m++) {
-            job->mode = o->modes.values[m] == SM_MODE_NAIVE ? SM_MODE_NAIVE : job->mode; // it needs the most memory
+            job->mode = o->modes.values[m] == SM_MODE_NAIVE ? SM_MODE_NAIVE : job->mode;
         }
         sm_status status = cli_fit(&s->bench, job);
         if (status == SM_ERR_USAGE) {

@@ -81,8 +81,8 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     if (free_bytes > 0 && (c->limit_bytes == 0 || free_bytes < c->limit_bytes)) {
         c->limit_bytes = free_bytes;
     }
-    if (c->job.B == 0 || c->job.T == 0 || c->job.precision != CLI_FP32) {
-        return; // chosen, or refused with its reason, by the process itself
+    if (c->job.B == 0 || c->job.T == 0) {
+        return; // chosen by the process itself
     }
     sm_status status = cli_forecast_job(&c->run, &c->job, c->info.max_alloc_bytes, &c->forecast);
     if (status == SM_ERR_UNSUPPORTED) {

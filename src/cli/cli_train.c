@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_precision.h"
 #include "cli_session.h"
 #include "cli_train_log.h"
 #include "schedule.h"
@@ -20,6 +21,7 @@ typedef struct {
     sm_gpt2_config config;
     int64_t B;
     int64_t T;
+    sm_dtype dtype;
     sm_tokens *tokens;
     sm_device *device;
     sm_session *session;
@@ -41,9 +43,7 @@ static sm_status check_options(training *t) {
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--mode", options->modes.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
-    if (options->precisions.values[0] != CLI_FP32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "--precision: training runs in fp32 in this version");
-    }
+    SM_TRY(cli_precision_dtype((cli_precision)options->precisions.values[0], &t->dtype));
     t->B = options->batch_sizes.values[0];
     t->T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->config));
@@ -81,7 +81,7 @@ static sm_status open_session(training *t) {
     const sm_gpt2_options gpt2_options = {
         .B = t->B,
         .T = t->T,
-        .dtype = SM_F32,
+        .dtype = t->dtype,
         .dropout_p = options->dropout,
         .seed = (uint64_t)options->seed,
         .backward = true,
@@ -128,7 +128,7 @@ static sm_status set_up(training *t) {
     SM_TRY(load_state(t));
     t->session->n_micro_steps = (uint64_t)(t->first_step * t->options->accum); // dropout's masks go on, too
     sm_peaks peaks;
-    if (t->device->backend->measure_peaks(t->device, SM_F32, peak_seconds, &peaks) == SM_OK) {
+    if (cli_measure_peaks(t->device, t->dtype, peak_seconds, &peaks) == SM_OK) {
         t->peak_flops = peaks.flops; // without it the share of the peak is left out
     }
     return SM_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_precision.h"
 #include "cli_session.h"
 #include "show.h"
 #include "verify.h"
@@ -28,6 +29,17 @@ static void show_error(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
+    {.name = "precision",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "of the data: fp32 or bf16",
+     .heading = "precision",
+     .view = SM_SHOWN_WHEN_VARIED,
+     .show = sm_show_precision},
+    {.name = "emulated",
+     .type = SM_COLUMN_BOOLEAN,
+     .unit = "",
+     .description = "the device widens bf16, for lack of instructions of its own"},
     TEXT("mode", "of the whole step; null for single ops", "mode"),
     TEXT("check", "kind of op, or step", "check"),
     TEXT("subject", "sizes of the case, or what of the step", "subject"),
@@ -68,9 +80,11 @@ typedef struct {
 typedef struct {
     const cli_options *options;
     sm_record_writer *writer;
-    const sm_device_info *info; // of the device at hand
-    const char *mode;           // "" for single ops
-    line sum;                   // the check that is being summed up; n_cases = 0: none
+    const sm_device *device; // at hand
+    cli_precision precision; // at hand
+    sm_dtype dtype;          // its data type
+    const char *mode;        // "" for single ops
+    line sum;                // the check that is being summed up; n_cases = 0: none
     int n_passed;
     int n_failed;
     int n_skipped;
@@ -79,8 +93,10 @@ typedef struct {
 
 static void write_line(verification *v, const line *l) {
     json_t *record = json_object();
-    sm_json_set_new(record, "device", sm_json_text(v->info->id));
-    sm_json_set_new(record, "n_threads", sm_json_integer(v->info->n_threads));
+    sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
+    sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
+    sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->dtype)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
     sm_json_set_new(record, "check", sm_json_text(l->check));
     sm_json_set_new(record, "subject", sm_json_text(l->subject));
@@ -143,10 +159,10 @@ static void report(const sm_verify_row *row, void *context) {
     v->n_passed += row->ok && !row->skipped;
     v->n_failed += !row->ok;
     if (!row->ok) {
-        cli_note("%s: %s %s: error %.2g, allowed %.2g; %s", v->info->id, row->check, row->subject, row->error,
+        cli_note("%s: %s %s: error %.2g, allowed %.2g; %s", v->device->info.id, row->check, row->subject, row->error,
                  row->tolerance, row->reason);
     } else if (v->options->progress) {
-        cli_note("%s: %s %s: %s", v->info->id, row->check, row->subject, l.status);
+        cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
     }
     if (v->options->output == SM_FORMAT_MARKDOWN) {
         add_to_sum(v, &l);
@@ -168,7 +184,7 @@ static sm_status go_on(const verification *v, sm_status status) {
 
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     v->mode = sm_mode_name(mode);
-    sm_status status = sm_verify_step(device, mode, v->options->without_bits, report, v);
+    sm_status status = sm_verify_step(device, v->dtype, mode, v->options->without_bits, report, v);
     if (status == SM_ERR_UNSUPPORTED) {
         const sm_verify_row skipped = {
             .check = "step", .subject = "", .ok = true, .skipped = true, .reason = sm_error_message()};
@@ -180,13 +196,23 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
 }
 
 static sm_status verify_device(verification *v, sm_device *device) {
-    v->info = &device->info;
     v->mode = "";
-    sm_status status = sm_verify_ops(device, report, v);
+    sm_status status = sm_verify_ops(device, v->dtype, report, v);
     flush_sum(v);
     SM_TRY(go_on(v, status));
     for (int i = 0; i < v->options->modes.n; i++) {
         SM_TRY(verify_mode(v, device, (sm_mode)v->options->modes.values[i]));
+    }
+    return SM_OK;
+}
+
+static sm_status verify_precisions(verification *v, sm_device *device) {
+    const cli_ints *precisions = &v->options->precisions;
+    v->device = device;
+    for (int p = 0; p < precisions->n; p++) {
+        v->precision = (cli_precision)precisions->values[p];
+        SM_TRY(cli_precision_dtype(v->precision, &v->dtype));
+        SM_TRY(verify_device(v, device));
     }
     return SM_OK;
 }
@@ -197,7 +223,7 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
         for (int t = 0; t < (threads->n > 0 ? threads->n : 1); t++) {
             sm_device *device;
             SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
-            sm_status status = verify_device(v, device);
+            sm_status status = verify_precisions(v, device);
             device->backend->close(device);
             SM_TRY(status);
         }

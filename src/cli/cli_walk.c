@@ -4,6 +4,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_precision.h"
 #include "cli_walk_print.h"
 #include "show.h"
 
@@ -11,6 +12,7 @@ typedef struct {
     const cli_options *options;
     sm_gpt2_config config;
     sm_mode mode;
+    sm_dtype dtype;
     const sm_plan *plan;      // owned, or by `values`
     cli_walk_values *values;  // NULL without --values
     sm_record_writer *writer; // NULL for text
@@ -30,8 +32,9 @@ static void print_title(const walk *w) {
     printf("GPT-2 %s: L=%lld blocks, NH=%lld heads, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
            w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head, (long long)c->d_model,
            (long long)c->d_ff, (long long)c->vocab, (long long)sm_gpt2_padded_vocab(c), n_params);
-    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s: %d ops\n", (long long)plan->B,
-           (long long)plan->T, sm_mode_name(w->mode), plan->n_ops);
+    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, precision %s: %d ops\n",
+           (long long)plan->B, (long long)plan->T, sm_mode_name(w->mode),
+           cli_precision_name((cli_precision)w->options->precisions.values[0]), plan->n_ops);
 }
 
 static void print_ids(const char *name, const int32_t *ids, int64_t n) {
@@ -151,7 +154,8 @@ static sm_status check_options(walk *w) {
                        (long long)w->config.n_layer - 1);
     }
     w->mode = (sm_mode)options->modes.values[0];
-    return SM_OK;
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    return cli_precision_dtype((cli_precision)options->precisions.values[0], &w->dtype);
 }
 
 sm_status cli_walk(const cli_options *options) {
@@ -162,7 +166,7 @@ sm_status cli_walk(const cli_options *options) {
     const sm_gpt2_options gpt2_options = {
         .B = options->batch_sizes.values[0],
         .T = options->seq_lens.values[0],
-        .dtype = SM_F32,
+        .dtype = w.dtype,
         .dropout_p = options->dropout,
         .seed = (uint64_t)options->seed,
         .backward = true,

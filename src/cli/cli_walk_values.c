@@ -1,4 +1,5 @@
-// cli_walk_values.c: a plan run op by op on the reference backend, for its numbers.
+// cli_walk_values.c: a plan run op by op on the reference backend, for its numbers; on the cpu backend where
+// the data are bf16, which the reference does not have.
 #include "cli_walk_values.h"
 
 #include <math.h>
@@ -52,14 +53,15 @@ static sm_status make_buffer(cli_walk_values *values) {
 
 sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, cli_walk_values **values) {
     sm_status status = SM_OK;
-    const sm_backend *reference = sm_backend_find("reference");
+    const char *name = plan->dtype == SM_BF16 ? "cpu" : "reference";
+    const sm_backend *backend = sm_backend_find(name);
     cli_walk_values *made = calloc(1, sizeof(*made));
-    if (made == NULL || reference == NULL) {
+    if (made == NULL || backend == NULL) {
         status = made == NULL ? sm_fail(SM_ERR_OOM, "walk: out of memory")
-                              : sm_fail(SM_ERR_INTERNAL, "walk: no reference backend");
+                              : sm_fail(SM_ERR_INTERNAL, "walk: no backend %s", name);
         goto cleanup;
     }
-    SM_TRY_GOTO(reference->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
+    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
     status = sm_session_open(made->device, plan, &made->session);
     plan = NULL; // the session's, whatever happened
     if (status != SM_OK) {
