@@ -46,13 +46,20 @@ static sm_status append_similar(const char *part, cli_device_list *list, bool *f
     return SM_OK;
 }
 
+// Could `name` be the backend's own name or the id of one of its devices, as "opencl:0.1" is? To ask a backend for
+// its devices takes time and memory: drivers are loaded.
+static bool may_be_of(const char *name, const sm_backend *backend) {
+    size_t length = strlen(backend->name);
+    return strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
+}
+
 // Appends the devices that one name stands for; *found says whether there are any.
 static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
     bool all = strcmp(name, "all") == 0;
     *found = false;
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; i < backend->device_count(); i++) {
+        for (int i = 0; (all || may_be_of(name, backend)) && i < backend->device_count(); i++) {
             sm_device_info info;
             SM_TRY(backend->describe(i, &info));
             bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
