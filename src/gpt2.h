@@ -57,9 +57,10 @@ bool sm_gpt2_is_param(const sm_plan *plan, int tensor);
 // Elements of a parameter that belong to the model (padding rows of wte excluded).
 int64_t sm_gpt2_param_elems(const sm_plan *plan, int tensor);
 
-// Fills `values` (sm_gpt2_param_elems of them) as GPT-2 initialises: weights N(0, 0.02), the two
-// projections into the residual stream N(0, 0.02/sqrt(2L)), biases 0, layernorm weights 1
-// (Radford et al. 2019, section 2.3). Depends on seed and name alone.
-void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int tensor, uint64_t seed, float *values);
+// Fills `values` with elements first .. first + n_elems - 1 of a parameter as GPT-2 initialises it: weights
+// N(0, 0.02), the two projections into the residual stream N(0, 0.02/sqrt(2L)), biases 0, layernorm weights 1
+// (Radford et al. 2019, section 2.3). Depends on seed and name alone. `first` is a multiple of 4.
+void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int tensor, uint64_t seed, int64_t first,
+                        int64_t n_elems, float *values);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpt2.h"
+#include "host_threads.h"
 #include "philox.h"
 
 static bool ends_with(const char *name, const char *end) {
@@ -18,34 +19,42 @@ static void fill(float *values, int64_t n_elems, float value) {
     }
 }
 
+// Blocks of random words drawn together: their chains of multiplications overlap, as they would not between
+// calls of logf and sinf.
+enum { GROUP_BLOCKS = 64, GROUP_ELEMS = 4 * GROUP_BLOCKS };
+
 // Box and Muller 1958: two uniform words give two normals; a Philox block gives four.
-static void normal_block(uint64_t key, uint64_t counter, float std, float out[4]) {
-    const sm_philox_block block = sm_philox4x32(key, counter, 0);
-    for (int i = 0; i < 4; i += 2) {
-        float u = ((float)(block.word[i] >> 8) + 1.0f) * 0x1p-24f; // (0, 1]: the logarithm is finite
-        float angle = (float)(block.word[i + 1] >> 8) * 0x1p-24f * 6.28318530718f;
+static void normal_group(uint64_t key, uint64_t first_block, float std, float out[GROUP_ELEMS]) {
+    sm_philox_block blocks[GROUP_BLOCKS];
+    for (int i = 0; i < GROUP_BLOCKS; i++) {
+        blocks[i] = sm_philox4x32(key, first_block + (uint64_t)i, 0);
+    }
+    for (int i = 0; i < GROUP_ELEMS; i += 2) {
+        const uint32_t *word = &blocks[i / 4].word[i % 4];
+        float u = ((float)(word[0] >> 8) + 1.0f) * 0x1p-24f; // (0, 1]: the logarithm is finite
+        float angle = (float)(word[1] >> 8) * 0x1p-24f * 6.28318530718f;
         float radius = std * sqrtf(-2.0f * logf(u));
         out[i] = radius * cosf(angle);
         out[i + 1] = radius * sinf(angle);
     }
 }
 
-static void fill_normal(float *values, int64_t n_elems, float std, uint64_t key) {
-    int64_t n_blocks = n_elems / 4;
-#pragma omp parallel for schedule(static) if (n_blocks > 65536)
-    for (int64_t i = 0; i < n_blocks; i++) {
-        normal_block(key, (uint64_t)i, std, values + 4 * i);
+// Elements first, first + 1, ...; first is a multiple of 4.
+static void fill_normal(float *values, int64_t first, int64_t n_elems, float std, uint64_t key) {
+    const uint64_t first_block = (uint64_t)first / 4;
+    int64_t n_groups = n_elems / GROUP_ELEMS;
+#pragma omp parallel for schedule(static) if (n_groups > 64) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n_groups; i++) {
+        normal_group(key, first_block + (uint64_t)i * GROUP_BLOCKS, std, values + i * GROUP_ELEMS);
     }
-    float last[4];
-    normal_block(key, (uint64_t)n_blocks, std, last);
-    for (int64_t i = 4 * n_blocks; i < n_elems; i++) {
-        values[i] = last[i - 4 * n_blocks];
-    }
+    float last[GROUP_ELEMS];
+    normal_group(key, first_block + (uint64_t)n_groups * GROUP_BLOCKS, std, last);
+    memcpy(values + n_groups * GROUP_ELEMS, last, (size_t)(n_elems - n_groups * GROUP_ELEMS) * sizeof *values);
 }
 
-void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int tensor, uint64_t seed, float *values) {
+void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int tensor, uint64_t seed, int64_t first,
+                        int64_t n_elems, float *values) {
     const sm_tensor *t = &plan->tensors[tensor];
-    int64_t n_elems = sm_gpt2_param_elems(plan, tensor);
     bool is_layernorm = strstr(t->name, "ln_") != NULL;
     if (ends_with(t->name, ".bias")) {
         fill(values, n_elems, 0.0f);
@@ -56,6 +65,6 @@ void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int t
         // does not grow with the number of layers.
         bool into_stream = ends_with(t->name, "c_proj.weight");
         double std = into_stream ? 0.02 / sqrt(2.0 * (double)config->n_layer) : 0.02;
-        fill_normal(values, n_elems, (float)std, sm_philox_key(seed, t->name));
+        fill_normal(values, first, n_elems, (float)std, sm_philox_key(seed, t->name));
     }
 }

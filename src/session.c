@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bf16.h"
+#include "host_threads.h"
 #include "session.h"
 
 const sm_adamw sm_adamw_default = {
@@ -74,7 +75,7 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t n
 static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
     uint16_t *narrow = converted;
     double *wide = converted;
-#pragma omp parallel for schedule(static) if (n_elems > 65536)
+#pragma omp parallel for schedule(static) if (n_elems > 65536) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n_elems; i++) {
         if (dtype == SM_BF16) {
             narrow[i] = sm_bf16_round(values[i]);
@@ -93,6 +94,11 @@ static void convert_to_f32(sm_dtype dtype, int64_t n_elems, const void *values, 
 }
 
 sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values) {
+    return sm_session_write_part(session, tensor, 0, n_elems, values);
+}
+
+sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                                const float *values) {
     const sm_backend *backend = session->device->backend;
     const sm_tensor *t = &session->plan->tensors[tensor];
     const void *converted = values;
@@ -102,8 +108,10 @@ sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, con
         convert_from_f32(t->dtype, n_elems, values, session->staging);
         converted = session->staging;
     }
-    SM_TRY(backend->upload(session->executable, tensor, 0, n_elems, converted));
-    return t->working_copy == SM_NO_TENSOR ? SM_OK : sm_session_write(session, t->working_copy, n_elems, values);
+    SM_TRY(backend->upload(session->executable, tensor, offset_elems, n_elems, converted));
+    return t->working_copy == SM_NO_TENSOR
+               ? SM_OK
+               : sm_session_write_part(session, t->working_copy, offset_elems, n_elems, values);
 }
 
 sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {

@@ -162,7 +162,7 @@ static sm_session *start_training(sm_device *device, double dropout_p) {
     for (int i = 0; i < session->plan->n_tensors; i++) {
         if (sm_gpt2_is_param(session->plan, i)) {
             assert_true(sm_gpt2_param_elems(session->plan, i) <= MOST_ELEMS);
-            sm_gpt2_init_param(&model, session->plan, i, 11, values);
+            sm_gpt2_init_param(&model, session->plan, i, 11, 0, sm_gpt2_param_elems(session->plan, i), values);
             check(sm_session_write(session, i, sm_gpt2_param_elems(session->plan, i), values));
         }
     }

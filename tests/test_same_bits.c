@@ -37,7 +37,7 @@ static sm_session *open_session(sm_device *device, unsigned without) {
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_gpt2_is_param(plan, i)) {
             assert_true(sm_gpt2_param_elems(plan, i) <= MOST_ELEMS);
-            sm_gpt2_init_param(&model, plan, i, 1, values);
+            sm_gpt2_init_param(&model, plan, i, 1, 0, sm_gpt2_param_elems(plan, i), values);
             ok(sm_session_write(session, i, sm_gpt2_param_elems(plan, i), values));
         }
     }
@@ -78,7 +78,7 @@ static void compare_weights(sm_session *one, sm_session *other) {
         if (memcmp(a, b, (size_t)n * sizeof *a) != 0) {
             fail_msg("%s: the weights differ", name);
         }
-        sm_gpt2_init_param(&model, one->plan, i, 1, initial);
+        sm_gpt2_init_param(&model, one->plan, i, 1, 0, n, initial);
         n_moved += memcmp(a, initial, (size_t)n * sizeof *a) != 0;
     }
     assert_int_equal(n_moved, 28);

@@ -129,21 +129,19 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_
 }
 
 static sm_status init_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed) {
+    enum { PART_ELEMS = 1 << 19 }; // stays in cache from the drawing to the copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
-    int64_t largest = 1;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        int64_t n_elems = sm_gpt2_is_param(plan, i) ? sm_gpt2_param_elems(plan, i) : 0;
-        largest = n_elems > largest ? n_elems : largest;
-    }
-    float *values = malloc((size_t)largest * sizeof(*values));
+    float *values = malloc(PART_ELEMS * sizeof(*values));
     if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "weights: no memory for %lld elements", (long long)largest);
+        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
     }
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(plan, i)) {
-            sm_gpt2_init_param(config, plan, i, seed, values);
-            SM_TRY_GOTO(sm_session_write(session, i, sm_gpt2_param_elems(plan, i), values));
+        const int64_t n_elems = sm_gpt2_is_param(plan, i) ? sm_gpt2_param_elems(plan, i) : 0;
+        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
+            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
+            sm_gpt2_init_param(config, plan, i, seed, first, n, values);
+            SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
         }
     }
 cleanup:

@@ -127,11 +127,16 @@ static sm_status set_up(training *t) {
     SM_TRY(open_session(t));
     SM_TRY(load_state(t));
     t->session->n_micro_steps = (uint64_t)(t->first_step * t->options->accum); // dropout's masks go on, too
+    return SM_OK;
+}
+
+// Between the first step and the second, so that the first does not wait for it. Without it the share of the
+// peak is left out.
+static void measure_peak(training *t) {
     sm_peaks peaks;
     if (cli_measure_peaks(t->device, t->dtype, peak_seconds, &peaks) == SM_OK) {
-        t->peak_flops = peaks.flops; // without it the share of the peak is left out
+        t->peak_flops = peaks.flops;
     }
-    return SM_OK;
 }
 
 // --- a step --------------------------------------------------------------------------------
@@ -221,6 +226,9 @@ static sm_status train(training *t) {
         print_step(t, last_step, &result);
         if (t->log != NULL) {
             SM_TRY(cli_train_log_write(t->log, o->log, &result));
+        }
+        if (step == t->first_step + 1 && step < last_step) {
+            measure_peak(t);
         }
     }
     if (o->save != NULL && step > t->first_step) {

@@ -310,7 +310,7 @@ static sm_status fetch(const source *from, const slot *s, float *values) {
     if (from->session != NULL) {
         return sm_session_read(from->session, s->tensor, s->n_elems, values);
     }
-    sm_gpt2_init_param(from->config, from->plan, s->tensor, from->seed, values);
+    sm_gpt2_init_param(from->config, from->plan, s->tensor, from->seed, 0, s->n_elems, values);
     return SM_OK;
 }
 
