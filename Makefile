@@ -40,7 +40,10 @@ KERNEL_FLAGS := $(if $(filter asan,$(CONFIG)),,-O3) -ffp-contract=fast -fno-math
 ISA_FLAGS_baseline :=
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16 -DCPU_BASE_ISA=avx512
+ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16
 ISAS := baseline $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
@@ -51,6 +54,10 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
+# Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own.
+CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
+CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 matmul table peaks_dot)
+CPU_BF16_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 peaks_dot)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
@@ -59,7 +66,9 @@ TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c),$(wildc
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
-           $(foreach isa,$(ISAS),$(CPU_KERNEL_SRC:%.c=$(B)/%.$(isa).o))
+           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_BF16_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
+           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).bf16.o,$(filter-out $(CPU_F32_SRC) %_dot.c,$(CPU_KERNEL_SRC)))) \
+           $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 
@@ -172,14 +181,17 @@ $(B)/%.f64.o: %.c
 	$(SAY) CC $@
 	@$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
 
-# The cpu backend's kernels are compiled for several instruction sets; one is chosen at run time.
+# The cpu backend's kernels are compiled for several instruction sets, of which one is chosen at run time, and two types
+# of data.
+CPU_DATA_FLAGS_bf16 := -DCPU_DATA_BF16
 define ISA_RULE
-$(B)/%.$(1).o: %.c
+$(B)/%.$(1).$(2).o: %.c
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) -DCPU_ISA=$(1) -c -o $$@ $$<
+	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
+$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
+$(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 
 # What the build can say of itself, compiled into the one file that reports it.
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \

@@ -144,8 +144,8 @@ cleanup:
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
-    if (plan->dtype != SM_F32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s in %s: the kernels compute in f32", sm_op_name(op->kind),
+    if (plan->dtype != SM_F32 && plan->dtype != SM_BF16) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s in %s: the kernels' data are f32 or bf16", sm_op_name(op->kind),
                        sm_dtype_name(plan->dtype));
     }
     if (cpu->isa->kernels->run[op->kind] == NULL) {

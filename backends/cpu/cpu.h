@@ -10,9 +10,10 @@
 
 // One instruction set that this build has kernels for.
 typedef struct {
-    const char *name;        // "avx512"
-    bool (*supported)(void); // by this processor
-    const cpu_kernel_table *kernels;
+    const char *name;                     // "avx512"
+    bool (*supported)(void);              // by this processor
+    const cpu_kernel_table *kernels;      // for float data
+    const cpu_kernel_table *kernels_bf16; // for bf16 data; no peak_flops: they compute by float arithmetic
 } cpu_isa;
 
 typedef struct {
@@ -36,8 +37,8 @@ typedef struct {
 // an unknown name, SM_ERR_UNSUPPORTED for one that the processor lacks.
 const cpu_isa *cpu_isa_best(void);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
+bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that it extends
 bool cpu_has_avx512(void);
-bool cpu_has_avx512_bf16(void);
 bool cpu_has_avx2(void);
 
 // cpu_execute.c: functions of sm_backend.

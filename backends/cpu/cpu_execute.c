@@ -101,7 +101,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     }
     e->base.device = device;
     e->base.plan = plan;
-    e->kernels = cpu->isa->kernels;
+    e->kernels = plan->dtype == SM_BF16 ? cpu->isa->kernels_bf16 : cpu->isa->kernels;
     e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));

@@ -5,11 +5,21 @@
 
 #include "cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 static bool always(void) { return true; }
 
 #if defined(__x86_64__)
 extern const cpu_kernel_table cpu_kernels_avx2;
 extern const cpu_kernel_table cpu_kernels_avx512;
+extern const cpu_kernel_table cpu_kernels_bf16_avx2;
+extern const cpu_kernel_table cpu_kernels_bf16_avx512;
+extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16;
+extern const cpu_kernel_table cpu_kernels_bf16_amx;
 
 bool cpu_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
@@ -18,20 +28,39 @@ bool cpu_has_avx512(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool cpu_has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+static bool has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+// Whether this process may use AMX's tiles: the processor has them, and Linux, asked once, gives leave. (The state of
+// eight kilobytes a thread is saved at every switch, so it is only given to who asks: Linux's
+// Documentation/arch/x86/xstate.rst.)
+static bool has_amx(void) {
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
+        return false;
+    }
+    return (edx & AMX_BF16) != 0 && (edx & AMX_TILE) != 0 &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
 #else
 bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
-bool cpu_has_avx512_bf16(void) { return false; }
 #endif
+
+extern const cpu_kernel_table cpu_kernels_bf16_baseline;
 
 // Best first.
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
-    {"avx512", cpu_has_avx512, &cpu_kernels_avx512},
-    {"avx2", cpu_has_avx2, &cpu_kernels_avx2},
+    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx},
+    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16},
+    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512},
+    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2},
 #endif
-    {"baseline", always, &cpu_kernels_baseline},
+    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline},
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
@@ -43,6 +72,8 @@ const cpu_isa *cpu_isa_best(void) {
     }
     return &isas[i];
 }
+
+bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= other; }
 
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
     for (int i = 0; i < N_ISAS; i++) {

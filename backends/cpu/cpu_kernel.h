@@ -1,10 +1,12 @@
 // cpu_kernel.h: what every kernel of the cpu backend is: a function that does one thread's
 // part of one op.
 //
-// The files cpu_kernel_*.c hold plain C loops. The build compiles each of them once for every
-// instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match;
-// ISA(name) appends that word to a public name, and each build of cpu_kernel_table.c exports
-// one table. cpu_isa.c chooses a table at run time.
+// The files cpu_kernel_*.c hold plain C loops. The build compiles each of them for every
+// instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and
+// for both types of data (cpu_data.h); ISA(name) appends these words to a public name, and each
+// build of cpu_kernel_table.c exports one table. cpu_isa.c chooses a table at run time.
+// The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have matrix products of their
+// own; what else their tables hold are avx512's kernels: BASE_ISA(name).
 //
 // A kernel is called by all threads of the team at once, with the same op. It decides what is
 // its part from team->thread, and may use `#pragma omp barrier` as long as every thread meets
@@ -14,12 +16,22 @@
 
 #include "host_memory.h"
 
+#include "cpu_data.h"
+
 #ifndef CPU_ISA
 #define CPU_ISA baseline
 #endif
+#ifndef CPU_BASE_ISA
+#define CPU_BASE_ISA CPU_ISA
+#endif
+#if defined(CPU_DATA_BF16)
+#define CPU_JOIN_EXPANDED(name, isa) name##_bf16_##isa
+#else
 #define CPU_JOIN_EXPANDED(name, isa) name##_##isa
-#define CPU_JOIN(name, isa)          CPU_JOIN_EXPANDED(name, isa)
-#define ISA(name)                    CPU_JOIN(name, CPU_ISA)
+#endif
+#define CPU_JOIN(name, isa) CPU_JOIN_EXPANDED(name, isa)
+#define ISA(name)           CPU_JOIN(name, CPU_ISA)
+#define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
 
 // What one thread knows of the team that executes an op.
 typedef struct {
@@ -45,14 +57,13 @@ typedef enum {
     CPU_STREAM_COUNT
 } cpu_stream;
 
-// All that one instruction set has.
+// All that one instruction set has for one type of data.
 typedef struct {
     cpu_run run[SM_OP_KIND_COUNT];                     // NULL: there is no kernel
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
-    // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were.
+    // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were: of the data's
+    // type, in float where it is bf16 and there is no bf16 arithmetic.
     double (*peak_flops)(int64_t n_rounds);
-    // The same with vdpbf16ps; NULL: not compiled. The processor must have avx512_bf16.
-    double (*peak_dot_bf16)(int64_t n_rounds);
     // Streams n_passes times over arrays of n_elems, a multiple of 128, and returns the bytes that count: those
     // that the program reads and writes.
     double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
@@ -60,8 +71,9 @@ typedef struct {
 
 extern const cpu_kernel_table ISA(cpu_kernels);
 
-#define CPU_KERNEL(name)  void ISA(cpu_##name)(const host_op *op, const cpu_team *team)
-#define CPU_SCRATCH(name) size_t ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
+#define CPU_KERNEL(name)  void BASE_ISA(cpu_##name)(const host_op *op, const cpu_team *team)
+#define CPU_SCRATCH(name) size_t BASE_ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
+#define CPU_MATMUL(name)  void ISA(cpu_matmul_##name)(const host_op *op, const cpu_team *team)
 
 CPU_KERNEL(zero);
 CPU_KERNEL(loss_scale);
@@ -70,9 +82,9 @@ CPU_KERNEL(embedding_backward);
 CPU_KERNEL(dropout);
 CPU_KERNEL(layernorm_forward);
 CPU_KERNEL(layernorm_backward);
-CPU_KERNEL(matmul_forward);
-CPU_KERNEL(matmul_backward_input);
-CPU_KERNEL(matmul_backward_weight);
+CPU_MATMUL(forward);
+CPU_MATMUL(backward_input);
+CPU_MATMUL(backward_weight);
 CPU_KERNEL(bias_forward);
 CPU_KERNEL(bias_backward);
 CPU_KERNEL(attention_forward);
@@ -92,18 +104,15 @@ CPU_KERNEL(flash_attention_forward);
 CPU_KERNEL(flash_attention_backward);
 
 CPU_SCRATCH(layernorm_backward); // both kinds of it
-CPU_SCRATCH(matmul);             // all three of them
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
 CPU_SCRATCH(attention_forward);
 CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);
 CPU_SCRATCH(flash_attention_backward);
+size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three of them
 
 double ISA(cpu_peak_flops)(int64_t n_rounds);
-#if defined(__AVX512F__)
-double ISA(cpu_peak_dot_bf16)(int64_t n_rounds);
-#endif
 double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 
 // A half-open range of rows, columns or elements.

@@ -2,7 +2,8 @@
 //
 // The unit of work is a block of query rows t0..t1 of one head: the scores against the keys
 // s < t1 that some row of it may see, their softmax, and the product with the values, each by
-// one small BLAS call. Backward, dk and dv gather from all rows, so a head belongs to one thread.
+// one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all rows, so a head belongs
+// to one thread.
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -12,12 +13,12 @@
 
 enum { BLOCK_ROWS = 64 };
 
-// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,3C), rows ld apart.
+// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,3C), rows 3C apart.
 typedef struct {
     int64_t T, C, HS;
-    int64_t index;  // b*NH + h
-    int64_t column; // of the head in a row of C channels
-    int64_t row;    // b*T
+    int64_t index;      // b*NH + h
+    int64_t qkv_offset; // elements, of its first q; k and v follow C and 2C further
+    int64_t y_offset;   // of its first element in y (B,T,C)
     float scale;
 } head;
 
@@ -26,18 +27,40 @@ static head find_head(const host_op *op, const sm_tensor *y, int64_t index) {
     int64_t T = y->dims[1];
     int64_t C = y->dims[2];
     int64_t HS = C / NH;
-    return (head){T, C, HS, index, index % NH * HS, index / NH * T, 1.0f / sqrtf((float)HS)};
+    int64_t column = index % NH * HS;
+    int64_t row = index / NH * T;
+    return (head){T, C, HS, index, row * 3 * C + column, row * C + column, 1.0f / sqrtf((float)HS)};
 }
 
-// c (m,n) = alpha a' b', or += with `add`; rows lda, ldb, ldc apart.
+// Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.
+static void gather(const head *h, const cpu_data *x, int64_t ld, int64_t t0, int64_t t1, float *packed) {
+    for (int64_t t = t0; t < t1; t++) {
+#pragma omp simd
+        for (int64_t d = 0; d < h->HS; d++) {
+            packed[(t - t0) * h->HS + d] = cpu_widen(x[t * ld + d]);
+        }
+    }
+}
+
+// The way back.
+static void scatter(const head *h, const float *packed, int64_t t0, int64_t t1, cpu_data *x, int64_t ld) {
+    for (int64_t t = t0; t < t1; t++) {
+#pragma omp simd
+        for (int64_t d = 0; d < h->HS; d++) {
+            x[t * ld + d] = cpu_round(packed[(t - t0) * h->HS + d]);
+        }
+    }
+}
+
+// c (m,n) = alpha a' b', or += with `add`; rows lda, ldb, n apart.
 static void small_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                       const float *b, int64_t ldb, bool add, float *c, int64_t ldc) {
+                       const float *b, bool add, float *c) {
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, add ? 1.0f : 0.0f, c, (blasint)ldc);
+                (blasint)k, alpha, a, (blasint)lda, b, (blasint)(tb ? k : n), add ? 1.0f : 0.0f, c, (blasint)n);
 }
 
-// Softmax of a row's first n scores; the rest of its T entries become 0.
-static void softmax_row(float *x, int64_t n, int64_t T) {
+// Softmax of a row's first n of n_columns scores; the rest becomes 0. Its T entries of att are written.
+static void softmax_row(float *x, int64_t n, int64_t n_columns, cpu_data *att, int64_t T) {
     const float largest = cpu_largest(x, n);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -49,8 +72,10 @@ static void softmax_row(float *x, int64_t n, int64_t T) {
 #pragma omp simd
     for (int64_t s = 0; s < n; s++) {
         x[s] *= inverse;
+        att[s] = cpu_round(x[s]);
     }
-    memset(x + n, 0, (size_t)(T - n) * sizeof *x);
+    memset(x + n, 0, (size_t)(n_columns - n) * sizeof *x);
+    memset(att + n, 0, (size_t)(T - n) * sizeof *att);
 }
 
 // Dropout's factors of row t of the head, over its first n keys.
@@ -67,27 +92,38 @@ static void multiply_row(float *x, const float *by, int64_t n) {
 
 CPU_SCRATCH(attention_forward) {
     (void)n_threads;
-    return BLOCK_ROWS * (size_t)op->out_tensor[0]->dims[1] * sizeof(float);
+    const sm_tensor *y = op->out_tensor[0];
+    const int64_t T = y->dims[1];
+    const int64_t HS = y->dims[2] / op->op->attr.n_head;
+    return (size_t)((BLOCK_ROWS + 1) * T + 2 * BLOCK_ROWS * HS + 2 * T * HS) * sizeof(float);
 }
 
-static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *kept) {
-    const float *qkv = (const float *)op->in[0] + h->row * 3 * h->C + h->column;
-    float *y = (float *)op->out[0] + (h->row + t0) * h->C + h->column;
-    float *att = (float *)op->out[1] + (h->index * h->T + t0) * h->T;
+static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
+    const cpu_data *qkv = (const cpu_data *)op->in[0] + h->qkv_offset;
+    cpu_data *y = (cpu_data *)op->out[0] + h->y_offset;
+    cpu_data *att = (cpu_data *)op->out[1] + (h->index * h->T + t0) * h->T;
+    float *scores = scratch;                     // (BLOCK_ROWS, t1)
+    float *factors = scores + BLOCK_ROWS * h->T; // (t1)
+    float *q = factors + h->T;                   // (BLOCK_ROWS, HS)
+    float *result = q + BLOCK_ROWS * h->HS;      // (BLOCK_ROWS, HS)
+    float *k = result + BLOCK_ROWS * h->HS;      // (t1, HS)
+    float *v = k + h->T * h->HS;                 // (t1, HS)
     const double p = op->op->attr.dropout_p;
     cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[1]);
-    int64_t ld = 3 * h->C;
-    small_gemm(false, true, t1 - t0, t1, h->HS, h->scale, qkv + t0 * ld, ld, qkv + h->C, ld, false, att, h->T);
+    gather(h, qkv, 3 * h->C, t0, t1, q);
+    gather(h, qkv + h->C, 3 * h->C, 0, t1, k);
+    gather(h, qkv + 2 * h->C, 3 * h->C, 0, t1, v);
+    small_gemm(false, true, t1 - t0, t1, h->HS, h->scale, q, h->HS, k, false, scores);
     for (int64_t t = t0; t < t1; t++) {
-        float *row = att + (t - t0) * h->T;
-        softmax_row(row, t + 1, h->T);
+        float *row = scores + (t - t0) * t1;
+        softmax_row(row, t + 1, t1, att + (t - t0) * h->T, h->T);
         if (p > 0) {
-            float *kept_row = kept + (t - t0) * h->T;
-            row_factors(&rule, h, t, t1, kept_row);
-            multiply_row(kept_row, row, t1);
+            row_factors(&rule, h, t, t1, factors);
+            multiply_row(row, factors, t1);
         }
     }
-    small_gemm(false, false, t1 - t0, h->HS, t1, 1.0f, p > 0 ? kept : att, h->T, qkv + 2 * h->C, ld, false, y, h->C);
+    small_gemm(false, false, t1 - t0, h->HS, t1, 1.0f, scores, t1, v, false, result);
+    scatter(h, result, t0, t1, y, h->C);
 }
 
 CPU_KERNEL(attention_forward) {
@@ -103,9 +139,35 @@ CPU_KERNEL(attention_forward) {
     }
 }
 
+// Scratch of the backward pass: a head's operands and gradients, and one block of rows.
+typedef struct {
+    float *q, *k, *v, *dy;     // (T, HS)
+    float *dq, *dk, *dv;       // (T, HS)
+    float *att, *ds, *factors; // (BLOCK_ROWS, T); of one row: (T)
+} backward_scratch;
+
 CPU_SCRATCH(attention_backward) {
     (void)n_threads;
-    return 2 * BLOCK_ROWS * (size_t)op->in_tensor[0]->dims[1] * sizeof(float);
+    const int64_t T = op->in_tensor[0]->dims[1];
+    const int64_t HS = op->in_tensor[0]->dims[2] / op->op->attr.n_head;
+    return (size_t)(7 * T * HS + (2 * BLOCK_ROWS + 1) * T) * sizeof(float);
+}
+
+static backward_scratch backward_carve(const head *h, float *scratch) {
+    const int64_t rows = h->T * h->HS;
+    backward_scratch s = {scratch,
+                          scratch + rows,
+                          scratch + 2 * rows,
+                          scratch + 3 * rows,
+                          scratch + 4 * rows,
+                          scratch + 5 * rows,
+                          scratch + 6 * rows,
+                          scratch + 7 * rows,
+                          NULL,
+                          NULL};
+    s.ds = s.att + BLOCK_ROWS * h->T;
+    s.factors = s.ds + BLOCK_ROWS * h->T;
+    return s;
 }
 
 // One row: da (of the dropped weights) becomes ds, over the first n keys; beyond is 0.
@@ -123,40 +185,29 @@ static void score_gradient_row(const float *att, const float *factors, float *da
     memset(da + n, 0, (size_t)(n_columns - n) * sizeof *da);
 }
 
-static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
-    const int64_t ld = 3 * h->C;
-    const float *q = (const float *)op->in[1] + h->row * ld + h->column;
-    float *dq = (float *)op->out[0] + h->row * ld + h->column;
-    const float *dy = (const float *)op->in[0] + (h->row + t0) * h->C + h->column;
-    const float *att = (const float *)op->in[2] + (h->index * h->T + t0) * h->T;
-    float *ds = scratch;
-    float *kept = scratch + BLOCK_ROWS * h->T;
+static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, const backward_scratch *s) {
+    const cpu_data *att = (const cpu_data *)op->in[2] + (h->index * h->T + t0) * h->T;
     const double p = op->op->attr.dropout_p;
     cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[3]);
     const int64_t rows = t1 - t0;
-    small_gemm(false, true, rows, t1, h->HS, 1.0f, dy, h->C, q + 2 * h->C, ld, false, ds, h->T);
+    const float *dy = s->dy + t0 * h->HS;
+    small_gemm(false, true, rows, t1, h->HS, 1.0f, dy, h->HS, s->v, false, s->ds);
     for (int64_t t = t0; t < t1; t++) {
-        int64_t row = (t - t0) * h->T;
-        if (p > 0) {
-            row_factors(&rule, h, t, t1, kept + row);
+        float *row = s->att + (t - t0) * t1;
+        for (int64_t i = 0; i < t1; i++) {
+            row[i] = cpu_widen(att[(t - t0) * h->T + i]);
         }
-        score_gradient_row(att + row, p > 0 ? kept + row : NULL, ds + row, t + 1, t1);
         if (p > 0) {
-            multiply_row(kept + row, att + row, t1);
+            row_factors(&rule, h, t, t1, s->factors);
+        }
+        score_gradient_row(row, p > 0 ? s->factors : NULL, s->ds + (t - t0) * t1, t + 1, t1);
+        if (p > 0) {
+            multiply_row(row, s->factors, t1);
         }
     }
-    small_gemm(true, false, t1, h->HS, rows, 1.0f, p > 0 ? kept : att, h->T, dy, h->C, true, dq + 2 * h->C, ld);
-    small_gemm(true, false, t1, h->HS, rows, h->scale, ds, h->T, q + t0 * ld, ld, true, dq + h->C, ld);
-    small_gemm(false, false, rows, h->HS, t1, h->scale, ds, h->T, q + h->C, ld, false, dq + t0 * ld, ld);
-}
-
-// dk and dv of a head start at 0 and gather from every block of rows.
-static void zero_dk_dv(const host_op *op, const head *h) {
-    float *dqkv = (float *)op->out[0] + h->row * 3 * h->C + h->column;
-    for (int64_t t = 0; t < h->T; t++) {
-        memset(dqkv + t * 3 * h->C + h->C, 0, (size_t)h->HS * sizeof *dqkv);
-        memset(dqkv + t * 3 * h->C + 2 * h->C, 0, (size_t)h->HS * sizeof *dqkv);
-    }
+    small_gemm(true, false, t1, h->HS, rows, 1.0f, s->att, t1, dy, true, s->dv);
+    small_gemm(true, false, t1, h->HS, rows, h->scale, s->ds, t1, s->q + t0 * h->HS, true, s->dk);
+    small_gemm(false, false, rows, h->HS, t1, h->scale, s->ds, t1, s->k, false, s->dq + t0 * h->HS);
 }
 
 CPU_KERNEL(attention_backward) {
@@ -164,10 +215,19 @@ CPU_KERNEL(attention_backward) {
     cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
     for (int64_t index = mine.first; index < mine.end; index++) {
         head h = find_head(op, dy, index);
-        zero_dk_dv(op, &h);
+        backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+        const cpu_data *qkv = (const cpu_data *)op->in[1] + h.qkv_offset;
+        cpu_data *dqkv = (cpu_data *)op->out[0] + h.qkv_offset;
+        gather(&h, qkv, 3 * h.C, 0, h.T, s.q);
+        gather(&h, qkv + h.C, 3 * h.C, 0, h.T, s.k);
+        gather(&h, qkv + 2 * h.C, 3 * h.C, 0, h.T, s.v);
+        gather(&h, (const cpu_data *)op->in[0] + h.y_offset, h.C, 0, h.T, s.dy);
+        memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
         for (int64_t t0 = 0; t0 < h.T; t0 += BLOCK_ROWS) {
-            int64_t t1 = t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T;
-            backward_block(op, &h, t0, t1, team->scratch[team->thread]);
+            backward_block(op, &h, t0, t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T, &s);
         }
+        scatter(&h, s.dq, 0, h.T, dqkv, 3 * h.C);
+        scatter(&h, s.dk, 0, h.T, dqkv + h.C, 3 * h.C);
+        scatter(&h, s.dv, 0, h.T, dqkv + 2 * h.C, 3 * h.C);
     }
 }

@@ -4,15 +4,15 @@
 #include "cpu_kernel.h"
 
 CPU_KERNEL(bias_forward) {
-    const float *x = op->in[0]; // may be y itself
+    const cpu_data *x = op->in[0]; // may be y itself
     const float *b = op->in[1];
-    float *y = op->out[0];
+    cpu_data *y = op->out[0];
     int64_t C = sm_tensor_cols(op->in_tensor[0]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
     for (int64_t n = rows.first; n < rows.end; n++) {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            y[n * C + c] = x[n * C + c] + b[c];
+            y[n * C + c] = cpu_round(cpu_widen(x[n * C + c]) + b[c]);
         }
     }
 }
@@ -24,23 +24,24 @@ CPU_SCRATCH(bias_backward) {
 
 // Each thread sums its rows, four at a time, into its scratch; then each adds up a range of columns.
 CPU_KERNEL(bias_backward) {
-    const float *dy = op->in[0];
+    const cpu_data *dy = op->in[0];
     float *partial = team->scratch[team->thread];
     int64_t C = sm_tensor_cols(op->in_tensor[0]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
     memset(partial, 0, (size_t)C * sizeof *partial);
     int64_t n = rows.first;
     for (; n + 4 <= rows.end; n += 4) {
-        const float *row = dy + n * C;
+        const cpu_data *row = dy + n * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            partial[c] += (row[c] + row[C + c]) + (row[2 * C + c] + row[3 * C + c]);
+            partial[c] +=
+                (cpu_widen(row[c]) + cpu_widen(row[C + c])) + (cpu_widen(row[2 * C + c]) + cpu_widen(row[3 * C + c]));
         }
     }
     for (; n < rows.end; n++) {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            partial[c] += dy[n * C + c];
+            partial[c] += cpu_widen(dy[n * C + c]);
         }
     }
 #pragma omp barrier

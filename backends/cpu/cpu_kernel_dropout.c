@@ -4,8 +4,8 @@
 
 CPU_KERNEL(dropout) {
     enum { BLOCK_ELEMS = 4 * CPU_PHILOX_LANES };
-    const float *x = op->in[0]; // may be y itself
-    float *y = op->out[0];
+    const cpu_data *x = op->in[0]; // may be y itself
+    cpu_data *y = op->out[0];
     cpu_dropout_rule rule = cpu_dropout_make(op->op->attr.dropout_p, op->op->attr.rng_key, op->in[1]);
     cpu_range mine = cpu_split(sm_tensor_elems(op->in_tensor[0]), BLOCK_ELEMS, team->thread, team->n_threads);
     float factors[BLOCK_ELEMS];
@@ -14,7 +14,7 @@ CPU_KERNEL(dropout) {
         cpu_dropout_factors(&rule, (uint64_t)first, count, factors);
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) {
-            y[first + i] = x[first + i] * factors[i];
+            y[first + i] = cpu_round(cpu_widen(x[first + i]) * factors[i]);
         }
     }
 }

@@ -5,7 +5,7 @@ CPU_KERNEL(embedding_forward) {
     const int32_t *token = op->in[0];
     const float *wte = op->in[1];
     const float *wpe = op->in[2];
-    float *x = op->out[0];
+    cpu_data *x = op->out[0];
     int64_t T = op->out_tensor[0]->dims[1];
     int64_t C = op->out_tensor[0]->dims[2];
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[0]));
@@ -14,16 +14,16 @@ CPU_KERNEL(embedding_forward) {
         const float *position_row = wpe + n % T * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            x[n * C + c] = token_row[c] + position_row[c];
+            x[n * C + c] = cpu_round(token_row[c] + position_row[c]);
         }
     }
 }
 
 // dst[c] += src[c] over a range of columns.
-static void add_columns(float *dst, const float *src, cpu_range cols) {
+static void add_columns(float *dst, const cpu_data *src, cpu_range cols) {
 #pragma omp simd
     for (int64_t c = cols.first; c < cols.end; c++) {
-        dst[c] += src[c];
+        dst[c] += cpu_widen(src[c]);
     }
 }
 
@@ -34,7 +34,7 @@ static void add_columns(float *dst, const float *src, cpu_range cols) {
 CPU_KERNEL(embedding_backward) {
     enum { MIN_COLS = 64 };
     const int32_t *token = op->in[0];
-    const float *dx = op->in[1];
+    const cpu_data *dx = op->in[1];
     float *dwte = op->out[0];
     float *dwpe = op->out[1];
     int64_t T = op->in_tensor[1]->dims[1];

@@ -65,14 +65,14 @@ static head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng
 // --- packing --------------------------------------------------------------------------
 
 // Rows of tile `tile` of a head's operand, times factor, as (TILE, width); zeros beyond T and HS.
-static void pack_rows(const head *h, int64_t tile, const float *x, int64_t ld, float factor, float *packed) {
+static void pack_rows(const head *h, int64_t tile, const cpu_data *x, int64_t ld, float factor, float *packed) {
     for (int64_t i = 0; i < TILE; i++) {
         float *row = packed + i * h->width;
         int64_t t = tile * TILE + i;
         int64_t n = t < h->T ? h->HS : 0;
 #pragma omp simd
         for (int64_t d = 0; d < n; d++) {
-            row[d] = factor * x[t * ld + d];
+            row[d] = factor * cpu_widen(x[t * ld + d]);
         }
         memset(row + n, 0, (size_t)(h->width - n) * sizeof *row);
     }
@@ -89,12 +89,12 @@ static void transpose_rows(const head *h, const float *packed, float *transposed
 }
 
 // Copies the tile's real rows and channels, times factor, to strided rows of the result.
-static void unpack_rows(const head *h, int64_t tile, const float *packed, float factor, float *x, int64_t ld) {
+static void unpack_rows(const head *h, int64_t tile, const float *packed, float factor, cpu_data *x, int64_t ld) {
     for (int64_t i = 0; i < TILE && tile * TILE + i < h->T; i++) {
-        float *row = x + (tile * TILE + i) * ld;
+        cpu_data *row = x + (tile * TILE + i) * ld;
 #pragma omp simd
         for (int64_t d = 0; d < h->HS; d++) {
-            row[d] = factor * packed[i * h->width + d];
+            row[d] = cpu_round(factor * packed[i * h->width + d]);
         }
     }
 }
@@ -184,9 +184,9 @@ static forward_scratch forward_carve(const head *h, float *scratch) {
     return s;
 }
 
-static void pack_keys(const head *h, const float *qkv, const forward_scratch *s) {
-    const float *k = qkv + h->qkv_offset_elems + h->ld_y;
-    const float *v = k + h->ld_y;
+static void pack_keys(const head *h, const cpu_data *qkv, const forward_scratch *s) {
+    const cpu_data *k = qkv + h->qkv_offset_elems + h->ld_y;
+    const cpu_data *v = k + h->ld_y;
     for (int64_t tile = 0; tile < h->n_tiles; tile++) {
         pack_rows(h, tile, k, h->ld_qkv, 1.0f, s->rows);
         transpose_rows(h, s->rows, s->keys + tile * TILE * h->width);
@@ -234,8 +234,8 @@ static void drop_weights(const head *h, float *weights, int64_t row_tile, int64_
 }
 
 static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile) {
-    const float *q = (const float *)op->in[0] + h->qkv_offset_elems;
-    float *y = (float *)op->out[0] + h->y_offset_elems;
+    const cpu_data *q = (const cpu_data *)op->in[0] + h->qkv_offset_elems;
+    cpu_data *y = (cpu_data *)op->out[0] + h->y_offset_elems;
     float *lse = (float *)op->out[1] + h->index * h->T;
     pack_rows(h, row_tile, q, h->ld_qkv, h->scale, s->rows);
     memset(s->result, 0, TILE * (size_t)h->width * sizeof *s->result);
@@ -332,19 +332,19 @@ static backward_scratch backward_carve(const head *h, float *scratch) {
     return s;
 }
 
-static float dot(const float *a, const float *b, int64_t n) {
+static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        sum += a[i] * b[i];
+        sum += cpu_widen(a[i]) * cpu_widen(b[i]);
     }
     return sum;
 }
 
 static void pack_head_rows(const host_op *op, const head *h, const backward_scratch *s) {
-    const float *dy = (const float *)op->in[0] + h->y_offset_elems;
-    const float *q = (const float *)op->in[1] + h->qkv_offset_elems;
-    const float *y = (const float *)op->in[2] + h->y_offset_elems;
+    const cpu_data *dy = (const cpu_data *)op->in[0] + h->y_offset_elems;
+    const cpu_data *q = (const cpu_data *)op->in[1] + h->qkv_offset_elems;
+    const cpu_data *y = (const cpu_data *)op->in[2] + h->y_offset_elems;
     const float *lse = (const float *)op->in[3] + h->index * h->T;
     for (int64_t tile = 0; tile < h->n_tiles; tile++) {
         pack_rows(h, tile, q, h->ld_qkv, h->scale, s->q + tile * TILE * h->width);
@@ -412,8 +412,8 @@ CPU_KERNEL(flash_attention_backward) {
     for (int64_t index = mine.first; index < mine.end; index++) {
         head h = find_head(op, dy, op->in[4], index);
         backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        const float *k = (const float *)op->in[1] + h.qkv_offset_elems + h.ld_y;
-        float *dq = (float *)op->out[0] + h.qkv_offset_elems;
+        const cpu_data *k = (const cpu_data *)op->in[1] + h.qkv_offset_elems + h.ld_y;
+        cpu_data *dq = (cpu_data *)op->out[0] + h.qkv_offset_elems;
         pack_head_rows(op, &h, &s);
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
             pack_rows(&h, tile, k, h.ld_qkv, 1.0f, s.k);

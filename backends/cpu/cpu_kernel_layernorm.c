@@ -13,31 +13,32 @@ typedef struct {
     float rstd;
 } moments;
 
-static moments row_moments(const float *x, int64_t C, double eps) {
+static moments row_moments(const cpu_data *x, int64_t C, double eps) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < C; c++) {
-        sum += x[c];
+        sum += cpu_widen(x[c]);
     }
     const float mean = sum / (float)C;
     float squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (int64_t c = 0; c < C; c++) {
-        squares += (x[c] - mean) * (x[c] - mean);
+        const float d = cpu_widen(x[c]) - mean;
+        squares += d * d;
     }
     return (moments){mean, 1.0f / sqrtf(squares / (float)C + (float)eps)};
 }
 
-static void normalise_row(const float *x, const float *w, const float *b, float *y, int64_t C, moments of) {
+static void normalise_row(const cpu_data *x, const float *w, const float *b, cpu_data *y, int64_t C, moments of) {
 #pragma omp simd
     for (int64_t c = 0; c < C; c++) {
-        y[c] = (x[c] - of.mean) * of.rstd * w[c] + b[c];
+        y[c] = cpu_round((cpu_widen(x[c]) - of.mean) * of.rstd * w[c] + b[c]);
     }
 }
 
 CPU_KERNEL(layernorm_forward) {
-    const float *x = op->in[0];
-    float *y = op->out[0];
+    const cpu_data *x = op->in[0];
+    cpu_data *y = op->out[0];
     float *mean = op->out[1];
     float *rstd = op->out[2];
     int64_t C = sm_tensor_cols(op->in_tensor[0]);
@@ -51,10 +52,10 @@ CPU_KERNEL(layernorm_forward) {
 }
 
 CPU_KERNEL(residual_layernorm_forward) {
-    const float *a = op->in[0]; // may be r itself
-    const float *b = op->in[1];
-    float *r = op->out[0];
-    float *y = op->out[1];
+    const cpu_data *a = op->in[0]; // may be r itself
+    const cpu_data *b = op->in[1];
+    cpu_data *r = op->out[0];
+    cpu_data *y = op->out[1];
     float *mean = op->out[2];
     float *rstd = op->out[3];
     int64_t C = sm_tensor_cols(op->in_tensor[0]);
@@ -62,7 +63,7 @@ CPU_KERNEL(residual_layernorm_forward) {
     for (int64_t n = rows.first; n < rows.end; n++) {
 #pragma omp simd
         for (int64_t i = n * C; i < (n + 1) * C; i++) {
-            r[i] = a[i] + b[i];
+            r[i] = cpu_round(cpu_widen(a[i]) + cpu_widen(b[i]));
         }
         moments of = row_moments(r + n * C, C, op->op->attr.eps);
         normalise_row(r + n * C, op->in[2], op->in[3], y + n * C, C, of);
@@ -78,40 +79,43 @@ CPU_SCRATCH(layernorm_backward) {
 
 // One row: adds to the partial sums dw and db, and writes dx, to which dskip (may be NULL, may
 // be dx itself) is added. g (C) keeps dy w between the passes, so that g minus its mean cancels exactly.
-static void backward_row(const float *dy, const float *x, const float *w, moments of, const float *dskip, int64_t C,
-                         float *dx, float *dw, float *db, float *g) {
+static void backward_row(const cpu_data *dy, const cpu_data *x, const float *w, moments of, const cpu_data *dskip,
+                         int64_t C, cpu_data *dx, float *dw, float *db, float *g) {
     float sum_g = 0;
     float sum_gx = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
     for (int64_t c = 0; c < C; c++) {
-        float xh = (x[c] - of.mean) * of.rstd;
-        g[c] = dy[c] * w[c];
+        const float xh = (cpu_widen(x[c]) - of.mean) * of.rstd;
+        const float dy_c = cpu_widen(dy[c]);
+        g[c] = dy_c * w[c];
         sum_g += g[c];
         sum_gx += g[c] * xh;
-        dw[c] += dy[c] * xh;
-        db[c] += dy[c];
+        dw[c] += dy_c * xh;
+        db[c] += dy_c;
     }
     const float mean_g = sum_g / (float)C;
     const float mean_gx = sum_gx / (float)C;
     if (dskip == NULL) {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            dx[c] = of.rstd * (g[c] - mean_g - (x[c] - of.mean) * of.rstd * mean_gx);
+            const float xh = (cpu_widen(x[c]) - of.mean) * of.rstd;
+            dx[c] = cpu_round(of.rstd * (g[c] - mean_g - xh * mean_gx));
         }
     } else {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            dx[c] = dskip[c] + of.rstd * (g[c] - mean_g - (x[c] - of.mean) * of.rstd * mean_gx);
+            const float xh = (cpu_widen(x[c]) - of.mean) * of.rstd;
+            dx[c] = cpu_round(cpu_widen(dskip[c]) + of.rstd * (g[c] - mean_g - xh * mean_gx));
         }
     }
 }
 
-static void layernorm_backward(const host_op *op, const float *dskip, const cpu_team *team) {
-    const float *dy = op->in[0];
-    const float *x = op->in[1];
+static void layernorm_backward(const host_op *op, const cpu_data *dskip, const cpu_team *team) {
+    const cpu_data *dy = op->in[0];
+    const cpu_data *x = op->in[1];
     const float *mean = op->in[3];
     const float *rstd = op->in[4];
-    float *dx = op->out[0];
+    cpu_data *dx = op->out[0];
     int64_t C = sm_tensor_cols(op->in_tensor[0]);
     float *dw = team->scratch[team->thread];
     float *db = dw + C;

@@ -5,53 +5,68 @@
 #include "cpu_kernel.h"
 #include "cpu_math.h"
 
-// log sum exp of a row: the largest value first, so that no exponential overflows.
-static float log_sum_exp(const float *x, int64_t n) {
-    const float largest = cpu_largest(x, n);
-    float sum = 0;
+// log sum exp of a row, block by block: relative to the largest value so far, so that no exponential overflows.
+// When that grows, the sum shrinks to match.
+static float log_sum_exp(const cpu_data *x, int64_t n) {
+    enum { BLOCK_ELEMS = 2048 }; // in the first-level cache
+    float room[BLOCK_ELEMS];
+    float largest = -INFINITY;
+    float total = 0;
+    for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
+        const int64_t count = n - first < BLOCK_ELEMS ? n - first : BLOCK_ELEMS;
+        const float *block = cpu_widened(x + first, count, room);
+        const float block_largest = cpu_largest(block, count);
+        if (block_largest > largest) {
+            total *= cpu_exp(largest - block_largest);
+            largest = block_largest;
+        }
+        float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        sum += cpu_exp(x[i] - largest);
+        for (int64_t i = 0; i < count; i++) {
+            sum += cpu_exp(block[i] - largest);
+        }
+        total += sum;
     }
-    return largest + logf(sum);
+    return largest + logf(total);
 }
 
 CPU_KERNEL(crossentropy_forward) {
-    const float *logits = op->in[0];
+    const cpu_data *logits = op->in[0];
     const int32_t *target = op->in[1];
     float *losses = op->out[0];
     float *lse = op->out[1];
     int64_t Vp = sm_tensor_cols(op->in_tensor[0]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
     for (int64_t n = rows.first; n < rows.end; n++) {
-        const float *row = logits + n * Vp;
+        const cpu_data *row = logits + n * Vp;
         lse[n] = log_sum_exp(row, op->op->attr.vocab);
-        losses[n] = target[n] < 0 ? 0.0f : lse[n] - row[target[n]];
+        losses[n] = target[n] < 0 ? 0.0f : lse[n] - cpu_widen(row[target[n]]);
     }
 }
 
 CPU_KERNEL(crossentropy_backward) {
-    const float *logits = op->in[0]; // may be dlogits itself
+    const cpu_data *logits = op->in[0]; // may be dlogits itself
     const int32_t *target = op->in[1];
     const float *lse = op->in[2];
     const float scale = *(const float *)op->in[3];
-    float *dlogits = op->out[0];
+    cpu_data *dlogits = op->out[0];
     int64_t V = op->op->attr.vocab;
     int64_t Vp = sm_tensor_cols(op->in_tensor[0]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
     for (int64_t n = rows.first; n < rows.end; n++) {
-        const float *x = logits + n * Vp;
-        float *dx = dlogits + n * Vp;
+        const cpu_data *x = logits + n * Vp;
+        cpu_data *dx = dlogits + n * Vp;
         if (target[n] < 0) {
             memset(dx, 0, (size_t)Vp * sizeof *dx);
             continue;
         }
         float shift = lse[n];
+        const float at_target = scale * cpu_exp(cpu_widen(x[target[n]]) - shift) - scale;
 #pragma omp simd
         for (int64_t v = 0; v < V; v++) {
-            dx[v] = scale * cpu_exp(x[v] - shift);
+            dx[v] = cpu_round(scale * cpu_exp(cpu_widen(x[v]) - shift));
         }
-        dx[target[n]] -= scale;
+        dx[target[n]] = cpu_round(at_target);
         memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);
     }
 }

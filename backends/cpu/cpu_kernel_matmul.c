@@ -2,20 +2,33 @@
 //
 // Where the instruction set has vectors of eight or more, our own packed kernels compute them
 // (cpu_kernel_product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
-// BLAS chooses its own instruction set.
+// BLAS chooses its own instruction set. Of bf16 data our own kernels always do (cpu_kernel_product_bf16.c).
 #include "cpu_product.h"
 
-#if defined(__AVX__)
+#if defined(__AVX__) || defined(CPU_DATA_BF16)
 static void multiply(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
-static size_t scratch_bytes(int64_t m, int n_threads) { return ISA(cpu_product_scratch)(m, n_threads); }
+static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
+    return ISA(cpu_product_scratch)(m, n, k, n_threads);
+}
 #else
 static void multiply(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
-static size_t scratch_bytes(int64_t m, int n_threads) {
+static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
     (void)m;
+    (void)n;
+    (void)k;
     (void)n_threads;
     return 0;
 }
 #endif
+
+// y and dx are data: rounded where that is bf16. (dW is float always.)
+static void set_result(cpu_product *p, void *result) {
+#if defined(CPU_DATA_BF16)
+    p->rounded = result;
+#else
+    p->c = result;
+#endif
+}
 
 // A product of the rows of op's first input with W, which lies in memory as (k,n) or, else, as (n,k).
 static cpu_product rows_by_weight(const host_op *op, bool w_is_kn) {
@@ -31,27 +44,28 @@ static cpu_product rows_by_weight(const host_op *op, bool w_is_kn) {
         .b = op->in[1],
         .b_row = w_is_kn ? n : 1,
         .b_col = w_is_kn ? 1 : k,
-        .c = op->out[0],
     };
 }
 
 // y = x W, and the epilogues.
-CPU_KERNEL(matmul_forward) {
+CPU_MATMUL(forward) {
     cpu_product p = rows_by_weight(op, !op->op->attr.w_transposed);
+    set_result(&p, op->out[0]);
     p.bias = op->in[2];
     p.act = op->out[1];
     multiply(&p, team);
 }
 
 // dx = dy W^T, and gelu'.
-CPU_KERNEL(matmul_backward_input) {
+CPU_MATMUL(backward_input) {
     cpu_product p = rows_by_weight(op, op->op->attr.w_transposed);
+    set_result(&p, op->out[0]);
     p.pre = op->in[2];
     multiply(&p, team);
 }
 
 // dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x.
-CPU_KERNEL(matmul_backward_weight) {
+CPU_MATMUL(backward_weight) {
     const int left = op->op->attr.w_transposed ? 1 : 0;
     cpu_product p = {
         .m = sm_tensor_cols(op->in_tensor[left]),
@@ -69,9 +83,13 @@ CPU_KERNEL(matmul_backward_weight) {
     multiply(&p, team);
 }
 
-CPU_SCRATCH(matmul) {
+size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads) {
     const bool is_weight = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
     const int left = op->op->attr.w_transposed ? 1 : 0;
-    const int64_t m = is_weight ? sm_tensor_cols(op->in_tensor[left]) : sm_tensor_rows(op->in_tensor[0]);
-    return scratch_bytes(m, n_threads);
+    const int64_t rows = sm_tensor_rows(op->in_tensor[0]);
+    if (is_weight) {
+        return scratch_bytes(sm_tensor_cols(op->in_tensor[left]), sm_tensor_cols(op->in_tensor[1 - left]), rows,
+                             n_threads);
+    }
+    return scratch_bytes(rows, sm_tensor_cols(op->out_tensor[0]), sm_tensor_cols(op->in_tensor[0]), n_threads);
 }

@@ -46,30 +46,6 @@ double ISA(cpu_peak_flops)(int64_t n_rounds) {
     return 2.0 * N_SUMS * VECTOR * (double)n_rounds;
 }
 
-#if defined(__AVX512F__)
-// vdpbf16ps: each of 16 floats gains the products of two pairs of bf16. Only for a processor that has it:
-// the file as a whole is compiled for AVX-512 without.
-__attribute__((target("avx512bf16"))) double ISA(cpu_peak_dot_bf16)(int64_t n_rounds) {
-    volatile short seed = 0x3c7f; // about 0.0156: sums of its squares stay small; not known to the compiler
-    const __m512bh pairs = (__m512bh)_mm512_set1_epi16(seed);
-    __m512 sum[N_SUMS];
-    for (int i = 0; i < N_SUMS; i++) {
-        sum[i] = _mm512_set1_ps((float)i);
-    }
-    for (int64_t round = 0; round < n_rounds; round++) {
-        for (int i = 0; i < N_SUMS; i++) {
-            sum[i] = _mm512_dpbf16_ps(sum[i], pairs, pairs);
-        }
-    }
-    float total = 0;
-    for (int i = 0; i < N_SUMS; i++) {
-        total += _mm512_reduce_add_ps(sum[i]);
-    }
-    seed = (short)total;
-    return 2.0 * 32 * N_SUMS * (double)n_rounds;
-}
-#endif
-
 // --- streams ------------------------------------------------------------------------------
 
 // Arrays are aligned to 64 bytes and hold a multiple of BLOCK elements. A block is several

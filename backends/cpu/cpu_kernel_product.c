@@ -217,7 +217,9 @@ static int64_t panels_a_thread(int64_t chunk_rows, int n_threads) {
     return divide_up(divide_up(chunk_rows, TILE_ROWS), n_threads);
 }
 
-size_t ISA(cpu_product_scratch)(int64_t m, int n_threads) {
+size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
+    (void)n;
+    (void)k;
     int64_t n_panels = panels_a_thread(min64(m, CHUNK_ROWS), n_threads);
     return (size_t)(BLOCK_COLS + 2 * n_panels * TILE_ROWS) * SLICE_K * sizeof(float);
 }

@@ -42,30 +42,49 @@ static void fill_in(const cpu_device *cpu, const cpu_trial *trial, double second
 
 // --- arithmetic -----------------------------------------------------------------------------
 
-// Why this device has no bf16 ceiling; NULL if it has.
-static const char *no_bf16(const cpu_device *cpu) {
-    if (!cpu_has_avx512_bf16()) {
-        return "this processor has no avx512_bf16";
+// The ceilings of arithmetic: what they are named, and the instruction set whose kernels measure them; NULL: that of
+// the device, for float data.
+static const struct {
+    const char *name;
+    const char *isa;
+    const char *meaning;
+} arithmetics[] = {
+    {"fma f32", NULL, "independent fused multiply-adds; a multiply and an add count one each"},
+    {"dot bf16", "avx512_bf16", "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each"},
+    {"dot bf16 amx", "amx",
+     "tdpbf16ps: tiles of bf16 multiplied and added to f32; a multiply and an add count one each"},
+};
+
+enum { N_ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };
+
+// The kernels that measure ceiling i on this device; NULL, with the reason, where there are none.
+static const cpu_kernel_table *arithmetic_kernels(const cpu_device *cpu, int i, char *reason, size_t reason_size) {
+    const cpu_isa *isa = cpu->isa;
+    if (arithmetics[i].isa == NULL) {
+        return isa->kernels;
     }
-    return cpu->isa->kernels->peak_dot_bf16 == NULL ? "needs the kernels of --isa avx512" : NULL;
+    if (cpu_isa_find(arithmetics[i].isa, &isa) != SM_OK) {
+        snprintf(reason, reason_size, "this processor has no %s", arithmetics[i].isa);
+        return NULL;
+    }
+    if (!cpu_isa_includes(cpu->isa, isa)) {
+        snprintf(reason, reason_size, "needs the kernels of --isa %s", arithmetics[i].isa);
+        return NULL;
+    }
+    return isa->kernels_bf16;
 }
 
 static sm_status measure_arithmetic(const cpu_device *cpu, double seconds, sm_ceiling_sink sink, void *ctx) {
-    const cpu_trial fma = {.kind = CPU_TRIAL_FMA_F32};
-    const cpu_trial dot = {.kind = CPU_TRIAL_DOT_BF16};
-    sm_ceiling ceiling = make_ceiling("fma f32", "registers", "FLOP/s",
-                                      "independent fused multiply-adds; a multiply and an add count one each");
-    fill_in(cpu, &fma, seconds, &ceiling);
-    SM_TRY(sink(ctx, &ceiling));
-    ceiling = make_ceiling("dot bf16", "registers", "FLOP/s",
-                           "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each");
-    const char *reason = no_bf16(cpu);
-    if (reason != NULL) {
-        snprintf(ceiling.reason, sizeof ceiling.reason, "%s", reason);
-    } else {
-        fill_in(cpu, &dot, seconds, &ceiling);
+    for (int i = 0; i < N_ARITHMETICS; i++) {
+        sm_ceiling ceiling = make_ceiling(arithmetics[i].name, "registers", "FLOP/s", arithmetics[i].meaning);
+        const cpu_trial trial = {.kind = CPU_TRIAL_FLOPS,
+                                 .kernels = arithmetic_kernels(cpu, i, ceiling.reason, sizeof ceiling.reason)};
+        if (trial.kernels != NULL) {
+            fill_in(cpu, &trial, seconds, &ceiling);
+        }
+        SM_TRY(sink(ctx, &ceiling));
     }
-    return sink(ctx, &ceiling);
+    return SM_OK;
 }
 
 // --- bandwidth ------------------------------------------------------------------------------
@@ -101,7 +120,7 @@ static sm_status measure_level(const cpu_device *cpu, int level, const cpu_strea
         if (level > 0 && !streams[stream].cached) {
             continue;
         }
-        const cpu_trial trial = {CPU_TRIAL_STREAM, (cpu_stream)stream, memory, used_bytes};
+        const cpu_trial trial = {CPU_TRIAL_STREAM, cpu->isa->kernels, (cpu_stream)stream, memory, used_bytes};
         sm_ceiling ceiling = make_ceiling(streams[stream].name, level_names[level], "bytes/s", streams[stream].meaning);
         if (used_bytes > memory->block_bytes) {
             snprintf(reason, sizeof reason, "too little memory is available to fill it");
@@ -142,7 +161,7 @@ static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double
     SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
     *best = 0;
     for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
-        const cpu_trial trial = {CPU_TRIAL_STREAM, (cpu_stream)stream, &memory, memory.block_bytes};
+        const cpu_trial trial = {CPU_TRIAL_STREAM, cpu->isa->kernels, (cpu_stream)stream, &memory, memory.block_bytes};
         cpu_trial_result result = {.best = 0};
         if (streams[stream].is_peak) {
             cpu_run_trials(cpu, &trial, seconds / n_peaks, &result);
@@ -158,12 +177,12 @@ static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double
 
 sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
     const cpu_device *cpu = (const cpu_device *)device;
-    const bool dot = dtype == SM_BF16 && no_bf16(cpu) == NULL;
-    const cpu_trial trial = {.kind = dot ? CPU_TRIAL_DOT_BF16 : CPU_TRIAL_FMA_F32};
+    const bool dot = dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL;
+    const cpu_trial trial = {CPU_TRIAL_FLOPS, .kernels = dot ? cpu->isa->kernels_bf16 : cpu->isa->kernels};
     const char *stream_name = "";
     *peaks = (sm_peaks){0};
     SM_TRY(measure_bandwidth(cpu, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream_name));
-    if (dtype != SM_F32 && !dot) {
+    if (dtype != SM_F32 && dtype != SM_BF16) {
         snprintf(peaks->source, sizeof peaks->source, "measured: %s of large arrays, %d threads", stream_name,
                  device->info.n_threads);
         return SM_OK;

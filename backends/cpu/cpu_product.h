@@ -8,24 +8,25 @@
 // strides, of which one is 1: element (i,j) of a lies at a[i * a_row + j * a_col].
 typedef struct {
     int64_t m, n, k;
-    const float *a;
+    const cpu_data *a;
     int64_t a_row, a_col;
-    const float *b;
+    const cpu_data *b;
     int64_t b_row, b_col;
-    float *c; // rows of n
-    bool add; // c += a b
+    float *c;          // rows of n
+    bool add;          // c += a b
+    cpu_data *rounded; // of bf16 data, c's place where it is NULL: receives the result, rounded
 
-    const float *bias; // (n), added to every row; NULL: none
-    float *act;        // (m,n): receives gelu(c); NULL: none
-    const float *pre;  // (m,n): c is multiplied by gelu'(pre); NULL: none
+    const float *bias;   // (n), added to every row; NULL: none
+    cpu_data *act;       // (m,n): receives gelu(c); NULL: none
+    const cpu_data *pre; // (m,n): c is multiplied by gelu'(pre); NULL: none
 } cpu_product;
 
 // Computes this thread's part; all threads of the team must call, with equal arguments. Needs
 // cpu_product_scratch bytes of every thread's scratch. Meets barriers.
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team);
-size_t ISA(cpu_product_scratch)(int64_t m, int n_threads);
+size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads);
 
-// The same by BLAS: no scratch, no barrier.
+// The same by BLAS, of float data: no scratch, no barrier.
 void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
 
 // What both do to a finished part of c: bias, act, pre.

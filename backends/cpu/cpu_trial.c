@@ -128,17 +128,14 @@ size_t cpu_trial_bytes(const cpu_trial *trial) {
 }
 
 // One thread's part; returns what it did, in FLOPs or bytes.
-static double run_part(const cpu_device *cpu, const cpu_trial *trial, int thread, int64_t n_rounds) {
-    const cpu_kernel_table *kernels = cpu->isa->kernels;
-    switch (trial->kind) {
-    case CPU_TRIAL_FMA_F32: return kernels->peak_flops(n_rounds);
-    case CPU_TRIAL_DOT_BF16: return kernels->peak_dot_bf16(n_rounds);
-    case CPU_TRIAL_STREAM: break;
+static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
+    if (trial->kind == CPU_TRIAL_FLOPS) {
+        return trial->kernels->peak_flops(n_rounds);
     }
     const int64_t n = n_elems(trial);
     const int64_t n_used = n_arrays(trial->stream);
     float *a = trial->memory->blocks[thread];
-    return kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
+    return trial->kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
 }
 
 typedef struct {
@@ -165,7 +162,7 @@ static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t
         const unsigned state = cpu_denormals_off();
 #pragma omp barrier
         begin_ns = host_now_ns();
-        amount = run_part(cpu, trial, thread, n_rounds);
+        amount = run_part(trial, thread, n_rounds);
         end_ns = host_now_ns();
         const double hz = clock_hz();
         n_threads = 1;
@@ -190,13 +187,13 @@ static double median(double *values, int n) {
 }
 
 // Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
-static int64_t calibrate(const cpu_device *cpu, const cpu_trial *trial) {
+static int64_t calibrate(const cpu_trial *trial) {
     int64_t n_rounds = 1;
     for (;;) {
         struct timespec begin;
         struct timespec end;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
-        run_part(cpu, trial, 0, n_rounds);
+        run_part(trial, 0, n_rounds);
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
         int64_t busy_ns = (int64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
         if (busy_ns >= LEAST_NS || n_rounds > INT64_MAX / 4) {
@@ -225,7 +222,7 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
     double clocks[MAX_TRIALS];
     int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
     int64_t last_end_ns = host_now_ns() + (int64_t)(seconds * PATIENCE * 1e9);
-    int64_t n_rounds = calibrate(cpu, trial);
+    int64_t n_rounds = calibrate(trial);
     *result = (cpu_trial_result){.clock_low_hz = 1e30};
     while (result->n_trials < MAX_TRIALS) {
         int64_t now_ns = host_now_ns();

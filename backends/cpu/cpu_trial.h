@@ -19,10 +19,11 @@ void cpu_stream_memory_free(cpu_stream_memory *memory); // empty is fine
 // least, but no more than an eighth of the memory that is available. 0: too little memory.
 size_t cpu_memory_block_bytes(const cpu_device *cpu);
 
-typedef enum { CPU_TRIAL_FMA_F32, CPU_TRIAL_DOT_BF16, CPU_TRIAL_STREAM } cpu_trial_kind;
+typedef enum { CPU_TRIAL_FLOPS, CPU_TRIAL_STREAM } cpu_trial_kind;
 
 typedef struct {
     cpu_trial_kind kind;
+    const cpu_kernel_table *kernels; // whose arithmetic, or whose streams
     cpu_stream stream;               // CPU_TRIAL_STREAM only, with
     const cpu_stream_memory *memory; // its memory, and
     size_t bytes_per_thread;         // how much of each block it uses

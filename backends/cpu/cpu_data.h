@@ -1,0 +1,75 @@
+// cpu_data.h: the type of a plan's data (activations, their gradients, the matrices' working copies) as the kernels
+// see it. A kernel file is compiled for float and, with -DCPU_DATA_BF16, for bf16: the upper half of a float's bits.
+//
+// Arithmetic is float in both: an element is widened when it is read, and rounded to nearest even when it is
+// stored. Of float both are nothing at all. Parameters, their gradients, statistics and losses are float always.
+#ifndef STEPMARK_CPU_DATA_H
+#define STEPMARK_CPU_DATA_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#if defined(CPU_DATA_BF16)
+
+typedef uint16_t cpu_data;
+
+static inline float cpu_widen(cpu_data x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+// Adding half of the last place kept, less one where that place is even, carries just when the nearest is above.
+// NaN stays NaN, whatever half of its bits says so. Beyond the largest bf16 is infinity, as rounding says.
+static inline cpu_data cpu_round(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+    const uint32_t quiet = bits >> 16 | 0x40u;
+    return (cpu_data)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
+}
+
+// n elements as floats: in `room`, or where they are.
+static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        room[i] = cpu_widen(x[i]);
+    }
+    return room;
+}
+
+// Stores n floats.
+static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
+    int64_t i = 0;
+#if defined(__AVX512BF16__)
+    for (; i + 16 <= n; i += 16) {
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+        memcpy(to + i, &rounded, sizeof rounded);
+    }
+#endif
+#pragma omp simd
+    for (int64_t k = i; k < n; k++) {
+        to[k] = cpu_round(from[k]);
+    }
+}
+
+#else
+
+typedef float cpu_data;
+
+static inline float cpu_widen(cpu_data x) { return x; }
+static inline cpu_data cpu_round(float x) { return x; }
+static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
+    (void)n;
+    (void)room;
+    return x;
+}
+
+#endif
+
+#endif

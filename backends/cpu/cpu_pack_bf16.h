@@ -1,0 +1,120 @@
+// cpu_pack_bf16.h: operands of bf16 products in the order in which they are used.
+//
+// What is packed has elements of 32 bits, cpu_packed: where there is bf16 arithmetic, a pair of neighbours along k
+// (k even in the lower half), as its instructions take them; elsewhere a float. Both come to be by the same two
+// ways, since k lies along a row of memory or across rows:
+//
+//     lines: each contiguous along k        rows: each contiguous across, one k after another
+//     4x4 of cpu_packed are transposed      pairs are woven of two rows, floats widened
+//
+// A panel is `width` packed elements of each k, or pair of them. What the operand lacks is zero.
+#ifndef STEPMARK_CPU_PACK_BF16_H
+#define STEPMARK_CPU_PACK_BF16_H
+
+#include "cpu_data.h"
+
+#if defined(__AVX512BF16__)
+typedef uint32_t cpu_packed;
+enum { CPU_PACK_K = 2 }; // of k in one cpu_packed
+#else
+typedef float cpu_packed;
+enum { CPU_PACK_K = 1 };
+#endif
+
+typedef cpu_packed cpu_quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+// The packed element of k = 0 and, in pairs, 1 of a line; 1 only where there is one.
+static inline cpu_packed cpu_pack_one(const cpu_data *low, const cpu_data *high) {
+#if defined(__AVX512BF16__)
+    return *low | (high == NULL ? 0u : (uint32_t)*high << 16);
+#else
+    (void)high;
+    return cpu_widen(*low);
+#endif
+}
+
+// Four packed elements of a line.
+static inline cpu_quad cpu_pack_quad(const cpu_data *from) {
+    cpu_quad quad;
+#if defined(__AVX512BF16__)
+    memcpy(&quad, from, sizeof quad);
+#else
+    for (int i = 0; i < 4; i++) {
+        quad[i] = cpu_widen(from[i]);
+    }
+#endif
+    return quad;
+}
+
+// to[j * width + i] = line i, element j, of four lines ld apart and four packed elements.
+static inline void cpu_pack_4x4(const cpu_data *from, int64_t ld, cpu_packed *to, int64_t width) {
+    cpu_quad r0 = cpu_pack_quad(from);
+    cpu_quad r1 = cpu_pack_quad(from + ld);
+    cpu_quad r2 = cpu_pack_quad(from + 2 * ld);
+    cpu_quad r3 = cpu_pack_quad(from + 3 * ld);
+    cpu_quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    cpu_quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    cpu_quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    cpu_quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(cpu_quad *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(cpu_quad *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(cpu_quad *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(cpu_quad *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+// n lines of length k, ld apart, as a panel of that width.
+static inline void cpu_pack_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
+                                  int64_t width) {
+    const int64_t whole = k / CPU_PACK_K;
+    for (int64_t i = 0; i < width; i += 4) {
+        int64_t j = 0;
+        for (; i + 4 <= n && j + 4 <= whole; j += 4) {
+            cpu_pack_4x4(from + i * ld + j * CPU_PACK_K, ld, to + j * width + i, width);
+        }
+        for (; j * CPU_PACK_K < k; j++) {
+            for (int64_t r = i; r < width && r < i + 4; r++) {
+                const cpu_data *at = from + r * ld + j * CPU_PACK_K;
+                to[j * width + r] = r < n ? cpu_pack_one(at, j < whole ? at + 1 : NULL) : 0;
+            }
+        }
+    }
+}
+
+// One row of a panel: n elements of one k, or woven of two: ld apart, the second only where there is one.
+static inline void cpu_pack_row(const cpu_data *from, int64_t ld, bool has_second, int64_t n, cpu_packed *to,
+                                int64_t width) {
+    if (CPU_PACK_K == 1) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = cpu_pack_one(from + i, NULL);
+        }
+    } else if (has_second) {
+        const cpu_data *second = from + ld;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = cpu_pack_one(from + i, second + i);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = cpu_pack_one(from + i, NULL);
+        }
+    }
+    for (int64_t i = n; i < width; i++) {
+        to[i] = 0;
+    }
+}
+
+// k rows of n elements, ld apart, as a panel of that width.
+static inline void cpu_pack_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
+                                 int64_t width) {
+    for (int64_t j = 0; j * CPU_PACK_K < k; j++) {
+        const bool has_second = j * CPU_PACK_K + 1 < k;
+        if (n == width) { // a length that the compiler knows, where the call is inlined
+            cpu_pack_row(from + j * CPU_PACK_K * ld, ld, has_second, width, to + j * width, width);
+        } else {
+            cpu_pack_row(from + j * CPU_PACK_K * ld, ld, has_second, n, to + j * width, width);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,101 @@
+// cpu_tile_bf16.h: the tile of bf16 products in vector registers: by vdpbf16ps on pairs where there is avx512_bf16,
+// elsewhere by multiply-adds on operands that were widened when they were packed.
+//
+// The tile is CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result; its sums stay in registers while k runs. A panel of
+// a: for each packed step of k, CPU_PRODUCT_ROWS elements; a panel of b: CPU_PRODUCT_COLS.
+#ifndef STEPMARK_CPU_TILE_BF16_H
+#define STEPMARK_CPU_TILE_BF16_H
+
+#include "cpu_pack_bf16.h"
+#include "cpu_vector.h"
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
+#else
+enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
+#endif
+
+enum {
+    CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS,
+    CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
+    CPU_PRODUCT_BLOCK_A = 1 << 30, // packed elements of a that tiles go over with one panel of b: as many as there are
+    CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
+};
+
+static inline void cpu_product_begin(void) {}
+static inline void cpu_product_end(void) {}
+
+// Panel of rows of a that are contiguous along k.
+static inline void cpu_pack_a_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to) {
+    cpu_pack_lines(from, ld, n, k, to, CPU_PRODUCT_ROWS);
+}
+
+// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart. A step of k touches a page of its
+// own, so all of them are packed at each.
+static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
+                                   int64_t panel_elems) {
+    for (int64_t j = 0; j * CPU_PACK_K < k; j++) {
+        const cpu_data *row = from + j * CPU_PACK_K * ld;
+        for (int64_t i = 0; i < n; i += CPU_PRODUCT_ROWS) {
+            const int64_t n_rows = n - i < CPU_PRODUCT_ROWS ? n - i : CPU_PRODUCT_ROWS;
+            cpu_pack_row(row + i, ld, j * CPU_PACK_K + 1 < k, n_rows,
+                         to + i / CPU_PRODUCT_ROWS * panel_elems + j * CPU_PRODUCT_ROWS, CPU_PRODUCT_ROWS);
+        }
+    }
+}
+
+static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vector b) {
+#if defined(__AVX512BF16__)
+    return (cpu_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+#else
+    return sum + a * b;
+#endif
+}
+
+// c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
+static inline void cpu_product_tile(int64_t steps, const cpu_packed *restrict a, const cpu_packed *restrict b,
+                                    float *restrict c, int64_t ldc, bool add) {
+    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        __builtin_prefetch(c + r * ldc, 1);
+        __builtin_prefetch(c + r * ldc + CPU_PRODUCT_COLS - 1, 1);
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            sum[r][v] = (cpu_vector){0};
+        }
+    }
+    for (int64_t j = 0; j < steps; j++) {
+        cpu_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+            for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+                sum[r][v] = cpu_multiply_add(sum[r][v], a[r], row[v]);
+            }
+        }
+        a += CPU_PRODUCT_ROWS;
+        b += CPU_PRODUCT_COLS;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            cpu_vector *to = (cpu_vector *)(c + r * ldc + v * CPU_VECTOR);
+            if (add) {
+                sum[r][v] += *to;
+            }
+            *to = sum[r][v];
+        }
+    }
+}
+
+#endif
