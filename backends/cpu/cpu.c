@@ -154,6 +154,11 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
     return SM_OK;
 }
 
+static bool emulates(const sm_device *device, sm_dtype dtype) {
+    const cpu_device *cpu = (const cpu_device *)device;
+    return dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL;
+}
+
 // execute() returns when all is done.
 static sm_status synchronize(sm_executable *executable) {
     (void)executable;
@@ -180,6 +185,7 @@ const sm_backend sm_backend_cpu = {
     .open = open_device,
     .close = close_device,
     .supports = supports,
+    .emulates = emulates,
     .measure_peaks = cpu_measure_peaks,
     .measure_ceilings = cpu_measure_ceilings,
     .prepare = cpu_prepare,

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bf16.h"
+
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
 #endif
@@ -17,22 +19,8 @@
 
 typedef uint16_t cpu_data;
 
-static inline float cpu_widen(cpu_data x) {
-    const uint32_t bits = (uint32_t)x << 16;
-    float wide;
-    memcpy(&wide, &bits, sizeof wide);
-    return wide;
-}
-
-// Adding half of the last place kept, less one where that place is even, carries just when the nearest is above.
-// NaN stays NaN, whatever half of its bits says so. Beyond the largest bf16 is infinity, as rounding says.
-static inline cpu_data cpu_round(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
-    const uint32_t quiet = bits >> 16 | 0x40u;
-    return (cpu_data)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
-}
+static inline float cpu_widen(cpu_data x) { return sm_bf16_widen(x); }
+static inline cpu_data cpu_round(float x) { return sm_bf16_round(x); }
 
 // n elements as floats: in `room`, or where they are.
 static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
