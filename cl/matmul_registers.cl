@@ -1,8 +1,8 @@
 // matmul_registers.cl: the products of a linear layer for processors: a work-item owns a tile of C that
 // stays in vector registers.
 //
-//   C = A' B', or C += A' B'      C (M,N); A' (M,K) is A, or the transpose of A (K,M) with A_TRANSPOSED;
-//                                 B' (K,N) is B, or the transpose of B (N,K) with B_TRANSPOSED
+//   C = A' B', or C += A' B'      C (M,N); A' (M,K) is A, or the transpose of A (K,M) with a_transposed;
+//                                 B' (K,N) is B, or the transpose of B (N,K) with b_transposed
 //
 // First A' is packed: panels of TILE_M rows, an element of each row after the other. Then each
 // work-group, which is one work-item, makes BLOCK_N columns of C. For every BLOCK_K of K it packs its
@@ -44,8 +44,8 @@ enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
 #ifndef PACK_K
 #define PACK_K 64
 #endif
-kernel void matmul_pack(ulong M, ulong K, ulong ld, const global float *a, ulong a_at, global float *packed,
-                        ulong packed_at) {
+kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global float *a, ulong a_at,
+                        global float *packed, ulong packed_at) {
     const ulong first = get_global_id(0) * (ulong)PACK_K;
     const ulong panel = get_global_id(1);
     if (first >= K || panel * TILE_M >= M) {
@@ -54,14 +54,15 @@ kernel void matmul_pack(ulong M, ulong K, ulong ld, const global float *a, ulong
     const ulong end = min(K, first + PACK_K);
     const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
     global float *out = packed + packed_at + row_start(panel, K * TILE_M);
-#ifdef A_TRANSPOSED
-    const global float *from = a + a_at + panel * TILE_M;
-    for (ulong k = first; k < end; k++) {
-        for (uint r = 0; r < TILE_M; r++) {
-            out[k * TILE_M + r] = r < n_rows ? from[row_start(k, ld) + r] : 0.0f;
+    if (a_transposed) {
+        const global float *from = a + a_at + panel * TILE_M;
+        for (ulong k = first; k < end; k++) {
+            for (uint r = 0; r < TILE_M; r++) {
+                out[k * TILE_M + r] = r < n_rows ? from[row_start(k, ld) + r] : 0.0f;
+            }
         }
+        return;
     }
-#else
     const global float *from = a + a_at + row_start(panel * TILE_M, ld);
     for (uint r = 0; r < TILE_M; r++) {
         const global float *row = from + row_start(r, ld);
@@ -69,10 +70,8 @@ kernel void matmul_pack(ulong M, ulong K, ulong ld, const global float *a, ulong
             out[k * TILE_M + r] = r < n_rows ? row[k] : 0.0f;
         }
     }
-#endif
 }
 
-#ifdef B_TRANSPOSED
 // Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
 // halves together and their second halves together.
 static inline void transpose(vec x[VECTOR]) {
@@ -106,37 +105,42 @@ static inline void transpose(vec x[VECTOR]) {
     (void)x;
 #endif
 }
-#endif
+
+// packed (K, TILE_N), VECTOR columns of it, from the first K elements of the first n_cols of VECTOR rows at b; zeros
+// beyond n_cols.
+static inline void pack_rows(const global float *b, ulong ld, uint K, uint n_cols, local float *out) {
+    uint k = 0;
+    for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
+        vec x[VECTOR];
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            x[i] = load(b + row_start(i, ld) + k);
+        }
+        transpose(x);
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            store(x[i], out + (k + i) * TILE_N);
+        }
+    }
+    for (; k < K; k++) {
+        for (uint i = 0; i < VECTOR; i++) {
+            out[k * TILE_N + i] = i < n_cols ? b[row_start(i, ld) + k] : 0.0f;
+        }
+    }
+}
 
 // packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
-static inline void pack_b(const global float *b, ulong ld, uint K, uint N, local float *packed) {
+static inline void pack_b(uint b_transposed, const global float *b, ulong ld, uint K, uint N, local float *packed) {
     for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
         const uint n_cols = N - first;
         local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
-#ifdef B_TRANSPOSED
-        uint k = 0;
-        for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
-            vec x[VECTOR];
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
-                x[i] = load(b + row_start(first + i, ld) + k);
-            }
-            transpose(x);
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
-                store(x[i], out + (k + i) * TILE_N);
+        if (b_transposed) {
+            pack_rows(b + row_start(first, ld), ld, K, n_cols, out);
+        } else {
+            for (uint k = 0; k < K; k++) {
+                store(load_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
             }
         }
-        for (; k < K; k++) {
-            for (uint i = 0; i < VECTOR; i++) {
-                out[k * TILE_N + i] = i < n_cols ? b[row_start(first + i, ld) + k] : 0.0f;
-            }
-        }
-#else
-        for (uint k = 0; k < K; k++) {
-            store(load_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
-        }
-#endif
     }
 }
 
@@ -160,30 +164,29 @@ static inline void multiply_tile(uint K, const global float *a, const local floa
     }
 }
 
-// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C.
-static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, vec sum[TILE_M][TILE_V], global float *c,
-                               const global float *side, global float *act) {
-#pragma unroll
-    for (uint r = 0; r < TILE_M; r++) {
-#pragma unroll
-        for (uint v = 0; v < TILE_V; v++) {
-            const ulong col = n + v * VECTOR;
-            if (m + r < M && col < N) {
-                const ulong i = row_start(m + r, N) + col;
-                vec x = sum[r][v];
-                if (now & ADD) {
-                    x += load_part(c + i, N - col, 0.0f);
-                }
-                if (now & BIAS) {
-                    x += load_part(side + col, N - col, 0.0f);
-                }
-                if (now & GELU_BACKWARD) {
-                    x *= gelu_derivative(load_part(side + i, N - col, 0.0f));
-                }
-                store_part(x, c + i, N - col);
-                if (now & GELU) {
-                    store_part(gelu(x), act + i, N - col);
-                }
+// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C. They come in memory, a
+// row of C after the other: this loop unrolled over registers would be most of the kernel, and of the time to build it.
+static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, const vec sums[TILE_M * TILE_V],
+                               global float *c, const global float *side, global float *act) {
+#pragma unroll 1
+    for (uint s = 0; s < TILE_M * TILE_V; s++) {
+        const ulong row = m + s / TILE_V;
+        const ulong col = n + s % TILE_V * VECTOR;
+        if (row < M && col < N) {
+            const ulong i = row_start(row, N) + col;
+            vec x = sums[s];
+            if (now & ADD) {
+                x += load_part(c + i, N - col, 0.0f);
+            }
+            if (now & BIAS) {
+                x += load_part(side + col, N - col, 0.0f);
+            }
+            if (now & GELU_BACKWARD) {
+                x *= gelu_derivative(load_part(side + i, N - col, 0.0f));
+            }
+            store_part(x, c + i, N - col);
+            if (now & GELU) {
+                store_part(gelu(x), act + i, N - col);
             }
         }
     }
@@ -191,20 +194,18 @@ static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, vec
 
 // Rows [0, M) of C. Work-group (i, j): column block i, and block_panels panels of A' from j block_panels on.
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes.
-kernel void matmul(uint todo, uint last_todo, ulong M, ulong N, ulong K, ulong block_panels, const global float *packed,
-                   ulong packed_at, ulong b_ld, const global float *b, ulong b_at, global float *c, ulong c_at,
-                   const global float *side, ulong side_at, global float *act, ulong act_at) {
+kernel void matmul(uint b_transposed, uint todo, uint last_todo, ulong M, ulong N, ulong K, ulong block_panels,
+                   const global float *packed, ulong packed_at, ulong b_ld, const global float *b, ulong b_at,
+                   global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
+                   ulong act_at) {
     local float packed_b[BLOCK_K * BLOCK_N];
     const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
     const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
     const ulong panel_end = min((get_group_id(1) + 1) * block_panels, (M + TILE_M - 1) / TILE_M);
     for (ulong k = 0; k < K; k += BLOCK_K) {
         const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
-#ifdef B_TRANSPOSED
-        pack_b(b + b_at + row_start(n_first, b_ld) + k, b_ld, n_k, n_cols, packed_b);
-#else
-        pack_b(b + b_at + row_start(k, b_ld) + n_first, b_ld, n_k, n_cols, packed_b);
-#endif
+        const ulong from = b_transposed ? row_start(n_first, b_ld) + k : row_start(k, b_ld) + n_first;
+        pack_b(b_transposed, b + b_at + from, b_ld, n_k, n_cols, packed_b);
         const uint now = (k > 0 ? ADD : todo) | (k + BLOCK_K >= K ? last_todo : 0);
         for (ulong panel = get_group_id(1) * block_panels; panel < panel_end; panel++) {
             const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
@@ -218,7 +219,12 @@ kernel void matmul(uint todo, uint last_todo, ulong M, ulong N, ulong K, ulong b
                     }
                 }
                 multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
-                finish_tile(now, panel * TILE_M, n_first + tile * TILE_N, M, N, sum, c + c_at, side + side_at,
+                vec sums[TILE_M * TILE_V];
+#pragma unroll
+                for (uint s = 0; s < TILE_M * TILE_V; s++) {
+                    sums[s] = sum[s / TILE_V][s % TILE_V];
+                }
+                finish_tile(now, panel * TILE_M, n_first + tile * TILE_N, M, N, sums, c + c_at, side + side_at,
                             act + act_at);
             }
         }

@@ -33,8 +33,9 @@ typedef struct {
     bool shares_host_memory; // host and device memory are one
     bool has_subgroups;
     bool has_fp16;
-    bool is_usable;   // available, and with a compiler
-    int vector_width; // floats in a native vector
+    bool keeps_builds; // caches what it compiled, and would compile more to give a binary away
+    bool is_usable;    // available, and with a compiler
+    int vector_width;  // floats in a native vector
     int n_units;
     int clock_mhz;
     size_t max_group; // work-items in a work-group
@@ -96,12 +97,19 @@ typedef struct {
     int next;
 } opencl_staging;
 
+// Host memory that a processor's buffer lies in; NULL where the driver has its own.
+typedef struct {
+    void *host;
+    size_t size_bytes;
+} opencl_pages;
+
 typedef struct opencl_executable {
     sm_executable base;
     opencl_device *device;
     int n_arenas; // the plan's, which may be gone before a lost device is
     cl_mem *arenas;
-    cl_mem scratch; // what launches of one op hand to one another; NULL where none does
+    opencl_pages *pages; // n_arenas + 1: where the arenas and the scratch lie
+    cl_mem scratch;      // what launches of one op hand to one another; NULL where none does
     size_t scratch_bytes;
     opencl_staging staging;
     opencl_launch *launches;

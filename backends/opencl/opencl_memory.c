@@ -1,6 +1,7 @@
 // opencl_memory.c: one buffer an arena, and one for what the launches of an op hand to one another.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "host_memory.h"
 #include "opencl.h"
@@ -25,17 +26,34 @@ static sm_status fail_memory(const opencl_executable *e, size_t asked_bytes, con
                    (double)e->device->facts.max_alloc_bytes / (1 << 30), why);
 }
 
-// A buffer, filled with zeros: drivers give memory when it is first used, and here is the place to fail.
-static cl_int create(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
+// A processor's buffer: pages of our own, huge ones, that the kernel zeroes when they are first touched, by the threads
+// that work on them. Drivers take small pages, which cost a processor more than AdamW's arithmetic does.
+static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    *pages = (opencl_pages){host_map(size_bytes), size_bytes};
+    if (pages->host != NULL) {
+        madvise(pages->host, size_bytes, MADV_DONTFORK); // or each linker that a driver forks would have it copied
+        *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes,
+                                        pages->host, &code);
+    }
+    return code;
+}
+
+// Another device's, filled with zeros: drivers give memory when it is first used, and here is the place to fail.
+static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
     const cl_uint zero = 0;
     cl_int code = CL_SUCCESS;
     *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     if (code != CL_SUCCESS) {
-        *buffer = NULL;
         return code;
     }
     code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, &zero, sizeof zero, 0, size_bytes, 0, NULL, NULL);
     return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
+}
+
+static cl_int create(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
+    return e->device->facts.is_cpu ? create_in_pages(e, size_bytes, pages, buffer)
+                                   : create_filled(e, size_bytes, buffer);
 }
 
 // Memory refused, by any of the codes that drivers use for it.
@@ -52,8 +70,9 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         return fail_memory(e, asked_bytes, "more than there is");
     }
     e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
+    e->pages = calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
     e->staging.bytes[0] = malloc((size_t)OPENCL_STAGING_SLOTS * OPENCL_STAGING_BYTES);
-    if (e->arenas == NULL || e->staging.bytes[0] == NULL) {
+    if (e->arenas == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e), plan->n_arenas);
     }
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
@@ -63,7 +82,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         const bool is_scratch = i == plan->n_arenas;
         size_t size_bytes = is_scratch ? scratch_bytes : plan->arenas[i].size_bytes;
         size_bytes = size_bytes < LEAST_BYTES ? LEAST_BYTES : (size_bytes + 3) / 4 * 4;
-        cl_int code = create(e, size_bytes, is_scratch ? &e->scratch : &e->arenas[i]);
+        cl_int code = create(e, size_bytes, &e->pages[i], is_scratch ? &e->scratch : &e->arenas[i]);
         if (is_refused(code)) {
             return fail_memory(e, asked_bytes, opencl_error_name(code));
         }
@@ -87,7 +106,11 @@ void opencl_free_memory(opencl_executable *e) {
             opencl.clReleaseEvent(e->staging.written[i]);
         }
     }
+    for (int i = 0; e->pages != NULL && i <= e->n_arenas; i++) {
+        host_unmap(e->pages[i].host, e->pages[i].size_bytes);
+    }
     free(e->arenas);
+    free(e->pages);
     free(e->staging.bytes[0]);
 }
 

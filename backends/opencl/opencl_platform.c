@@ -52,6 +52,9 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     f->has_subgroups = has_extension(id, "cl_khr_subgroups") || has_extension(id, "cl_intel_subgroups");
     f->has_fp16 = has_extension(id, "cl_khr_fp16");
+    // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
+    // for a program's binary it compiles every kernel of it once more, for any size: as much time again.
+    f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;
     f->is_usable = get_number(id, CL_DEVICE_AVAILABLE) != 0 && get_number(id, CL_DEVICE_COMPILER_AVAILABLE) != 0;
     f->vector_width = (int)get_number(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     f->n_units = (int)get_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);

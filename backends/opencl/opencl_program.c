@@ -14,22 +14,55 @@
 #include "opencl_sources.list"
 #undef SOURCE
 
-static const struct {
-    const char *stem, *text, *end;
-} sources[] = {
-#define SOURCE(stem) {#stem, opencl_source_##stem, opencl_source_end_##stem},
+typedef struct {
+    const char *stem;
+    const char *line; // names the file in the messages of a driver's compiler
+    const char *text, *end;
+} source_file;
+
+static const source_file files[] = {
+#define SOURCE(stem) {#stem, "#line 1 \"cl/" #stem ".cl\"\n", opencl_source_##stem, opencl_source_end_##stem},
 #include "opencl_sources.list"
 #undef SOURCE
 };
 
-bool opencl_find_source(const char *stem, opencl_source *source) {
-    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
-        if (strcmp(sources[i].stem, stem) == 0) {
-            *source = (opencl_source){sources[i].text, (size_t)(sources[i].end - sources[i].text)};
+// What a program is made of. Kernels that take no options are all in one: a driver needs about as long to begin with a
+// program as to compile such a kernel.
+typedef struct {
+    const char *name;      // the stem of its file, or "plain"
+    const char *stems[12]; // up to the first NULL
+} recipe;
+
+static const recipe plain = {
+    "plain",
+    {"prelude", "adamw", "bias", "dropout", "embedding", "gelu", "grad_norm", "layernorm", "loss", "residual", "zero"}};
+
+static bool is_plain(const char *stem) {
+    for (int i = 1; plain.stems[i] != NULL; i++) {
+        if (strcmp(plain.stems[i], stem) == 0) {
             return true;
         }
     }
     return false;
+}
+
+static recipe find_recipe(const char *stem) { return is_plain(stem) ? plain : (recipe){stem, {"prelude", stem}}; }
+
+static const source_file *find_file(const char *stem) {
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (strcmp(files[i].stem, stem) == 0) {
+            return &files[i];
+        }
+    }
+    return NULL;
+}
+
+bool opencl_find_source(const char *stem, opencl_source *source) {
+    const source_file *file = find_file(stem);
+    if (file != NULL) {
+        *source = (opencl_source){file->text, (size_t)(file->end - file->text)};
+    }
+    return file != NULL;
 }
 
 // --- building -----------------------------------------------------------------------------------------
@@ -60,8 +93,8 @@ static sm_status fail_build(const opencl_device *device, const char *name, cl_pr
         first_error(log, line, sizeof line);
         free(log);
     }
-    return sm_fail(SM_ERR_DEVICE, "%s: cl/%s.cl does not build: %s: %s", id_of(device), name, opencl_error_name(code),
-                   line[0] != '\0' ? line : "the driver gives no log");
+    return sm_fail(SM_ERR_DEVICE, "%s: the kernels of '%s' do not build: %s: %s", id_of(device), name,
+                   opencl_error_name(code), line[0] != '\0' ? line : "the driver gives no log");
 }
 
 static sm_status build(const opencl_device *device, const char *name, const char *options, cl_program program) {
@@ -70,10 +103,12 @@ static sm_status build(const opencl_device *device, const char *name, const char
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
 
+enum { MOST_TEXTS = 2 * sizeof plain.stems / sizeof plain.stems[0] };
+
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
-    const char *strings[2];
-    size_t lengths[2];
+    const char *strings[MOST_TEXTS];
+    size_t lengths[MOST_TEXTS];
     cl_int code = CL_SUCCESS;
     for (cl_uint i = 0; i < n; i++) {
         strings[i] = texts[i].text;
@@ -128,10 +163,24 @@ static void store_binary(const char *key, cl_program program) {
 
 // --- the device's programs --------------------------------------------------------------------------------
 
+// The texts of a program, a file's name before each, and how many there are; 0 when a file is missing.
+static cl_uint collect_texts(const recipe *r, opencl_source texts[MOST_TEXTS]) {
+    cl_uint n = 0;
+    for (int i = 0; r->stems[i] != NULL; i++) {
+        const source_file *file = find_file(r->stems[i]);
+        if (file == NULL) {
+            return 0;
+        }
+        texts[n++] = (opencl_source){file->line, strlen(file->line)};
+        texts[n++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+    }
+    return n;
+}
+
 // 64-bit FNV-1a of the sources: two versions of a file never meet in the cache.
-static unsigned long long hash_sources(const opencl_source *texts, int n) {
+static unsigned long long hash_sources(const opencl_source *texts, cl_uint n) {
     unsigned long long hash = 0xCBF29CE484222325u;
-    for (int i = 0; i < n; i++) {
+    for (cl_uint i = 0; i < n; i++) {
         for (size_t k = 0; k < texts[i].size_bytes; k++) {
             hash = (hash ^ (unsigned char)texts[i].text[k]) * 0x100000001B3u;
         }
@@ -139,27 +188,30 @@ static unsigned long long hash_sources(const opencl_source *texts, int n) {
     return hash;
 }
 
-static sm_status add_program(opencl_device *device, const char *stem, const char *options, const char *own_key,
+static sm_status add_program(opencl_device *device, const recipe *r, const char *options, const char *own_key,
                              opencl_program *added) {
     enum { KEY_SIZE = 2048, OPTIONS_SIZE = 512 };
-    opencl_source texts[2];
+    opencl_source texts[MOST_TEXTS];
     char all_options[OPTIONS_SIZE];
     char key[KEY_SIZE];
     const opencl_facts *f = &device->facts;
-    if (!opencl_find_source("prelude", &texts[0]) || !opencl_find_source(stem, &texts[1])) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
+    const cl_uint n = collect_texts(r, texts);
+    if (n == 0) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->name);
     }
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
     snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
              device->tier->vector(f), device->tier->row_items, options);
     snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016llx|%s", f->platform_name, f->name, f->version, f->driver,
-             device->base.info.n_threads, stem, hash_sources(texts, 2), all_options);
+             device->base.info.n_threads, r->name, hash_sources(texts, n), all_options);
     size_t size_bytes = 0;
-    unsigned char *binary = opencl_cache_load(key, &size_bytes);
+    unsigned char *binary = f->keeps_builds ? NULL : opencl_cache_load(key, &size_bytes);
     if (binary == NULL || !build_binary(device, all_options, binary, size_bytes, &added->program)) {
         free(binary);
-        SM_TRY(build_texts(device, stem, texts, 2, all_options, &added->program));
-        store_binary(key, added->program);
+        SM_TRY(build_texts(device, r->name, texts, n, all_options, &added->program));
+        if (!f->keeps_builds) {
+            store_binary(key, added->program);
+        }
     } else {
         free(binary);
     }
@@ -171,7 +223,8 @@ static sm_status add_program(opencl_device *device, const char *stem, const char
 static sm_status get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
     enum { KEY_SIZE = 512 };
     char key[KEY_SIZE];
-    snprintf(key, sizeof key, "%s %s", stem, options);
+    const recipe r = find_recipe(stem);
+    snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {
             *program = p->program;
@@ -182,7 +235,7 @@ static sm_status get_program(opencl_device *device, const char *stem, const char
     if (added == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
     }
-    sm_status status = add_program(device, stem, options, key, added);
+    sm_status status = add_program(device, &r, options, key, added);
     if (status == SM_OK && added->key == NULL) {
         opencl.clReleaseProgram(added->program);
         status = sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));

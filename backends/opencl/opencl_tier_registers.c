@@ -75,6 +75,7 @@ static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, 
 static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, int64_t m,
                        int64_t k, int64_t M, int64_t K) {
     opencl_begin(b, "matmul_registers", options, "matmul_pack");
+    opencl_arg_uint(b, p->a_transposed);
     opencl_arg_ulong(b, (uint64_t)M);
     opencl_arg_ulong(b, (uint64_t)K);
     opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
@@ -94,6 +95,7 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     const bool last = k + K == p->K;
     const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
     opencl_begin(b, "matmul_registers", options, "matmul");
+    opencl_arg_uint(b, p->b_transposed);
     opencl_arg_uint(b, p->add || k > 0 ? OPENCL_ADD : 0);
     opencl_arg_uint(b, last ? opencl_epilogue(p) : 0);
     opencl_arg_ulong(b, (uint64_t)M);
@@ -113,9 +115,8 @@ static void matmul(opencl_binder *b, const opencl_product *p) {
     const tiles t = choose_tiles(&b->e->device->facts);
     const piece part = choose_piece(p, &t);
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d%s%s", t.tile_m,
-             t.tile_v, t.block_tiles, t.block_k, PACK_K, p->a_transposed ? " -DA_TRANSPOSED" : "",
-             p->b_transposed ? " -DB_TRANSPOSED" : "");
+    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d", t.tile_m,
+             t.tile_v, t.block_tiles, t.block_k, PACK_K);
     for (int64_t m = 0; m < p->M; m += part.rows) {
         const int64_t M = p->M - m < part.rows ? p->M - m : part.rows;
         for (int64_t k = 0; k < p->K; k += part.cols) {
