@@ -1,46 +1,50 @@
-// cpu_kernel_product.c: c = a b with operands packed into the order in which they are used
+// cpu_kernel_product.c: c = a b, cut into blocks that stay in the caches while they are used
 // (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication").
 //
 // The result is cut into tiles of TILE_ROWS x TILE_COLS that stay in registers while k runs:
 //
-//                         +------+------+--   b panels: TILE_COLS columns, packed by the
-//                         |      |      |  k  thread that uses them; one is read by all
-//                         +------+------+--   tiles below it
-//      a panels           +------+------+--
+//                         +------+------+--   b panels: TILE_COLS columns of a slice of k, packed in
+//                         |      |      |  k  the order of use; each is read by all tiles below it
+//                         +------+------+--
+//          k              +------+------+--
 //     +-----------+       | tile |      |  TILE_ROWS
-//     |     k     |       +------+------+--
+//     |  a rows   |       +------+------+--
 //     +-----------+       | tile |      |
 //     |           |       +------+------+--
 //     +-----------+
-//     all threads pack a share of a, once, into memory that all read
 //
-//     for each chunk of rows:                      a's slice of it fits in the third-level cache
-//       for each slice of k:                       panels stay short; one barrier, since a is packed
-//                                                  one slice ahead
-//         for each block of this thread's columns: b's slice of it is packed at the first use
-//           for each block of this thread's rows:  a's slice of it stays in the second-level cache
-//             for each b panel, each a panel:      a tile
+//     for each slice of k:                    panels stay short
+//       for each block of columns:            b's slice of it is packed at the first use
+//         for each block of rows:             a's slice of it stays in the second-level cache
+//           for each b panel:
+//             for each TILE_ROWS rows of a:   a tile
 //
-// Threads divide the columns of c among themselves and, when there are too few, its rows as well.
-#include "cpu_product.h"
+// Each thread does this for a rectangle of c of its own. It shares nothing that is written: lines of a packed
+// operand that go from core to core cost more than packing twice. a is read where it lies when its rows are
+// contiguous along k, one number at a time from TILE_ROWS rows; else its block is packed, which then is only a copy.
+// A b panel whose rows are contiguous is packed by the first tile that uses it, while it multiplies.
+#include <string.h>
+
 #include "cpu_math.h"
+#include "cpu_product.h"
 #include "cpu_vector.h"
 
 #if defined(__AVX512F__)
 enum { TILE_ROWS = 8, TILE_VECTORS = 3 }; // 24 of 32 registers are sums
+enum { GROUP = 8 };                       // panels of a transposed a that are packed together
 #else
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 }; // 12 of 16
+enum { GROUP = 2 };
 #endif
 
 enum {
     TILE_COLS = CPU_VECTOR * TILE_VECTORS,
     SLICE_K = 768,               // deepest slice of k
-    CHUNK_ROWS = 1152,           // rows of c at a time
     BLOCK_ROWS = 24 * TILE_ROWS, // of a: at most 600 KiB
-    BLOCK_COLS = 16 * TILE_COLS, // of b: at most 2.3 MiB
-    GROUP = 4,                   // panels of a transposed a packed together: what a cache line or two hold
-    PACK_COST_ROWS = 16,         // packing a b panel takes about as long as this many rows of c
+    BLOCK_COLS = 768,            // of b: at most 2.3 MiB; a multiple of TILE_COLS
     LINE_ELEMS = 16,             // of a cache line
+    AHEAD = 32,                  // operands are asked for so many steps of k before they are needed,
+    AHEAD_ELEMS = 64,            // or so far along a line that is transposed
 };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -66,85 +70,156 @@ static inline void transpose_4x4(const float *from, int64_t ld, float *to, int64
     *(quad *)(to + 3 * stride) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
-// Packs `width` lines of length k that lie ld apart, each contiguous, side by side.
+// Packs `width` lines of length k that lie ld apart, each contiguous, side by side; zeros stand for those from n_lines
+// on. So many steps of k at a time that what is written stays in the first-level cache.
 static void pack_lines(const float *from, int64_t ld, int64_t n_lines, int64_t k, float *to, int64_t width) {
-    int64_t i = 0;
-    for (; i + 4 <= n_lines; i += 4) {
-        int64_t j = 0;
-        for (; j + 4 <= k; j += 4) {
-            transpose_4x4(from + i * ld + j, ld, to + j * width + i, width);
-        }
-        for (; j < k; j++) {
-            for (int64_t r = i; r < i + 4; r++) {
-                to[j * width + r] = from[r * ld + j];
+    const int64_t n_whole = n_lines / 4 * 4;
+    for (int64_t first = 0; first < k; first += AHEAD_ELEMS) {
+        const int64_t end = min64(first + AHEAD_ELEMS, k);
+        for (int64_t i = 0; i < n_whole; i += 4) {
+            const float *lines = from + i * ld;
+            for (int64_t q = 0; q < 4 * AHEAD_ELEMS; q += LINE_ELEMS) {
+                __builtin_prefetch(lines + q / AHEAD_ELEMS * ld + first + AHEAD_ELEMS + q % AHEAD_ELEMS);
+            }
+            int64_t j = first;
+            for (; j + 4 <= end; j += 4) {
+                transpose_4x4(lines + j, ld, to + j * width + i, width);
+            }
+            for (; j < end; j++) {
+                for (int64_t r = 0; r < 4; r++) {
+                    to[j * width + i + r] = lines[r * ld + j];
+                }
             }
         }
     }
-    for (; i < width; i++) {
+    for (int64_t i = n_whole; i < width; i++) {
         for (int64_t j = 0; j < k; j++) {
             to[j * width + i] = i < n_lines ? from[i * ld + j] : 0.0f;
         }
     }
 }
 
-// Packs k rows of `width` elements that lie ld apart, one after another.
-static inline void pack_rows(const float *from, int64_t ld, int64_t n_cols, int64_t k, float *to, int64_t width) {
-    for (int64_t j = 0; j < k; j++) {
-        if (n_cols == width) {
-#pragma omp simd
-            for (int64_t i = 0; i < width; i++) {
-                to[j * width + i] = from[j * ld + i];
-            }
-        } else {
-            for (int64_t i = 0; i < width; i++) {
-                to[j * width + i] = i < n_cols ? from[j * ld + i] : 0.0f;
+// Packs k rows of n elements that lie ld apart as panels of `width` columns, k * width elements each; zeros stand
+// for the columns from n on. Inline, because `width` is a constant where it is called.
+static inline __attribute__((always_inline)) void pack_rows(const float *from, int64_t ld, int64_t n, int64_t k,
+                                                            float *to, int64_t width) {
+    for (int64_t group = 0; group < n; group += GROUP * width) {
+        const int64_t end = min64(group + GROUP * width, n);
+        for (int64_t j = 0; j < k; j++) {
+            const float *row = from + j * ld;
+            for (int64_t first = group; first < end; first += width) {
+                float *panel = to + first * k + j * width;
+                __builtin_prefetch(row + AHEAD * ld + first);
+                if (first + width <= n) {
+                    memcpy(panel, row + first, (size_t)width * sizeof *panel);
+                } else {
+                    for (int64_t i = 0; i < width; i++) {
+                        panel[i] = first + i < n ? row[first + i] : 0.0f;
+                    }
+                }
             }
         }
-    }
-}
-
-// Packs an operand's panel: `n` lines of the dimension that is not k, of stride `line`; stride `step` along k.
-static void pack_panel(const float *from, int64_t line, int64_t step, int64_t n, int64_t k, float *to, int64_t width) {
-    if (step == 1) {
-        pack_lines(from, line, n, k, to, width);
-    } else {
-        pack_rows(from, step, n, k, to, width);
     }
 }
 
 // --- one tile -----------------------------------------------------------------------------------
 
-// c (TILE_ROWS x n_vectors CPU_VECTOR) = a panel x b panel, or += with `add`. n_vectors is a constant where it is
-// called.
-static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k, const float *restrict a,
-                                                       const float *restrict b, float *restrict c, int64_t ldc,
-                                                       bool add) {
-    cpu_vector sum[TILE_ROWS][TILE_VECTORS];
-#pragma GCC unroll 8
-    for (int r = 0; r < TILE_ROWS; r++) {
-        __builtin_prefetch(c + r * ldc, 1);
-        __builtin_prefetch(c + r * ldc + n_vectors * CPU_VECTOR - 1, 1);
-#pragma GCC unroll 4
-        for (int v = 0; v < n_vectors; v++) {
-            sum[r][v] = (cpu_vector){0};
+// Where TILE_ROWS rows of a are: element (r, j) at data[r * row + j * step]. LINE_ELEMS steps are in TILE_ROWS cache
+// lines, `line` elements apart.
+typedef struct {
+    const float *data;
+    int64_t row;
+    int64_t step;
+    int64_t line;
+    const float *next; // the same rows of the tile below
+} a_rows;
+
+// The cache lines of the b panel that comes next, asked for a few at a time while tiles are computed: rows ld elements
+// apart, of n_lines lines each.
+typedef struct {
+    const float *next;
+    int64_t ld;
+    int64_t n_lines;
+    int64_t line; // in the row
+    int64_t left; // lines, in all
+    int64_t each; // so many in LINE_ELEMS steps
+} fetching;
+
+static inline __attribute__((always_inline)) void fetch(fetching *f) {
+    for (int64_t i = 0; i < f->each && f->left > 0; i++) {
+        __builtin_prefetch(f->next, 0, 2); // into the second-level cache
+        f->next += LINE_ELEMS;
+        f->left--;
+        if (++f->line == f->n_lines) {
+            f->line = 0;
+            f->next += f->ld - f->n_lines * LINE_ELEMS;
         }
     }
+}
+
+// sum += a b over k steps. b's row j is at b + j * b_step, n_vectors CPU_VECTOR wide. Where `pack` is not NULL, the
+// rows of b are also stored there, TILE_COLS apart. n_vectors is a constant where it is called.
+static inline __attribute__((always_inline)) void accumulate(int n_vectors, int64_t k, a_rows a, const float *b,
+                                                             int64_t b_step, float *restrict pack, fetching *f,
+                                                             cpu_vector sum[TILE_ROWS][TILE_VECTORS]) {
     for (int64_t j = 0; j < k; j++) {
+        if (j % LINE_ELEMS == 0) {
+            fetch(f);
+#pragma GCC unroll 8
+            for (int r = 0; r < TILE_ROWS; r++) {
+                __builtin_prefetch(a.data + AHEAD * a.step + r * a.line);
+                __builtin_prefetch(a.next + r * a.line, 0, 2);
+            }
+        }
         cpu_vector row[TILE_VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
+            if (pack != NULL) {
+                *(cpu_vector *)(pack + v * CPU_VECTOR) = row[v];
+                __builtin_prefetch(b + AHEAD * b_step + v * CPU_VECTOR);
+            }
         }
 #pragma GCC unroll 8
         for (int r = 0; r < TILE_ROWS; r++) {
 #pragma GCC unroll 4
             for (int v = 0; v < n_vectors; v++) {
-                sum[r][v] += a[r] * row[v];
+                sum[r][v] += a.data[r * a.row] * row[v];
             }
         }
-        a += TILE_ROWS;
-        b += TILE_COLS;
+        a.data += a.step;
+        a.next += a.step;
+        b += b_step;
+        if (pack != NULL) {
+            pack += TILE_COLS;
+        }
     }
+}
+
+// c (TILE_ROWS x n_vectors CPU_VECTOR) = a b, or += with `add`.
+static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k, a_rows a, const float *b,
+                                                       int64_t b_step, float *pack, float *restrict c, int64_t ldc,
+                                                       bool add, fetching *f) {
+    const int64_t body = k > AHEAD ? k - AHEAD : 0;
+    cpu_vector sum[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            sum[r][v] = (cpu_vector){0};
+        }
+    }
+    accumulate(n_vectors, body, a, b, b_step, pack, f, sum);
+    for (int r = 0; r < TILE_ROWS; r++) {
+        for (int v = 0; v < n_vectors; v++) {
+            __builtin_prefetch(c + r * ldc + v * CPU_VECTOR, 1);
+        }
+        __builtin_prefetch(c + r * ldc + n_vectors * CPU_VECTOR - 1, 1);
+    }
+    a.data += body * a.step;
+    a.next += body * a.step;
+    accumulate(n_vectors, k - body, a, b + body * b_step, b_step, pack == NULL ? NULL : pack + body * TILE_COLS, f,
+               sum);
 #pragma GCC unroll 8
     for (int r = 0; r < TILE_ROWS; r++) {
 #pragma GCC unroll 4
@@ -158,28 +233,34 @@ static inline __attribute__((always_inline)) void tile(int n_vectors, int64_t k,
     }
 }
 
-typedef void (*tile_function)(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add);
+typedef void (*tile_function)(int64_t k, a_rows a, const float *b, float *c, int64_t ldc, bool add, fetching *f);
 
-static void tile_1(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add) {
-    tile(1, k, a, b, c, ldc, add);
+static void tile_1(int64_t k, a_rows a, const float *b, float *c, int64_t ldc, bool add, fetching *f) {
+    tile(1, k, a, b, TILE_COLS, NULL, c, ldc, add, f);
 }
-static void tile_2(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add) {
-    tile(2, k, a, b, c, ldc, add);
+static void tile_2(int64_t k, a_rows a, const float *b, float *c, int64_t ldc, bool add, fetching *f) {
+    tile(2, k, a, b, TILE_COLS, NULL, c, ldc, add, f);
 }
 #if defined(__AVX512F__)
-static void tile_3(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add) {
-    tile(3, k, a, b, c, ldc, add);
+static void tile_3(int64_t k, a_rows a, const float *b, float *c, int64_t ldc, bool add, fetching *f) {
+    tile(3, k, a, b, TILE_COLS, NULL, c, ldc, add, f);
 }
 static const tile_function tiles[] = {tile_1, tile_2, tile_3};
 #else
 static const tile_function tiles[] = {tile_1, tile_2};
 #endif
 
+// A whole tile that reads b where it lies, in rows b_step apart, and packs its panel.
+static void tile_that_packs(int64_t k, a_rows a, const float *b, int64_t b_step, float *pack, float *c, int64_t ldc,
+                            bool add, fetching *f) {
+    tile(TILE_VECTORS, k, a, b, b_step, pack, c, ldc, add, f);
+}
+
 // A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
-static void tile_at_edge(tile_function whole, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                         bool add, int64_t n_rows, int64_t n_cols) {
+static void tile_at_edge(tile_function whole, int64_t k, a_rows a, const float *b, float *c, int64_t ldc, bool add,
+                         int64_t n_rows, int64_t n_cols, fetching *f) {
     float buffer[TILE_ROWS * TILE_COLS];
-    whole(k, a, b, buffer, TILE_COLS, false);
+    whole(k, a, b, buffer, TILE_COLS, false, f);
     for (int64_t r = 0; r < n_rows; r++) {
         for (int64_t i = 0; i < n_cols; i++) {
             float value = buffer[r * TILE_COLS + i];
@@ -190,95 +271,59 @@ static void tile_at_edge(tile_function whole, int64_t k, const float *a, const f
 
 // --- the part of a thread -----------------------------------------------------------------------
 
-// What the passes over slices and chunks share.
+// A slice of k of this thread's rectangle.
 typedef struct {
     const cpu_product *p;
-    const cpu_team *team;
-    cpu_range rows;      // of the whole c: this thread's
-    cpu_range cols;      // this thread's
-    int64_t chunk_first; // rows of a that are packed now
-    int64_t chunk_rows;
-    int64_t panels_a_thread; // packed panels of a that lie in one thread's scratch
-    int64_t n_slices;
+    cpu_range rows;
+    cpu_range cols;
+    cpu_range slice; // of k
+    bool last_slice;
+    float *b_panels; // of a block of columns, packed
+    float *a_panels; // what of a block of rows is packed
 } job;
 
-// The scratch of a thread: a block of b panels, then two buffers of a's panels.
-static float *b_panel(const job *j, int64_t panel) {
-    return (float *)j->team->scratch[j->team->thread] + panel * TILE_COLS * SLICE_K;
+// Slices are equally deep, so that none is too short to be worth its traffic.
+static cpu_range slice_of(int64_t k, int64_t slice, int64_t n_slices) {
+    return (cpu_range){k * slice / n_slices, k * (slice + 1) / n_slices};
 }
 
-static float *a_panel(const job *j, int64_t panel, int64_t slice) {
-    float *block = j->team->scratch[panel / j->panels_a_thread];
-    int64_t in_block = panel % j->panels_a_thread + (slice % 2) * j->panels_a_thread;
-    return block + ((int64_t)BLOCK_COLS + in_block * TILE_ROWS) * SLICE_K;
-}
-
-static int64_t panels_a_thread(int64_t chunk_rows, int n_threads) {
-    return divide_up(divide_up(chunk_rows, TILE_ROWS), n_threads);
-}
+static int64_t length(cpu_range range) { return range.end - range.first; }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
+    (void)m;
     (void)n;
     (void)k;
-    int64_t n_panels = panels_a_thread(min64(m, CHUNK_ROWS), n_threads);
-    return (size_t)(BLOCK_COLS + 2 * n_panels * TILE_ROWS) * SLICE_K * sizeof(float);
+    (void)n_threads;
+    return (size_t)(BLOCK_COLS + BLOCK_ROWS) * SLICE_K * sizeof(float);
 }
 
-// Slices are equally deep, so that none is too short to be worth its traffic.
-static int64_t slice_first(const job *j, int64_t slice) { return j->p->k * slice / j->n_slices; }
-static int64_t slice_depth(const job *j, int64_t slice) { return slice_first(j, slice + 1) - slice_first(j, slice); }
-
-// Packs n_rows rows of a, which are contiguous along the rows, as the panels from `panel` on. A step of k touches
-// a page of its own, so several panels are packed at each.
-static void pack_transposed_a(const job *j, int64_t panel, int64_t n_rows, int64_t slice) {
+// Packs what cannot be read where it lies of a block of rows: all, or the rows of a tile that reaches beyond a's end.
+static void pack_a(const job *j, cpu_range rows) {
     const cpu_product *p = j->p;
-    const int64_t depth = slice_depth(j, slice);
-    const float *from = p->a + j->chunk_first + panel * TILE_ROWS + slice_first(j, slice) * p->a_col;
-    float *to[GROUP];
-    const int64_t n_panels = divide_up(n_rows, TILE_ROWS);
-    for (int64_t g = 0; g < n_panels; g++) {
-        to[g] = a_panel(j, panel + g, slice);
-    }
-    for (int64_t k = 0; k < depth; k++) {
-        for (int64_t g = 0; g < n_panels; g++) {
-            pack_rows(from + k * p->a_col + g * TILE_ROWS, 0, min64(n_rows - g * TILE_ROWS, TILE_ROWS), 1,
-                      to[g] + k * TILE_ROWS, TILE_ROWS);
-        }
+    const float *from = p->a + rows.first * p->a_row + j->slice.first * p->a_col;
+    const int64_t edge = length(rows) / TILE_ROWS * TILE_ROWS;
+    if (p->a_row == 1) {
+        pack_rows(from, p->a_col, length(rows), length(j->slice), j->a_panels, TILE_ROWS);
+    } else if (edge < length(rows)) {
+        pack_lines(from + edge * p->a_row, p->a_row, length(rows) - edge, length(j->slice),
+                   j->a_panels + edge * length(j->slice), TILE_ROWS);
     }
 }
 
-// This thread's share of the chunk's slice of a.
-static void pack_a(const job *j, int64_t slice) {
+// The rows of a tile, `row` rows into a block of which pack_a has packed what it had to.
+static a_rows rows_of_tile(const job *j, cpu_range rows, int64_t row) {
     const cpu_product *p = j->p;
-    const int64_t first = j->team->thread * j->panels_a_thread;
-    const int64_t end = min64(first + j->panels_a_thread, divide_up(j->chunk_rows, TILE_ROWS));
-    const int64_t step = p->a_row == 1 ? GROUP : 1;
-    for (int64_t panel = first; panel < end; panel += step) {
-        const int64_t row = panel * TILE_ROWS;
-        const int64_t n_rows = min64(j->chunk_rows - row, min64(end - panel, step) * TILE_ROWS);
-        if (p->a_row == 1) {
-            pack_transposed_a(j, panel, n_rows, slice);
-        } else {
-            pack_lines(p->a + (j->chunk_first + row) * p->a_row + slice_first(j, slice), p->a_row, n_rows,
-                       slice_depth(j, slice), a_panel(j, panel, slice), TILE_ROWS);
-        }
+    const int64_t depth = length(j->slice);
+    a_rows a;
+    if (p->a_row == 1 || row + TILE_ROWS > length(rows)) {
+        a = (a_rows){.data = j->a_panels + row * depth, .row = 1, .step = TILE_ROWS, .line = LINE_ELEMS};
+        a.next = a.data + TILE_ROWS * depth;
+    } else {
+        a = (a_rows){.data = p->a + (rows.first + row) * p->a_row + j->slice.first, .row = p->a_row, .step = 1};
+        a.line = a.row;
+        a.next = a.data + TILE_ROWS * a.row;
     }
-}
-
-// Asks for a share of the next b panel's memory, so that packing it does not wait: part `part` of n_parts.
-static void prefetch_b(const job *j, int64_t col, int64_t slice, int64_t part, int64_t n_parts) {
-    const cpu_product *p = j->p;
-    if (col >= j->cols.end || p->b_col != 1) {
-        return; // lines along k are contiguous: the processor sees them coming
-    }
-    int64_t depth = slice_depth(j, slice);
-    int64_t n_cols = min64(j->cols.end - col, TILE_COLS);
-    const float *from = p->b + slice_first(j, slice) * p->b_row + col;
-    for (int64_t k = depth * part / n_parts; k < depth * (part + 1) / n_parts; k++) {
-        for (int64_t i = 0; i < n_cols; i += LINE_ELEMS) {
-            __builtin_prefetch(from + k * p->b_row + i);
-        }
-    }
+    return a;
 }
 
 void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols) {
@@ -309,89 +354,104 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
     }
 }
 
-// Tiles of the rows under one b panel, of which n_cols columns exist. While panels are being packed, fetches the next.
-static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_cols, int64_t slice, const float *b,
-                           bool packing) {
+// The panel from column `col` on, to be fetched while a panel's tiles of these rows are computed.
+static fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
     const cpu_product *p = j->p;
-    const int64_t depth = slice_depth(j, slice);
-    const bool add = p->add || slice > 0;
+    const int64_t depth = length(j->slice);
+    const int64_t n_cols = min64(j->cols.end - col, TILE_COLS);
+    const bool transposed = p->b_col != 1;
+    if (n_cols <= 0) {
+        return (fetching){.left = 0};
+    }
+    fetching f = {.next = p->b + j->slice.first * p->b_row + col * p->b_col, .ld = transposed ? p->b_col : p->b_row};
+    f.n_lines = divide_up(transposed ? depth : n_cols, LINE_ELEMS);
+    f.left = f.n_lines * (transposed ? n_cols : depth);
+    f.each = divide_up(f.left, divide_up(length(rows), TILE_ROWS) * divide_up(depth, LINE_ELEMS));
+    return f;
+}
+
+// Tiles of a block of rows under one b panel, of which n_cols columns exist. `fresh`: the panel is not packed yet.
+static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_cols, float *panel, bool fresh) {
+    const cpu_product *p = j->p;
+    fetching f = {.left = 0};
+    if (fresh) {
+        f = fetch_panel(j, col + TILE_COLS, rows);
+    }
+    const int64_t depth = length(j->slice);
+    const bool add = p->add || j->slice.first > 0;
     const tile_function whole = tiles[divide_up(n_cols, CPU_VECTOR) - 1];
-    const bool whole_cols = n_cols % CPU_VECTOR == 0;
-    const int64_t n_tiles = divide_up(rows.end - rows.first, TILE_ROWS);
-    for (int64_t t = 0; t < n_tiles; t++) {
-        const int64_t row = rows.first + t * TILE_ROWS;
-        const int64_t n_rows = min64(rows.end - row, TILE_ROWS);
-        const float *a = a_panel(j, (row - j->chunk_first) / TILE_ROWS, slice);
-        float *c = p->c + row * p->n + col;
-        if (packing) {
-            prefetch_b(j, col + TILE_COLS, slice, t, n_tiles);
-        }
-        if (n_rows == TILE_ROWS && whole_cols) {
-            whole(depth, a, b, c, p->n, add);
+    const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
+    int64_t row = 0;
+    if (fresh && p->b_col != 1) {
+        pack_lines(b, p->b_col, n_cols, depth, panel, TILE_COLS);
+    } else if (fresh && (n_cols < TILE_COLS || length(rows) < TILE_ROWS)) {
+        pack_rows(b, p->b_row, n_cols, depth, panel, TILE_COLS);
+    } else if (fresh) {
+        tile_that_packs(depth, rows_of_tile(j, rows, 0), b, p->b_row, panel, p->c + rows.first * p->n + col, p->n, add,
+                        &f);
+        row = TILE_ROWS;
+    }
+    for (; row < length(rows); row += TILE_ROWS) {
+        const int64_t n_rows = min64(length(rows) - row, TILE_ROWS);
+        const a_rows a = rows_of_tile(j, rows, row);
+        float *c = p->c + (rows.first + row) * p->n + col;
+        if (n_rows == TILE_ROWS && n_cols % CPU_VECTOR == 0) {
+            whole(depth, a, panel, c, p->n, add, &f);
         } else {
-            tile_at_edge(whole, depth, a, b, c, p->n, add, n_rows, n_cols);
+            tile_at_edge(whole, depth, a, panel, c, p->n, add, n_rows, n_cols, &f);
         }
     }
-    if (slice + 1 == j->n_slices) {
+    if (j->last_slice) {
         ISA(cpu_finish_product)(p, rows, (cpu_range){col, col + n_cols});
     }
 }
 
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
 // panel is used up at once, and one place in the scratch does for all.
-static void multiply_columns(const job *j, cpu_range cols, int64_t slice) {
-    const cpu_product *p = j->p;
-    const bool one_block = j->rows.end - j->rows.first <= BLOCK_ROWS;
-    for (int64_t first = j->rows.first; first < j->rows.end; first += BLOCK_ROWS) {
-        const cpu_range rows = {first, min64(first + BLOCK_ROWS, j->rows.end)};
+static void multiply_columns(const job *j, cpu_range cols) {
+    const int n_blocks = (int)divide_up(length(j->rows), BLOCK_ROWS);
+    for (int i = 0; i < n_blocks; i++) {
+        cpu_range rows = cpu_split(length(j->rows), TILE_ROWS, i, n_blocks);
+        rows.first += j->rows.first;
+        rows.end += j->rows.first;
+        pack_a(j, rows);
         for (int64_t col = cols.first; col < cols.end; col += TILE_COLS) {
-            const int64_t n_cols = min64(cols.end - col, TILE_COLS);
-            float *b = b_panel(j, one_block ? 0 : (col - cols.first) / TILE_COLS);
-            if (first == j->rows.first) {
-                pack_panel(p->b + slice_first(j, slice) * p->b_row + col * p->b_col, p->b_col, p->b_row, n_cols,
-                           slice_depth(j, slice), b, TILE_COLS);
-            }
-            multiply_panel(j, rows, col, n_cols, slice, b, first == j->rows.first);
+            float *panel = j->b_panels + (n_blocks == 1 ? 0 : (col - cols.first) * SLICE_K);
+            multiply_panel(j, rows, col, min64(cols.end - col, TILE_COLS), panel, i == 0);
         }
     }
 }
 
-// Divides the chunk's tiles into a grid of n_threads cells, and takes the one with the smallest largest cell.
-static void choose_part(job *j) {
-    const cpu_team *team = j->team;
+// Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. What each cell spends on
+// its operands is counted as rows and columns of c that could have been computed meanwhile.
+static void choose_part(const cpu_team *team, job *j) {
+    const cpu_product *p = j->p;
+    const int64_t b_cost_rows = p->b_col == 1 ? 6 : 16;
+    const int64_t a_cost_cols = p->a_row == 1 ? 48 : 16;
     int64_t best = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
-        int grid_cols = team->n_threads / grid_rows;
-        int64_t cell_rows = divide_up(divide_up(j->chunk_rows, TILE_ROWS), grid_rows);
-        int64_t cell_cols = divide_up(divide_up(j->p->n, CPU_VECTOR), grid_cols);
-        // Each b panel is packed once in every row of the grid.
-        int64_t cost = cell_cols * (cell_rows * TILE_ROWS + PACK_COST_ROWS);
+        const int grid_cols = team->n_threads / grid_rows;
+        const int64_t cell_rows = divide_up(divide_up(p->m, TILE_ROWS), grid_rows) * TILE_ROWS;
+        const int64_t cell_cols = divide_up(divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
+        const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + a_cost_cols);
         if (grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
-            j->rows = cpu_split(j->chunk_rows, TILE_ROWS, team->thread / grid_cols, grid_rows);
-            j->cols = cpu_split(j->p->n, CPU_VECTOR, team->thread % grid_cols, grid_cols);
+            j->rows = cpu_split(p->m, TILE_ROWS, team->thread / grid_cols, grid_rows);
+            j->cols = cpu_split(p->n, CPU_VECTOR, team->thread % grid_cols, grid_cols);
         }
     }
-    j->rows.first += j->chunk_first;
-    j->rows.end += j->chunk_first;
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    job j = {.p = p, .team = team, .n_slices = divide_up(p->k, SLICE_K)};
-    for (j.chunk_first = 0; j.chunk_first < p->m; j.chunk_first += CHUNK_ROWS) {
-        j.chunk_rows = min64(p->m - j.chunk_first, CHUNK_ROWS);
-        j.panels_a_thread = panels_a_thread(j.chunk_rows, team->n_threads);
-        choose_part(&j);
-        pack_a(&j, 0);
-        for (int64_t slice = 0; slice < j.n_slices; slice++) {
-#pragma omp barrier
-            for (int64_t col = j.cols.first; col < j.cols.end; col += BLOCK_COLS) {
-                multiply_columns(&j, (cpu_range){col, min64(col + BLOCK_COLS, j.cols.end)}, slice);
-            }
-            if (slice + 1 < j.n_slices) {
-                pack_a(&j, slice + 1);
-            }
+    float *scratch = team->scratch[team->thread];
+    job j = {.p = p, .b_panels = scratch, .a_panels = scratch + (int64_t)BLOCK_COLS * SLICE_K};
+    const int64_t n_slices = divide_up(p->k, SLICE_K);
+    choose_part(team, &j);
+    for (int64_t slice = 0; slice < n_slices; slice++) {
+        j.slice = slice_of(p->k, slice, n_slices);
+        j.last_slice = slice + 1 == n_slices;
+        for (int64_t col = j.cols.first; col < j.cols.end; col += BLOCK_COLS) {
+            multiply_columns(&j, (cpu_range){col, min64(col + BLOCK_COLS, j.cols.end)});
         }
-#pragma omp barrier // the next chunk is packed over this one
     }
 }
