@@ -21,7 +21,7 @@ INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackend
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
-COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(CFLAGS)
+COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
 LIBS := -lopenblas -lhwloc -ljansson -lm
 
@@ -112,6 +112,12 @@ bench-peers: deps-dev ## measure stepmark and PyTorch in turns on the same work,
 	@$(MAKE) build
 	@python=$$(tools/peers.sh) && "$$python" bench/peers/side_by_side.py --stepmark $(B)/stepmark --results $(B)/peers.jsonl $(ARGS)
 
+.PHONY: prove
+prove: deps ## measure anew what the documents claim of comparisons, sweeps, estimates and overhead: about 25 minutes, quiet
+	@$(MAKE) build
+	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
+	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
+
 .PHONY: check-deps
 check-deps: ## check that every layer includes only what it may
 	@tools/check_deps.sh
@@ -197,7 +203,7 @@ $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
     -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
     -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
-$(B)/bench/machine.o: CFLAGS += $(BUILD_INFO_FLAGS)
+$(B)/bench/machine.o: FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(B)/bench/machine.o: $(B)/build_info
 $(B)/build_info: FORCE
 	@mkdir -p $(@D)
@@ -217,7 +223,7 @@ $(B)/corpus.o: src/corpus.S $(B)/corpus.txt
 $(B)/opencl_sources.list: $(CL_SRC) FORCE
 	@mkdir -p $(@D)
 	@printf 'SOURCE(%s)\n' $(basename $(notdir $(CL_SRC))) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/backends/opencl/opencl_program.o: CFLAGS += -I$(B)
+$(B)/backends/opencl/opencl_program.o: FILE_FLAGS := -I$(B)
 $(B)/backends/opencl/opencl_program.o: $(B)/opencl_sources.list
 $(B)/opencl_sources.o: backends/opencl/opencl_sources.S $(B)/opencl_sources.list $(CL_SRC)
 	@$(CC) -c -I$(B) -Wa,-Icl -o $@ $<

@@ -68,9 +68,6 @@ const char *sm_stage_name(sm_stage stage) {
 
 // --- one step ----------------------------------------------------------------------------
 
-// The op times themselves are the sample.
-static bool sample_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE; }
-
 // Phases that micro-batch `index` of a step executes: zero-grad before the first one, the
 // optimizer after the last.
 static unsigned micro_phases(const sm_protocol *protocol, int index) {
@@ -97,6 +94,27 @@ static sm_status start_step(measurement *m, int64_t *op_ns) {
     return sm_session_synchronize(m->session);
 }
 
+// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to see whether a comparison finds it (make
+// prove). Its rows say so.
+#ifdef SM_TEST_SLOWDOWN
+static void wait_for_share(int64_t begin_ns) {
+    const int64_t end_ns = sm_now_ns() + (int64_t)(SM_TEST_SLOWDOWN * (double)(sm_now_ns() - begin_ns));
+    while (sm_now_ns() < end_ns) {
+    }
+}
+
+static sm_status warn_of_slowdown(sm_row *row) {
+    return sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
+}
+#else
+static void wait_for_share(int64_t begin_ns) { (void)begin_ns; }
+
+static sm_status warn_of_slowdown(sm_row *row) {
+    (void)row;
+    return SM_OK;
+}
+#endif
+
 // Appends to the row's losses, which double their room when it is a power of two and full.
 static sm_status keep_loss(sm_row *row, double loss) {
     sm_reals *losses = &row->losses;
@@ -116,6 +134,7 @@ static sm_status keep_loss(sm_row *row, double loss) {
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     int64_t begin_ns = sm_now_ns();
     sm_status status = start_step(m, op_ns);
+    wait_for_share(begin_ns);
     *elapsed_ns = sm_now_ns() - begin_ns;
     SM_TRY(status);
     SM_TRY(sm_session_loss(m->session, loss));
@@ -274,18 +293,31 @@ static sm_status headline(measurement *m) {
         int64_t sample_ns = 0;
         double loss = NAN;
         SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
-        SM_TRY(sample_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns, &loss));
+        SM_TRY(sm_pass_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns, &loss));
         samples->values[samples->n++] = sample_ns;
         SM_TRY(look_at_samples(m, &next_look));
     }
     return SM_OK;
 }
 
+// What the pass took beside its samples. Where these are sums of op times, that cannot be told.
+static void set_harness_ns(measurement *m, int64_t pass_ns) {
+    const sm_integers *samples = &m->row->samples_ns;
+    for (int64_t i = 0; i < samples->n; i++) {
+        pass_ns -= samples->values[i];
+    }
+    if (samples->n > 0 && !sm_pass_is_op_time(m->protocol->pass)) {
+        m->row->harness_ns = pass_ns / samples->n;
+    }
+}
+
 // The headline pass between two readings of the sensors, the second also where it is cut short.
 static sm_status watched_headline(measurement *m) {
+    int64_t begin_ns = sm_now_ns();
     sm_sensors_read(m->sensors, &m->before);
     sm_status status = headline(m);
     sm_sensors_read(m->sensors, &m->after);
+    set_harness_ns(m, sm_now_ns() - begin_ns);
     return status;
 }
 
@@ -382,6 +414,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
     rest(m->protocol);
     set_deadlines(m);
+    SM_TRY(warn_of_slowdown(m->row));
     SM_TRY(first_step_and_check(m));
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
@@ -446,7 +479,7 @@ static sm_status describe(measurement *m) {
     sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
     m->row->model_n_params = s->plan->n_params;
     m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
-    m->row->estimated_bytes = (int64_t)sm_plan_memory(s->plan, NULL);
+    m->row->estimated_bytes = (int64_t)sm_session_memory(s->device, s->plan);
     return sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
 }
 

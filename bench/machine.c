@@ -340,6 +340,8 @@ json_t *sm_machine_device(const sm_device_info *info) {
 
 // --- memory of this process -------------------------------------------------------------------
 
+int64_t sm_machine_rss_bytes(void) { return read_kilobytes("/proc/self/status", "VmRSS"); }
+
 // VmHWM rather than getrusage: the latter survives exec and so starts at the parent's peak.
 int64_t sm_machine_peak_rss_bytes(void) {
     int64_t peak_bytes = read_kilobytes("/proc/self/status", "VmHWM");

@@ -26,6 +26,9 @@ sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts);
 // memory_bytes, max_alloc_bytes}. NULL when out of memory.
 json_t *sm_machine_device(const sm_device_info *info);
 
+// Resident memory of this process now; SM_ABSENT when /proc does not say.
+int64_t sm_machine_rss_bytes(void);
+
 // Largest resident memory of this process since the last reset; SM_ABSENT when /proc does not
 // say. The reset does nothing where the kernel refuses it; the peak is then since the start.
 int64_t sm_machine_peak_rss_bytes(void);

@@ -57,6 +57,8 @@ unsigned sm_pass_phases(sm_pass_type pass) {
     return SM_RUN_STEP;
 }
 
+bool sm_pass_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE; }
+
 void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum) {
     SM_ROW_TEXT(row->pass_type, sm_pass_name(pass));
     snprintf(row->test, sizeof(row->test), "%s b%llds%lld", passes[pass].short_name, (long long)B, (long long)T);
@@ -188,6 +190,13 @@ static void set_times(sm_row *row, const sm_stats *s) {
     row->stddev_ns = whole(s->stddev);
 }
 
+// An attribution step holds all that a sample does only where that is a stretch of wall clock.
+static void set_attribution_percent(sm_row *row, sm_pass_type pass) {
+    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
+        row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
+    }
+}
+
 static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
     int64_t n = row->samples_ns.n;
     free(row->samples_ts.values);
@@ -233,6 +242,7 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     sm_stats times;
     SM_TRY(sm_stats_compute(row->samples_ns.values, row->samples_ns.n, &times));
     set_times(row, &times);
+    set_attribution_percent(row, pass);
     SM_TRY(set_rates(row, (double)plan->B * (double)plan->T * n_accum, times.median));
     SM_TRY(set_parts(row));
     SM_TRY(sm_judge_samples(row, &times));

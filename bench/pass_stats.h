@@ -4,6 +4,9 @@
 
 #include "harness.h"
 
+// The times of ops are themselves the sample, not a stretch of wall clock.
+bool sm_pass_is_op_time(sm_pass_type pass);
+
 // Sums op_ns (plan->n_ops entries) by the ops' phases.
 void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_phase_ns[SM_PHASE_COUNT]);
 

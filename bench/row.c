@@ -156,6 +156,7 @@ void sm_row_clear_speed(sm_row *row) {
         &row->backward_avg_ns,
         &row->backward_stddev_ns,
         &row->n_attribution,
+        &row->harness_ns,
     };
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         *times[i] = SM_ABSENT;
@@ -163,7 +164,7 @@ void sm_row_clear_speed(sm_row *row) {
     double *const rates[] = {
         &row->median_ts,       &row->avg_ts,     &row->stddev_ts,          &row->mfu,
         &row->step_efficiency, &row->energy_j,   &row->noise_percent,      &row->drift_percent,
-        &row->drift_p,         &row->bimodality, &row->energy_per_token_j,
+        &row->drift_p,         &row->bimodality, &row->energy_per_token_j, &row->attribution_percent,
     };
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         *rates[i] = NAN;

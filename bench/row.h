@@ -103,6 +103,7 @@ typedef struct {
     int64_t attribution_ns;
     int64_t n_attribution;
     sm_row_phases phases;
+    double attribution_percent; // attribution_ns above median_ns
 
     // Headline pass.
     sm_integers samples_ns;
@@ -124,6 +125,7 @@ typedef struct {
     double bimodality;
     int64_t avg_ns;
     int64_t stddev_ns;
+    int64_t harness_ns; // of that pass, outside of its samples, a sample
     double median_ts;
     double avg_ts;
     double stddev_ts;
@@ -153,6 +155,7 @@ typedef struct {
     int64_t peak_rss_bytes;
     int64_t device_peak_bytes;
     int64_t estimated_bytes;
+    int64_t estimated_rss_bytes;
 
     // In a sweep: set by the process that started this one.
     char sweep_key[SM_ROW_REASON_SIZE];

@@ -52,6 +52,15 @@ static void show_unaccounted(const json_t *record, const sm_column *column, char
     }
 }
 
+// "+0.4%"
+static void show_apart(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double percent = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(percent)) {
+        snprintf(text, size_bytes, "%+.1f%%", percent);
+    }
+}
+
 // A device with memory of its own: what is allocated there; otherwise the process's peak.
 static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     bool own_memory = text_of(record, "gpu_info")[0] != '\0';
@@ -150,6 +159,8 @@ static const sm_column columns[] = {
     {INTEGER(phases.backward_ns, "ns", "ops of the backward phase"), SHOWN("backward ms", show_phase)},
     {INTEGER(phases.optimizer_ns, "ns", "ops of the optimizer phase"), SHOWN("optimizer ms", show_phase)},
     {INTEGER(phases.unaccounted_ns, "ns", "attribution_ns less all ops"), SHOWN("unaccounted", show_unaccounted)},
+    {REAL(attribution_percent, "%", "how much longer that step took than the median sample: what timing each op costs"),
+     SHOWN("timed apart", show_apart)},
 
     {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order")},
     {REALS(samples_ts, "tokens/s", "tokens per second of every sample")},
@@ -172,6 +183,8 @@ static const sm_column columns[] = {
           "(Ashman's D); null below 12")},
     {INTEGER(avg_ns, "ns", "mean of the samples")},
     {INTEGER(stddev_ns, "ns", "standard deviation of the samples, n-1")},
+    {INTEGER(harness_ns, "ns",
+             "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample")},
     {REAL(median_ts, "tokens/s", "tokens per second at the median"), SHOWN("tokens/s", sm_show_count)},
     {REAL(avg_ts, "tokens/s", "mean of samples_ts")},
     {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1")},
@@ -219,7 +232,11 @@ static const sm_column columns[] = {
     {INTEGER(peak_rss_bytes, "bytes", "largest resident memory of the process while it measured"),
      SHOWN("memory", show_memory)},
     {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},
-    {INTEGER(estimated_bytes, "bytes", "what the planner foretells: parameters, gradients, optimizer, activations")},
+    {INTEGER(estimated_bytes, "bytes",
+             "what the planner and the kernels foretell for the device: parameters, gradients, optimizer, activations, "
+             "scratch")},
+    {INTEGER(estimated_rss_bytes, "bytes",
+             "where the device computes in the host's memory: estimated_bytes, and what the process held before")},
     {TEXT(sweep_key, "in a sweep: the flags that make this configuration; no two rows of a file share them")},
     {TEXT(sweep_note, "in a sweep: why this configuration was added to those asked for")},
     {INTEGER(process_ns, "ns", "in a sweep: the whole life of the configuration's process")},

@@ -15,13 +15,14 @@ void sm_row_write_legend(FILE *out) {
     fputs("\n"
           "- test: what one sample runs; b4s64 = 4 sequences of 64 tokens.\n"
           "- forward, backward, optimizer: time of each phase in a separate, instrumented step;\n"
-          "  unaccounted: the share of that step outside of any operation.\n"
+          "  unaccounted: the share of that step outside of any operation;\n"
+          "  timed apart: how much longer that step took than a plain one.\n"
           "- step: median of the plain, uninstrumented samples ± their median absolute deviation.\n"
           "- % of peak: floating-point work of the step against the device's measured peak.\n"
           "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
           "  traffic at peak bandwidth) against the step's time.\n"
           "- memory: peak resident memory of the process, or what is allocated on a device of its own.\n"
           "- loss: mean over the tokens that the check compares; a row is ok only if each of them\n"
-    "  agrees with the reference.\n",
+          "  agrees with the reference.\n",
           out);
 }

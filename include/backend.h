@@ -109,6 +109,9 @@ struct sm_backend {
     // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
     sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
+    // Bytes that `prepare` will allocate beside the plan's own memory: scratch, packed operands.
+    size_t (*working_bytes)(const sm_device *device, const sm_plan *plan);
+
     // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
     // SM_ERR_OOM says what was asked and what there is.
     sm_status (*prepare)(sm_device *device, const sm_plan *plan, sm_executable **executable);

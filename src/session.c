@@ -34,6 +34,10 @@ cleanup:
     return status;
 }
 
+size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
+    return sm_plan_memory(plan, NULL) + device->backend->working_bytes(device, plan);
+}
+
 void sm_session_close(sm_session *session) {
     if (session != NULL) {
         if (session->executable != NULL) {

@@ -32,6 +32,9 @@ extern const sm_adamw sm_adamw_default;
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session);
 void sm_session_close(sm_session *session); // NULL is fine
 
+// Bytes that a session of this plan, its memory assigned, takes on the device: tensors and the kernels' own.
+size_t sm_session_memory(const sm_device *device, const sm_plan *plan);
+
 // Copies the first n_elems of a floating tensor from or to host f32, whatever the tensor's dtype (bf16: rounded
 // to nearest even). Writing a parameter writes its working copy as well.
 sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values);

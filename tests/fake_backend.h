@@ -116,6 +116,12 @@ static sm_status fake_supports(const sm_device *device, const sm_plan *plan, con
     return SM_OK;
 }
 
+static size_t fake_working_bytes(const sm_device *device, const sm_plan *plan) {
+    (void)device;
+    (void)plan;
+    return 1000;
+}
+
 static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     *executable = calloc(1, sizeof(**executable));
     assert_non_null(*executable);
@@ -181,6 +187,7 @@ static const sm_backend fake_backend = {
     .name = "fake",
     .summary = "does what the test says",
     .supports = fake_supports,
+    .working_bytes = fake_working_bytes,
     .prepare = fake_prepare,
     .release = fake_release,
     .execute = fake_execute,

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -258,6 +259,25 @@ static void run_measures(void **state) {
 }
 
 // A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
+// What the planner and the kernels foretell is what is allocated, but for whole pages.
+static void memory_is_foretold(void **state) {
+    (void)state;
+    expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
+    json_t *rows = json_loads(out, 0, NULL);
+    assert_true(json_array_size(rows) >= 2);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double estimated = json_number_value(json_object_get(row, "estimated_bytes"));
+        double allocated = json_number_value(json_object_get(row, "device_peak_bytes"));
+        double process = json_number_value(json_object_get(row, "estimated_rss_bytes"));
+        if (!(estimated > 0 && fabs(allocated / estimated - 1) <= 0.05 && process > estimated)) {
+            fail_msg("row %zu: %.0f bytes foretold, %.0f allocated, %.0f for the process", i, estimated, allocated,
+                     process);
+        }
+    }
+    json_decref(rows);
+}
+
 static void profile_adds_up(void **state) {
     (void)state;
     expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json", 0);
@@ -508,6 +528,7 @@ int main(void) {
         cmocka_unit_test(estimate_crosses_lists),
         cmocka_unit_test(run_prints_every_format),
         cmocka_unit_test(run_measures),
+        cmocka_unit_test(memory_is_foretold),
         cmocka_unit_test(profile_adds_up),
         cmocka_unit_test(ablate_measures_every_rewrite),
         cmocka_unit_test(peaks_measures_ceilings),

@@ -121,6 +121,9 @@ static void test_step(void **state) {
     assert_int_equal(row.n_threads, 3);
     assert_int_equal(row.model_n_params, N_ELEMS);
     assert_int_equal(row.device_peak_bytes, 12345);
+    assert_true(row.estimated_bytes > 1000); // the kernels' own, and the plan's tensors
+    assert_true(row.harness_ns >= 0);
+    assert_near(row.attribution_percent, 100 * ((double)row.attribution_ns / (double)row.median_ns - 1));
     assert_int_equal(row.samples_ns.n, 6);
     assert_int_equal(row.samples_ts.n, 6);
     assert_int_equal(row.n_warmup, 2);

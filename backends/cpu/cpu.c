@@ -188,6 +188,7 @@ const sm_backend sm_backend_cpu = {
     .emulates = emulates,
     .measure_peaks = cpu_measure_peaks,
     .measure_ceilings = cpu_measure_ceilings,
+    .working_bytes = cpu_working_bytes,
     .prepare = cpu_prepare,
     .release = cpu_release,
     .execute = cpu_execute,

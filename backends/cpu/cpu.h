@@ -42,6 +42,7 @@ bool cpu_has_avx512(void);
 bool cpu_has_avx2(void);
 
 // cpu_execute.c: functions of sm_backend.
+size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
 void cpu_release(sm_executable *executable);
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns);

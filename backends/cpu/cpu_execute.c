@@ -28,18 +28,24 @@ void cpu_denormals_restore(unsigned state) { (void)state; }
 #endif
 
 // The most that any op asks of one thread, in whole pages.
-static size_t largest_scratch(const cpu_executable *e, const sm_plan *plan) {
+static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
     size_t most_bytes = 1;
     for (int i = 0; i < plan->n_ops; i++) {
-        cpu_scratch_bytes needs = e->kernels->scratch_bytes[plan->ops[i].kind];
-        size_t size_bytes = needs == NULL ? 0 : needs(&e->ops[i], e->n_threads);
+        const host_op op = host_describe_op(plan, &plan->ops[i]);
+        cpu_scratch_bytes needs = kernels->scratch_bytes[op.op->kind];
+        size_t size_bytes = needs == NULL ? 0 : needs(&op, n_threads);
         most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
     }
     return (most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
+    const int n_threads = device->info.n_threads;
+    return (size_t)n_threads * largest_scratch(((const cpu_device *)device)->isa->kernels, plan, n_threads);
+}
+
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
-    e->scratch_bytes = largest_scratch(e, plan);
+    e->scratch_bytes = largest_scratch(e->kernels, plan, e->n_threads);
     e->scratch = calloc((size_t)e->n_threads, sizeof *e->scratch);
     // The plan's own memory was just promised, and still counts as available.
     double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;

@@ -156,6 +156,17 @@ sm_status host_download(const host_memory *memory, const sm_plan *plan, int tens
     return SM_OK;
 }
 
+host_op host_describe_op(const sm_plan *plan, const sm_op *op) {
+    host_op described = {.op = op};
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        described.in_tensor[k] = op->in[k] != SM_NO_TENSOR ? &plan->tensors[op->in[k]] : NULL;
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        described.out_tensor[k] = op->out[k] != SM_NO_TENSOR ? &plan->tensors[op->out[k]] : NULL;
+    }
+    return described;
+}
+
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops) {
     host_op *bound = calloc((size_t)plan->n_ops + 1, sizeof *bound);
     if (bound == NULL) {
@@ -163,18 +174,12 @@ sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **op
     }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        bound[i].op = op;
+        bound[i] = host_describe_op(plan, op);
         for (int k = 0; k < SM_MAX_IN; k++) {
-            if (op->in[k] != SM_NO_TENSOR) {
-                bound[i].in_tensor[k] = &plan->tensors[op->in[k]];
-                bound[i].in[k] = host_tensor(memory, plan, op->in[k]);
-            }
+            bound[i].in[k] = op->in[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->in[k]) : NULL;
         }
         for (int k = 0; k < SM_MAX_OUT; k++) {
-            if (op->out[k] != SM_NO_TENSOR) {
-                bound[i].out_tensor[k] = &plan->tensors[op->out[k]];
-                bound[i].out[k] = host_tensor(memory, plan, op->out[k]);
-            }
+            bound[i].out[k] = op->out[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->out[k]) : NULL;
         }
     }
     *ops = bound;

@@ -41,6 +41,9 @@ typedef struct {
     void *out[SM_MAX_OUT];
 } host_op;
 
+// The op with its tensors and no addresses: what is known before there is memory.
+host_op host_describe_op(const sm_plan *plan, const sm_op *op);
+
 // Binds every op of the plan (plan->n_ops entries); the caller frees the array.
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops);
 

@@ -179,6 +179,7 @@ const sm_backend sm_backend_opencl = {
     .close = opencl_close,
     .supports = supports,
     .measure_peaks = opencl_measure_peaks,
+    .working_bytes = opencl_working_bytes,
     .prepare = opencl_prepare,
     .release = opencl_release,
     .execute = opencl_execute,

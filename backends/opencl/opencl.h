@@ -173,6 +173,7 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 // --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
 
 void opencl_close(sm_device *device);
+size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
 void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);

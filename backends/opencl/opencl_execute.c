@@ -7,10 +7,11 @@
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 
-static size_t largest_scratch_bytes(const opencl_device *device, const sm_plan *plan) {
+// One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
+size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     size_t most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        size_t n_elems = opencl_op_scratch_elems(device, plan, &plan->ops[i]);
+        size_t n_elems = opencl_op_scratch_elems((const opencl_device *)device, plan, &plan->ops[i]);
         most = n_elems > most ? n_elems : most;
     }
     return most * sizeof(float);
@@ -40,7 +41,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->base.plan = plan;
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
-    SM_TRY_GOTO(opencl_allocate(e, largest_scratch_bytes(e->device, plan)));
+    SM_TRY_GOTO(opencl_allocate(e, opencl_working_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;
     return SM_OK;

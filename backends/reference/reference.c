@@ -71,7 +71,7 @@ static sm_status ref_measure_peaks(sm_device *device, sm_dtype dtype, double sec
 // Doubles that an op needs beside its operands.
 static int64_t scratch_elems(const host_op *op) {
     const sm_op_kind kind = op->op->kind;
-    const int64_t T = op->in[0] == NULL ? 0 : op->in_tensor[0]->dims[1];
+    const int64_t T = op->in_tensor[0] == NULL ? 0 : op->in_tensor[0]->dims[1];
     switch (kind) {
     case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[1]);
     case SM_OP_ATTENTION_FORWARD:
@@ -82,13 +82,19 @@ static int64_t scratch_elems(const host_op *op) {
     }
 }
 
-static sm_status allocate_scratch(ref_executable *exe) {
+static size_t ref_working_bytes(const sm_device *device, const sm_plan *plan) {
+    (void)device;
     int64_t n_elems = 1;
-    for (int i = 0; i < exe->base.plan->n_ops; i++) {
-        int64_t needed = scratch_elems(&exe->ops[i]);
+    for (int i = 0; i < plan->n_ops; i++) {
+        const host_op op = host_describe_op(plan, &plan->ops[i]);
+        int64_t needed = scratch_elems(&op);
         n_elems = needed > n_elems ? needed : n_elems;
     }
-    size_t size_bytes = (size_t)n_elems * sizeof *exe->scratch;
+    return (size_t)n_elems * sizeof(double);
+}
+
+static sm_status allocate_scratch(ref_executable *exe) {
+    size_t size_bytes = ref_working_bytes(exe->base.device, exe->base.plan);
     if (size_bytes > host_available_bytes()) {
         return sm_fail(SM_ERR_OOM, "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence",
                        size_bytes, host_available_bytes());
@@ -168,6 +174,7 @@ const sm_backend sm_backend_reference = {
     .close = ref_close,
     .supports = ref_supports,
     .measure_peaks = ref_measure_peaks,
+    .working_bytes = ref_working_bytes,
     .prepare = ref_prepare,
     .release = ref_release,
     .execute = ref_execute,

@@ -1,36 +1,23 @@
 // cli_estimate.c: what a step costs, before anything runs. FLOPs and bytes are those of the
 // plan's ops, memory is what the planner assigned, so that estimate and truth cannot differ.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_forecast.h"
 #include "cli_model.h"
 #include "cli_precision.h"
-#include "cli_session.h"
+#include "machine.h"
 #include "show.h"
 
-enum { MAX_BATCH_SEARCHED = 65536 };
-
-// One configuration.
 typedef struct {
-    const char *model;
-    sm_gpt2_config config;
-    int64_t B;
-    int64_t T;
-    sm_mode mode;
-    unsigned without;
-    cli_precision precision;
-    double dropout;
-} estimate;
+    const cli_options *options;
+    sm_device_info info;
+    sm_device *device;        // NULL where it cannot be opened: the kernels' own memory is then left out
+    sm_record_writer *writer; // NULL: prints fields
+} estimator;
 
-typedef struct {
-    double flops[SM_PHASE_COUNT];
-    double bytes[SM_PHASE_COUNT];
-    size_t memory_bytes[SM_ROLE_COUNT];
-    size_t total_bytes;
-    int64_t n_params;
-} cost;
+static cli_target target_of(const estimator *e) { return (cli_target){e->info.max_alloc_bytes, e->device}; }
 
 // --- columns -------------------------------------------------------------------------------
 
@@ -90,7 +77,9 @@ static const sm_column columns[] = {
     BYTES("memory.scratch_bytes", "short-lived buffers", "scratch"),
     BYTES("memory.batch_bytes", "tokens, targets, settings", NULL),
     BYTES("memory.results_bytes", "losses", NULL),
+    BYTES("memory.working_bytes", "the kernels' own: scratch, packed operands", NULL),
     BYTES("memory.peak_bytes", "all of it, at once", "peak"),
+    BYTES("memory.process_bytes", "with what the program holds besides, where the device computes in its memory", NULL),
     {.name = "device",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -110,75 +99,6 @@ static const sm_column columns[] = {
 
 static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-// --- counting ------------------------------------------------------------------------------
-
-static sm_status count(const estimate *e, int64_t B, size_t max_arena_bytes, cost *total) {
-    sm_status status = SM_OK;
-    sm_plan *plan = NULL;
-    sm_dtype dtype;
-    SM_TRY(cli_precision_dtype(e->precision, &dtype));
-    const sm_gpt2_options options = {
-        .B = B,
-        .T = e->T,
-        .dtype = dtype,
-        .dropout_p = e->dropout,
-        .backward = true,
-        .optimizer = true,
-        .max_tensor_bytes = max_arena_bytes,
-    };
-    *total = (cost){.n_params = 0};
-    SM_TRY_GOTO(cli_build_plan(&e->config, &options, e->mode, e->without, &plan));
-    SM_TRY_GOTO(sm_plan_assign_memory(plan, max_arena_bytes));
-    total->n_params = plan->n_params;
-    total->total_bytes = sm_plan_memory(plan, total->memory_bytes);
-    for (int i = 0; i < plan->n_ops; i++) {
-        total->flops[plan->ops[i].phase] += sm_op_flops(plan, &plan->ops[i]);
-        total->bytes[plan->ops[i].phase] += sm_op_bytes(plan, &plan->ops[i]);
-    }
-cleanup:
-    sm_plan_free(plan);
-    return status;
-}
-
-// Does a batch of B fit? What cannot even be described does not.
-static bool fits(const estimate *e, int64_t B, const sm_device_info *info, size_t *total_bytes) {
-    cost c;
-    if (count(e, B, info->max_alloc_bytes, &c) != SM_OK) {
-        return false;
-    }
-    *total_bytes = c.total_bytes;
-    return c.total_bytes <= info->free_bytes;
-}
-
-// Memory is almost linear in B: B = 1 and B = 2 foretell the answer, and a search around it
-// that widens, then halves, makes it exact.
-static int64_t largest_batch(const estimate *e, const sm_device_info *info) {
-    size_t one = 0;
-    size_t two = 0;
-    size_t ignored = 0;
-    if (!fits(e, 1, info, &one)) {
-        return 0;
-    }
-    if (!fits(e, 2, info, &two)) {
-        return 1;
-    }
-    int64_t lowest = 2;                       // fits
-    int64_t highest = MAX_BATCH_SEARCHED + 1; // taken not to fit
-    double per_sequence = two > one ? (double)(two - one) : 1;
-    double guess = 1 + floor((double)(info->free_bytes - one) / per_sequence);
-    int64_t probe = guess < 3 ? 3 : guess < MAX_BATCH_SEARCHED ? (int64_t)guess : MAX_BATCH_SEARCHED;
-    for (int64_t step = 1; highest - lowest > 1; step *= 2) {
-        if (fits(e, probe, info, &ignored)) {
-            lowest = probe;
-            probe = probe + step < highest ? probe + step : lowest + (highest - lowest) / 2;
-        } else {
-            highest = probe;
-            probe = probe - step > lowest ? probe - step : lowest + (highest - lowest) / 2;
-        }
-    }
-    return lowest;
-}
-
 // --- output --------------------------------------------------------------------------------
 
 static void set(json_t *record, const char *group, const char *name, const char *suffix, json_t *value) {
@@ -187,54 +107,63 @@ static void set(json_t *record, const char *group, const char *name, const char 
     sm_json_set_new(record, field, value);
 }
 
-static void set_costs(json_t *record, const cost *c) {
+// The program is the one that will run: what it holds now, libraries and drivers, it will hold then.
+static int64_t process_bytes(const cli_forecast *f, const sm_device_info *info) {
+    int64_t own_bytes = sm_machine_rss_bytes();
+    return info->free_bytes > 0 && own_bytes != SM_ABSENT ? own_bytes + f->memory_bytes : SM_ABSENT;
+}
+
+static void set_costs(json_t *record, const cli_forecast *f, const sm_device_info *info) {
     double flops = 0;
     double bytes = 0;
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        flops += c->flops[phase];
-        bytes += c->bytes[phase];
+        flops += f->phase_flops[phase];
+        bytes += f->phase_bytes[phase];
         if (phase != SM_PHASE_ZERO_GRAD) { // it has none
-            set(record, "flops", sm_phase_name((sm_phase)phase), "", sm_json_real(c->flops[phase]));
+            set(record, "flops", sm_phase_name((sm_phase)phase), "", sm_json_real(f->phase_flops[phase]));
         }
-        set(record, "traffic", sm_phase_name((sm_phase)phase), "_bytes", sm_json_integer((int64_t)c->bytes[phase]));
+        set(record, "traffic", sm_phase_name((sm_phase)phase), "_bytes",
+            sm_json_integer((int64_t)f->phase_bytes[phase]));
     }
     set(record, "flops", "step", "", sm_json_real(flops));
     set(record, "traffic", "step", "_bytes", sm_json_integer((int64_t)bytes));
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
-        set(record, "memory", sm_role_name((sm_role)role), "_bytes", sm_json_integer((int64_t)c->memory_bytes[role]));
+        set(record, "memory", sm_role_name((sm_role)role), "_bytes", sm_json_integer((int64_t)f->role_bytes[role]));
     }
-    set(record, "memory", "peak", "_bytes", sm_json_integer((int64_t)c->total_bytes));
+    set(record, "memory", "working", "_bytes", sm_json_integer((int64_t)f->working_bytes));
+    set(record, "memory", "peak", "_bytes", sm_json_integer(f->memory_bytes));
+    set(record, "memory", "process", "_bytes", sm_json_integer(process_bytes(f, info)));
 }
 
-static json_t *make_record(const estimate *e, const cost *c, const sm_device_info *info) {
-    const sm_gpt2_config *config = &e->config;
+static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
+    const sm_gpt2_config *config = &job->config;
+    const int64_t free_bytes = (int64_t)e->info.free_bytes;
     json_t *record = json_object();
     const struct {
         const char *name;
         int64_t value;
     } integers[] = {
-        {"model_n_params", c->n_params},
-        {"n_batch", e->B},
-        {"n_seq", e->T},
+        {"model_n_params", f->n_params},
+        {"n_batch", job->B},
+        {"n_seq", job->T},
         {"vocab", config->vocab},
         {"n_ctx", config->context},
         {"n_layer", config->n_layer},
         {"n_head", config->n_head},
         {"d_model", config->d_model},
         {"d_ff", config->d_ff},
-        {"max_batch", info->free_bytes > 0 ? largest_batch(e, info) : SM_ABSENT},
-        {"device_free_bytes", info->free_bytes > 0 ? (int64_t)info->free_bytes : SM_ABSENT},
+        {"max_batch", free_bytes > 0 ? cli_largest_batch(e->options, job, target_of(e), free_bytes) : SM_ABSENT},
+        {"device_free_bytes", free_bytes > 0 ? free_bytes : SM_ABSENT},
     };
-    sm_json_set_new(record, "model_type", sm_json_text(e->model));
+    sm_json_set_new(record, "model_type", sm_json_text(job->model));
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
-    sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(e->mode)));
-    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(e->precision)));
-    sm_json_set_new(record, "device", sm_json_text(info->id));
-    set_costs(record, c);
-    sm_json_set_new(record, "fits",
-                    info->free_bytes > 0 ? json_boolean(c->total_bytes <= info->free_bytes) : json_null());
+    sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
+    sm_json_set_new(record, "device", sm_json_text(e->info.id));
+    set_costs(record, f, &e->info);
+    sm_json_set_new(record, "fits", free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
     return record;
 }
 
@@ -250,16 +179,15 @@ static void print_fields(const json_t *record) {
     }
 }
 
-// `writer` NULL: prints fields.
-static sm_status estimate_one(const estimate *e, const sm_device_info *info, sm_record_writer *writer) {
-    cost c;
+static sm_status estimate_one(const estimator *e, const cli_job *job) {
+    cli_forecast f;
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
-    SM_TRY(count(e, e->B, info->max_alloc_bytes, &c));
-    json_t *record = make_record(e, &c, info);
-    if (writer != NULL) {
-        return sm_record_write(writer, record);
+    SM_TRY(cli_forecast_job(e->options, job, target_of(e), &f));
+    json_t *record = make_record(e, job, &f);
+    if (e->writer != NULL) {
+        return sm_record_write(e->writer, record);
     }
     print_fields(record);
     json_decref(record);
@@ -271,20 +199,21 @@ static bool is_single(const cli_options *options) {
            options->precisions.n == 1;
 }
 
-static sm_status estimate_all(const cli_options *options, const sm_device_info *info, sm_record_writer *writer) {
-    for (int m = 0; m < options->models.n; m++) {
-        estimate e = {.model = options->models.texts[m], .without = options->without_bits, .dropout = options->dropout};
-        SM_TRY(cli_model_config(options, e.model, &e.config));
-        int n_seq_lens = options->seq_lens.n > 0 ? options->seq_lens.n : 1;
-        const int n_modes = options->modes.n * options->precisions.n;
-        for (int i = 0; i < n_seq_lens * options->batch_sizes.n * n_modes; i++) {
-            int t = i / (options->batch_sizes.n * n_modes);
-            e.T = options->seq_lens.n > 0 ? options->seq_lens.values[t] : e.config.context;
-            e.B = options->batch_sizes.values[i / n_modes % options->batch_sizes.n];
-            e.mode = (sm_mode)options->modes.values[i / options->precisions.n % options->modes.n];
-            e.precision = (cli_precision)options->precisions.values[i % options->precisions.n];
-            SM_TRY(cli_check_seq_len(&e.config, e.T));
-            SM_TRY(estimate_one(&e, info, writer));
+static sm_status estimate_all(const estimator *e) {
+    const cli_options *o = e->options;
+    for (int m = 0; m < o->models.n; m++) {
+        cli_job job = {.model = o->models.texts[m], .pass = SM_PASS_STEP};
+        SM_TRY(cli_model_config(o, job.model, &job.config));
+        int n_seq_lens = o->seq_lens.n > 0 ? o->seq_lens.n : 1;
+        const int n_modes = o->modes.n * o->precisions.n;
+        for (int i = 0; i < n_seq_lens * o->batch_sizes.n * n_modes; i++) {
+            int t = i / (o->batch_sizes.n * n_modes);
+            job.T = o->seq_lens.n > 0 ? o->seq_lens.values[t] : job.config.context;
+            job.B = o->batch_sizes.values[i / n_modes % o->batch_sizes.n];
+            job.mode = (sm_mode)o->modes.values[i / o->precisions.n % o->modes.n];
+            job.precision = (cli_precision)o->precisions.values[i % o->precisions.n];
+            SM_TRY(cli_check_seq_len(&job.config, job.T));
+            SM_TRY(estimate_one(e, &job));
         }
     }
     return SM_OK;
@@ -292,18 +221,26 @@ static sm_status estimate_all(const cli_options *options, const sm_device_info *
 
 sm_status cli_estimate(const cli_options *options) {
     cli_device_list devices;
-    sm_device_info info;
-    sm_record_writer *writer = NULL;
+    estimator e = {.options = options};
+    sm_status status = SM_OK;
     SM_TRY(cli_select_devices(&options->backends, &devices));
     if (devices.n > 1) {
         return sm_fail(SM_ERR_USAGE, "--backend: names %d devices; name one by its id (see `stepmark devices`)",
                        devices.n);
     }
-    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &info));
-    if (options->output != SM_FORMAT_MARKDOWN || !is_single(options)) {
-        SM_TRY(sm_record_writer_open(&table, (sm_format)options->output, stdout, &writer));
+    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &e.info));
+    if (e.info.available) {
+        SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
-    sm_status status = estimate_all(options, &info, writer);
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
+    if (options->output != SM_FORMAT_MARKDOWN || !is_single(options)) {
+        SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
+    }
+    status = estimate_all(&e);
+    sm_status closed = sm_record_writer_close(e.writer);
+    status = status != SM_OK ? status : closed;
+cleanup:
+    if (e.device != NULL) {
+        e.device->backend->close(e.device);
+    }
+    return status;
 }

@@ -1,21 +1,31 @@
-// cli_forecast.h: what a configuration will need, by the planner, before anything is opened.
+// cli_forecast.h: what a configuration will need, by the planner, before anything runs.
 #ifndef STEPMARK_CLI_FORECAST_H
 #define STEPMARK_CLI_FORECAST_H
 
 #include "cli_measure.h"
 
 typedef struct {
-    int64_t memory_bytes; // all tensors of the plan, packed
-    double flops;         // of one sample
+    size_t role_bytes[SM_ROLE_COUNT]; // tensors, packed
+    size_t working_bytes;             // the kernels' own; 0 where the device is not open
+    int64_t memory_bytes;             // all of these
+    double phase_flops[SM_PHASE_COUNT];
+    double phase_bytes[SM_PHASE_COUNT]; // traffic of an ideal machine
+    double flops;                       // of one sample
+    int64_t n_params;
 } cli_forecast;
 
-// max_alloc_bytes: the device's largest single allocation; 0 = no limit. Fails where a tensor is
-// larger, or the configuration makes no plan.
-sm_status cli_forecast_job(const cli_options *options, const cli_job *job, size_t max_alloc_bytes,
-                           cli_forecast *forecast);
+// Of a device: its largest single allocation (0 = no limit), and itself where it is open, else NULL.
+typedef struct {
+    size_t max_alloc_bytes;
+    const sm_device *opened;
+} cli_target;
 
-// The largest B up to 65536 whose memory is within the limit, all else being as in the job; 0 if
+// Fails where a tensor is larger than any allocation, or the configuration makes no plan.
+sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_target target, cli_forecast *forecast);
+
+// The largest B up to CLI_MAX_BATCH whose memory is within the limit, all else being as in the job; 0 if
 // there is none.
-int64_t cli_largest_batch(const cli_options *options, const cli_job *job, size_t max_alloc_bytes, int64_t limit_bytes);
+enum { CLI_MAX_BATCH = 65536 };
+int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_target target, int64_t limit_bytes);
 
 #endif

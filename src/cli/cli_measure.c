@@ -10,6 +10,7 @@
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_workload.h"
+#include "machine.h"
 
 static const double peak_seconds = 1.0;
 
@@ -125,14 +126,23 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job)
     };
 }
 
+// Of the process, where the device computes in its memory: what it held before, and what the plan is given.
+static void set_estimated_rss(const sm_session *session, int64_t before_bytes, sm_row *row) {
+    if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) {
+        row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(session->device, session->plan);
+    }
+}
+
 // The session of a job, with its weights in it; build_ns is the plan's and the backend's part.
 static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
                               sm_row *row) {
     sm_plan *plan;
+    int64_t before_bytes = sm_machine_rss_bytes();
     int64_t start_ns = sm_now_ns();
     SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(device, plan, session));
     row->build_ns = sm_now_ns() - start_ns;
+    set_estimated_rss(*session, before_bytes, row);
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 

@@ -84,7 +84,7 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     if (c->job.B == 0 || c->job.T == 0) {
         return; // chosen by the process itself
     }
-    sm_status status = cli_forecast_job(&c->run, &c->job, c->info.max_alloc_bytes, &c->forecast);
+    sm_status status = cli_forecast_job(&c->run, &c->job, (cli_target){c->info.max_alloc_bytes, NULL}, &c->forecast);
     if (status == SM_ERR_UNSUPPORTED) {
         set_verdict(c, "skipped", sm_error_message());
         return;
@@ -135,7 +135,7 @@ static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration 
     if (configuration->is_search) {
         SM_TRY(set_field(row, "sweep_note", json_string("search for the largest batch that fits")));
     }
-    if (c->is_forecast) {
+    if (c->is_forecast && !json_is_integer(json_object_get(row, "estimated_bytes"))) { // it was not started
         SM_TRY(set_field(row, "estimated_bytes", sm_json_integer(c->forecast.memory_bytes)));
     }
     return SM_OK;
