@@ -117,13 +117,15 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
     }
 }
 
-// "bf16 (emulated)"
+void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
+    const char *precision = json_string_value(sm_json_get(record, "precision"));
+    snprintf(text, size_bytes, "%s%s", precision != NULL ? precision : "",
+             json_is_true(sm_json_get(record, "emulated")) ? " (emulated)" : "");
+}
+
 void sm_show_precision(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_show_plain(record, column, text, size_bytes);
-    size_t used = strlen(text);
-    if (json_is_true(sm_json_get(record, "emulated"))) {
-        snprintf(text + used, size_bytes - used, " (emulated)");
-    }
+    (void)column;
+    sm_text_precision(record, text, size_bytes);
 }
 
 void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

@@ -42,24 +42,31 @@ static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
     return 32 * eps + 4 * eps * sqrt((double)sum_length);
 }
 
-// Rounding to bf16 makes an error of at most 2^-9 of the element, whatever was summed: kernels sum in f32. Twice
-// that is room for a factor that is rounded before it is multiplied, as the weights of attention are.
-static const double bf16_tolerance = 0x1p-8;
+// Rounding to bf16 makes an error of at most 2^-8 of the element, whatever was summed: kernels sum in f32.
+static const double bf16_rounding = 0x1p-8;
 
-// Does the op go on with what was rounded: its own sum, or attention's y? Then what is stored in f32, too, can be no
-// better; and what cancels on the way, in the mean and in dy v - D, leaves a result smaller than what was rounded.
-static bool goes_on_from_rounded(sm_op_kind kind) {
-    return kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+// May the op round a result, and go on from what it has rounded: the residual's sum, attention's weights and their
+// gradients, GELU's argument? Then its other outputs, in f32 too, can be no better; and what cancels on the way,
+// in the mean and in dy v - D, leaves a result smaller than what was rounded.
+static bool goes_on_from_rounded(const sm_op *op) {
+    switch (op->kind) {
+    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
+    case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_FLASH_ATTENTION_FORWARD:
+    case SM_OP_FLASH_ATTENTION_BACKWARD: return true;
+    default: return op->attr.epilogue != 0;
+    }
 }
 
 static double output_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
     const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
     double tolerance = sum_tolerance(plan->real, sum_length);
     if (dtype == SM_BF16) {
-        tolerance += bf16_tolerance;
+        tolerance += bf16_rounding;
     }
-    if (plan->dtype == SM_BF16 && goes_on_from_rounded(op->kind)) {
-        tolerance += 2 * bf16_tolerance;
+    if (plan->dtype == SM_BF16 && goes_on_from_rounded(op)) {
+        tolerance += 2 * bf16_rounding;
     }
     return tolerance;
 }

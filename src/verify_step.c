@@ -27,8 +27,8 @@ static const sm_adamw settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
 
 // Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
-// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in bf16 lose 2^-9 of
-// themselves at each op.
+// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in bf16 lose up to 2^-8
+// of themselves at each op.
 typedef struct {
     double value;    // loss, gradient norm
     double gradient; // each tensor
@@ -36,7 +36,7 @@ typedef struct {
 } tolerances;
 
 static const tolerances tolerances_f32 = {1e-5, 5e-5, 1e-3};
-static const tolerances tolerances_bf16 = {1e-2, 5e-2, 0.5};
+static const tolerances tolerances_bf16 = {5e-3, 5e-2, 0.5};
 
 enum { DEVICE, REFERENCE, N_SIDES };
 

@@ -44,10 +44,10 @@ static sm_device *open_device(const char *name, int n_threads) {
 
 // --- the cpu backend --------------------------------------------------------------------
 
-static void check_cpu_ops(int n_threads) {
+static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     tally t = {0};
     sm_device *device = open_device("cpu", n_threads);
-    assert_int_equal(sm_verify_ops(device, SM_F32, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_ops(device, dtype, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
@@ -55,19 +55,26 @@ static void check_cpu_ops(int n_threads) {
 
 static void test_cpu_ops_1_thread(void **state) {
     (void)state;
-    check_cpu_ops(1);
+    check_cpu_ops(1, SM_F32);
 }
 
 static void test_cpu_ops_3_threads(void **state) {
     (void)state;
-    check_cpu_ops(3);
+    check_cpu_ops(3, SM_F32);
 }
 
-static void check_step(const char *name, int n_threads, sm_mode mode, unsigned without) {
+static void test_cpu_ops_bf16(void **state) {
+    (void)state;
+    check_cpu_ops(1, SM_BF16);
+    check_cpu_ops(3, SM_BF16);
+}
+
+static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode mode, unsigned without) {
     tally t = {0};
     sm_device *device = open_device(name, n_threads);
-    assert_int_equal(sm_verify_step(device, SM_F32, mode, without, show_row, &t), SM_OK);
-    assert_int_equal(t.n_rows, 2 * 28 + 2 * 3); // a gradient and a weight a parameter; loss and norm a step
+    assert_int_equal(sm_verify_step(device, dtype, mode, without, show_row, &t), SM_OK);
+    const int n_copies = dtype == SM_BF16 ? 10 : 0;        // of the matrices
+    assert_int_equal(t.n_rows, 2 * 28 + 2 * 3 + n_copies); // a gradient and a weight a parameter; loss and norm a step
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
 }
@@ -75,8 +82,17 @@ static void check_step(const char *name, int n_threads, sm_mode mode, unsigned w
 static void test_cpu_step(void **state) {
     (void)state;
     for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
-        check_step("cpu", n_threads, SM_MODE_NAIVE, 0);
-        check_step("cpu", n_threads, SM_MODE_FUSED, 0);
+        check_step("cpu", n_threads, SM_F32, SM_MODE_NAIVE, 0);
+        check_step("cpu", n_threads, SM_F32, SM_MODE_FUSED, 0);
+    }
+}
+
+static void test_cpu_step_bf16(void **state) {
+    (void)state;
+    check_step("cpu", 3, SM_BF16, SM_MODE_NAIVE, 0);
+    check_step("cpu", 1, SM_BF16, SM_MODE_FUSED, 0);
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        check_step("cpu", 3, SM_BF16, SM_MODE_FUSED, 1u << i);
     }
 }
 
@@ -85,7 +101,7 @@ static void test_cpu_step(void **state) {
 static void test_rewrites(void **state) {
     (void)state;
     for (int i = 0; i < sm_rewrite_count(); i++) {
-        check_step("reference", 0, SM_MODE_FUSED, ~(1u << i));
+        check_step("reference", 0, SM_F32, SM_MODE_FUSED, ~(1u << i));
     }
 }
 
@@ -195,6 +211,7 @@ int main(void) {
         cmocka_unit_test(test_error_measure),    cmocka_unit_test(test_every_kind_has_cases),
         cmocka_unit_test(test_cpu_ops_1_thread), cmocka_unit_test(test_cpu_ops_3_threads),
         cmocka_unit_test(test_cpu_step),         cmocka_unit_test(test_rewrites),
+        cmocka_unit_test(test_cpu_ops_bf16),     cmocka_unit_test(test_cpu_step_bf16),
         cmocka_unit_test(test_sees_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
