@@ -140,8 +140,8 @@ format: ## format the sources with clang-format
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 .PHONY: tidy
-tidy: ## run clang-tidy over the sources
-	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -fopenmp $(BUILD_INFO_FLAGS)
+tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) ## run clang-tidy over the sources
+	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
 .PHONY: clean
 clean: ## remove everything built

@@ -231,6 +231,13 @@ static sm_status set_parts(sm_row *row) {
     return SM_OK;
 }
 
+// A sample that is itself the time of ops has nothing beyond them.
+static void set_overhead(sm_row *row, sm_pass_type pass) {
+    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
+        row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);
+    }
+}
+
 sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
     double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
     row->flops = sm_pass_flops(plan, pass, n_accum);
@@ -243,6 +250,7 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     SM_TRY(sm_stats_compute(row->samples_ns.values, row->samples_ns.n, &times));
     set_times(row, &times);
     set_attribution_percent(row, pass);
+    set_overhead(row, pass);
     SM_TRY(set_rates(row, (double)plan->B * (double)plan->T * n_accum, times.median));
     SM_TRY(set_parts(row));
     SM_TRY(sm_judge_samples(row, &times));

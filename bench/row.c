@@ -138,6 +138,7 @@ void sm_row_clear_speed(sm_row *row) {
         &row->phases.backward_ns,
         &row->phases.optimizer_ns,
         &row->phases.unaccounted_ns,
+        &row->overhead_ns,
         &row->median_ns,
         &row->mad_ns,
         &row->q1_ns,

@@ -162,6 +162,10 @@ static const sm_column columns[] = {
     {REAL(attribution_percent, "%", "how much longer that step took than the median sample: what timing each op costs"),
      SHOWN("timed apart", show_apart)},
 
+    {INTEGER(overhead_ns, "ns",
+             "median_ns less all ops of that step: what host and gaps between ops add. Below 0 where timing ops "
+             "slows them, as on the cpu backend")},
+
     {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order")},
     {REALS(samples_ts, "tokens/s", "tokens per second of every sample")},
     {INTEGER(median_ns, "ns", "median of the samples"), SHOWN("step ms ± spread", show_step)},

@@ -172,6 +172,7 @@ static void test_phases_add_up(void **state) {
     assert_int_equal(row.phases.backward_ns, 3000 + 5000); // the op that runs in the forward range included
     assert_int_equal(row.phases.optimizer_ns, 6000);
     assert_int_equal(row.phases.unaccounted_ns, row.attribution_ns - 21000);
+    assert_int_equal(row.overhead_ns, row.median_ns - 21000);
     assert_int_equal(row.op_ns.n, 6);
     assert_int_equal(row.op_ns.values[3], 4000);
     assert_int_equal(row.n_attribution, 3);

@@ -37,7 +37,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->driver, sizeof info->driver, "%.40s, %.80s", f->driver, f->version);
     list_features(f, info->features, sizeof info->features);
     info->n_units = f->n_units;
-    info->n_threads = f->is_cpu ? f->n_units : 1;
+    info->n_threads = f->is_cpu ? f->n_units : 0; // a card has none to choose
     info->clock_mhz = f->clock_mhz;
     info->local_bytes = f->local_bytes;
     info->memory_bytes = f->memory_bytes;
@@ -77,8 +77,12 @@ static sm_status describe(int index, sm_device_info *info) {
 // Fewer threads than a processor has: a part of it as a device of its own.
 static sm_status take_part(opencl_device *device, int n_threads) {
     const opencl_facts *f = &device->facts;
-    if (n_threads == 0 || !f->is_cpu || n_threads == f->n_units) {
+    if (n_threads == 0 || (f->is_cpu && n_threads == f->n_units)) {
         return SM_OK;
+    }
+    if (!f->is_cpu) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the device is no processor: it has no threads to choose",
+                       device->base.info.id);
     }
     if (n_threads < 0 || n_threads > f->n_units) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %d threads; the device has %d", device->base.info.id, n_threads,

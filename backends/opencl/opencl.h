@@ -88,10 +88,11 @@ typedef struct {
     size_t local[2];
 } opencl_launch;
 
-enum { OPENCL_STAGING_SLOTS = 16, OPENCL_STAGING_BYTES = 256 * 1024 };
+enum { OPENCL_STAGING_SLOTS = 16 };
 
-// Uploads that fit are copied here first, so that the caller need not wait for the device.
+// What is uploaded in a step (batches, settings) is copied here first, so that the caller need not wait for the device.
 typedef struct {
+    size_t slot_bytes; // the largest batch tensor fits
     unsigned char *bytes[OPENCL_STAGING_SLOTS];
     cl_event written[OPENCL_STAGING_SLOTS]; // NULL: free
     int next;

@@ -62,6 +62,17 @@ static bool is_refused(cl_int code) {
            code == CL_INVALID_BUFFER_SIZE;
 }
 
+static size_t largest_batch_bytes(const sm_plan *plan) {
+    size_t most = 64;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role == SM_ROLE_BATCH && sm_tensor_bytes(t) > most) {
+            most = sm_tensor_bytes(t);
+        }
+    }
+    return most;
+}
+
 sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     enum { LEAST_BYTES = 256 };
     const sm_plan *plan = e->base.plan;
@@ -71,12 +82,13 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     }
     e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
     e->pages = calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
-    e->staging.bytes[0] = malloc((size_t)OPENCL_STAGING_SLOTS * OPENCL_STAGING_BYTES);
+    e->staging.slot_bytes = largest_batch_bytes(plan);
+    e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
     if (e->arenas == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e), plan->n_arenas);
     }
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
-        e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * OPENCL_STAGING_BYTES;
+        e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * e->staging.slot_bytes;
     }
     for (int i = 0; i <= plan->n_arenas; i++) {
         const bool is_scratch = i == plan->n_arenas;
@@ -167,7 +179,7 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
     if (s.size_bytes == 0) {
         return SM_OK;
     }
-    if (s.size_bytes > OPENCL_STAGING_BYTES) {
+    if (s.size_bytes > e->staging.slot_bytes) {
         SM_TRY(wait_before_copy(e));
         return opencl_check(
             id_of(e), "clEnqueueWriteBuffer",

@@ -100,8 +100,9 @@ static const cli_flag flags[] = {
      "do not start anew without OPENBLAS_CORETYPE where it holds the processor back", OPENED | DEVICES, AT(keep_env), 0,
      0},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
-     "instruction set of the cpu kernels: baseline, avx2, avx512, avx512_bf16 or amx; not given: the best", OPENED,
-     AT(isa), 0, 0},
+     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
+     "(local, registers); not given: what suits best",
+     OPENED, AT(isa), 0, 0},
     {"Device", "precision", 0, CLI_CHOICES, "fp32|tf32|bf16|fp16", "fp32",
      "number format; bf16: data and what is multiplied, the rest stays fp32; what cannot run is a row that says why",
      RUN, AT(precisions), 0, 0},
