@@ -1,6 +1,6 @@
-// attention_local.cl: causal multi-head attention (Vaswani et al. 2017, equation 1) for cards: a work-item
-// owns one row of a head, in registers; a work-group's rows share tiles of the other operand in local
-// memory. T x T is never stored, unless the op asks for the weights (Dao et al. 2022).
+// attention_local.cl: causal multi-head attention (Vaswani et al. 2017, equation 1) for cards. Scores are products
+// of tiles in local memory, as in matmul_local.cl, and never leave the chip unless the op asks for the weights
+// (Dao 2023, FlashAttention-2, algorithms 1 and 2).
 //
 //   s = q k^T / sqrt(HS) over keys s <= t;  lse = log sum exp(s);  att = exp(s - lse);  y = dropout(att) v
 //   D = sum_s att dropout(dy v^T) = sum_c dy y;  ds = att (dropout(dy v^T) - D)
@@ -9,42 +9,68 @@
 // A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels h*HS .. of each.
 // y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
 //
-//     keys |<-TILE->|<-TILE->|<-TILE->       forward and dq: a group of ROWS rows walks the tiles of keys left to
-//   rows   +--------+                        right, to the diagonal. dk and dv: a group of ROWS keys walks the
-//   ROWS   |########|\                       tiles of rows from the diagonal down.
+//     keys |<-KEYS->|<-KEYS->|        forward and dq: a group owns ROWS rows and walks the tiles of keys left to
+//   rows   +--------+                 right, to the diagonal. dk and dv: a group owns KEYS keys and walks the
+//   ROWS   |########|\                tiles of rows from the diagonal down.
 //          +--------+--------+
-//   ROWS   |########|########|\              #: whole tiles, \: the tile on the diagonal, masked
+//   ROWS   |########|########|\       #: whole tiles, \: the tile on the diagonal, masked
+//
+// Items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
+// x + ITEMS_X, .. Over a result of rows (or keys) by channels it has the same rows, or 4 keys side by side, and
+// every ITEMS_X-th chunk of 4 channels.
 
 #ifndef HS
 #define HS 64 // channels of a head
 #endif
 #ifndef ROWS
-#define ROWS 64 // work-items of a work-group
+#define ROWS 32 // rows of a tile of scores
 #endif
-#ifndef TILE
-#define TILE 32 // rows in local memory at a time
+#ifndef KEYS
+#define KEYS 32 // its columns
 #endif
-#ifndef STEP
-#define STEP 8 // scores at a time: the result is rescaled once for all of them
+#ifndef ITEMS_Y
+#define ITEMS_Y 8 // work-items along the rows; for dk and dv, KEYS / ITEMS_Y is a multiple of 4
 #endif
+#ifndef ITEMS_X
+#define ITEMS_X 8 // work-items along the keys: a multiple of 4
+#endif
+#ifndef LOAD
+#define LOAD 1 // floats a load: 4 where heads begin at multiples of 4 floats
+#endif
+#ifndef DROPOUT
+#define DROPOUT 1 // 0: no weight is dropped; spares the drawing
+#endif
+#ifndef STORED
+#define STORED 0 // 1: backward reads the weights that forward stored, in the place of lse
+#endif
+#define ITEMS       (ITEMS_Y * ITEMS_X)
+#define CHUNKS      ((HS + 3) / 4)     // float4s in a row
+#define LD          ((CHUNKS | 1) * 4) // floats of a row in local memory: odd in float4s, against bank conflicts
+#define WEIGHTS_LD  (KEYS + 8)
+#define ROWS_EACH   (ROWS / ITEMS_Y)
+#define KEYS_EACH   (KEYS / ITEMS_X)
+#define CHUNKS_EACH ((CHUNKS + ITEMS_X - 1) / ITEMS_X)
+#define OWN_KEYS    (KEYS / ITEMS_Y / 4 * 4) // of dk and dv
+#define SCALE       (1.0f / sqrt((float)HS))
 
-// The row of this work-item, and where its sequence begins.
+// A head of a sequence, and this work-item's place in a tile.
 typedef struct {
-    ulong t, T, C;
+    ulong T, C;
     ulong head_row;    // of [b,h,0] among rows of lse
     ulong first_token; // b T
     ulong channel;     // h HS
+    uint y, x;
 } place;
 
-static inline place find_place(ulong T, ulong NH) {
+static inline place find_place(ulong head, ulong T, ulong NH) {
     place p;
-    const ulong head = get_group_id(1);
-    p.t = get_global_id(0);
     p.T = T;
     p.C = NH * HS;
     p.head_row = row_start(head, T);
     p.first_token = head / NH * T;
     p.channel = head % NH * HS;
+    p.y = (uint)get_local_id(0) / ITEMS_X;
+    p.x = (uint)get_local_id(0) % ITEMS_X;
     return p;
 }
 
@@ -52,44 +78,7 @@ static inline place find_place(ulong T, ulong NH) {
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, 3 * p->C) + p->channel; }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->channel; }
 
-// All items: TILE rows of HS channels to local memory, zeros beyond T.
-static inline void stage(const global float *from, ulong ld, ulong n_rows, local float *tile) {
-    for (uint e = (uint)get_local_id(0); e < TILE * HS; e += ROWS) {
-        tile[e] = e / HS < n_rows ? from[row_start(e / HS, ld) + e % HS] : 0.0f;
-    }
-}
-
-static inline void load_head(const global float *from, float factor, float x[HS]) {
-#pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        x[i] = factor * from[i];
-    }
-}
-
-static inline void store_head(const float x[HS], float factor, global float *to) {
-#pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        to[i] = factor * x[i];
-    }
-}
-
-static inline float dot_head(const float x[HS], const local float *with) {
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; // four chains hide the latency
-#pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        sum[i % 4] = multiply_add(x[i], with[i], sum[i % 4]);
-    }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-static inline void add_head(float factor, const local float *from, float x[HS]) {
-#pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        x[i] = multiply_add(factor, from[i], x[i]);
-    }
-}
-
-// Dropout of the weights: drawn only where threshold > 0.
+// Dropout of the weights.
 typedef struct {
     ulong key, step;
     uint threshold;
@@ -101,80 +90,307 @@ static inline mask make_mask(ulong key, uint threshold, float scale, const globa
     m.key = key;
     m.threshold = threshold;
     m.scale = scale;
-    m.step = threshold > 0 ? micro_step(rng_step) : 0;
+    m.step = DROPOUT ? micro_step(rng_step) : 0;
     return m;
 }
 
 static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
     const ulong element = row_start(p->head_row + t, p->T) + s;
-    return m->threshold == 0 ? 1.0f : keep_factor(m->key, m->step, element, m->threshold, m->scale);
+    return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;
 }
 
-kernel __attribute__((reqd_work_group_size(ROWS, 1, 1))) void
-attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale, const global float *qkv, ulong qkv_at,
-                  const global uint *rng_step, ulong rng_step_at, global float *y, ulong y_at, global float *lse,
-                  ulong lse_at) {
-    local float keys[TILE * HS] __attribute__((aligned(16)));
-    local float values[TILE * HS] __attribute__((aligned(16)));
-    const place p = find_place(T, NH);
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong n_keys = min(T, (get_group_id(0) + 1) * (ulong)ROWS); // that any row of the group sees
-    float q[HS];
-    float result[HS];
-#pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        q[i] = 0.0f;
-        result[i] = 0.0f;
-    }
-    if (p.t < T) {
-        load_head(qkv + qkv_at + qkv_start(&p, p.t), 1.0f / sqrt((float)HS), q);
-    }
-    float largest = -INFINITY;
-    float total = 0.0f;
-    for (ulong first = 0; first < n_keys; first += TILE) {
-        const global float *k = qkv + qkv_at + qkv_start(&p, first) + p.C;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage(k, 3 * p.C, T - first, keys);
-        stage(k + p.C, 3 * p.C, T - first, values);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint j = 0; j < TILE && first + j <= p.t && p.t < T; j += STEP) {
-            float weight[STEP];
-            float larger = largest;
-#pragma unroll
-            for (uint i = 0; i < STEP; i++) {
-                weight[i] = first + j + i <= p.t ? dot_head(q, keys + (j + i) * HS) : -INFINITY;
-                larger = fmax(larger, weight[i]);
-            }
-            const float shrink = exp(largest - larger);
-            largest = larger;
-            total *= shrink;
-#pragma unroll
-            for (uint i = 0; i < HS; i++) {
-                result[i] *= shrink;
-            }
-#pragma unroll
-            for (uint i = 0; i < STEP; i++) {
-                const float w = exp(weight[i] - larger);
-                total += w;
-                add_head(w * keep(&drop, &p, p.t, first + j + i), values + (j + i) * HS, result);
+// Keep factors of a tile, to where its weights will be: a draw is of 4 weights side by side.
+static inline void draw_tile(const mask *m, const place *p, ulong first_row, ulong first_key, local float *weights) {
+    enum { DRAWS = KEYS / 4 + 1 };
+    for (uint e = (uint)get_local_id(0); DROPOUT && e < ROWS * DRAWS; e += ITEMS) {
+        const uint row = e / DRAWS;
+        const ulong first = row_start(p->head_row + first_row + row, p->T) + first_key;
+        const ulong draw = first / 4 + e % DRAWS;
+        const uint4 words = philox(m->key, draw, m->step);
+        const uint word[4] = {words.x, words.y, words.z, words.w};
+        const int s = (int)(draw * 4 - first); // of the first word
+        for (int i = 0; i < 4; i++) {
+            if (s + i >= 0 && s + i < KEYS) {
+                weights[row * WEIGHTS_LD + (uint)(s + i)] = word[i] >= m->threshold ? m->scale : 0.0f;
             }
         }
     }
-    if (p.t < T) {
-        store_head(result, 1.0f / total, y + y_at + y_start(&p, p.t));
-        lse[lse_at + p.head_row + p.t] = largest + log(total);
+}
+
+// --- rows of a head ------------------------------------------------------------------------------------------
+
+// Chunk c of a row; zeros beyond HS.
+static inline float4 read_chunk(const global float *row, uint c) {
+    const global float *from = row + c * 4;
+#if LOAD == 4
+    return *(const global float4 *)from;
+#else
+    const uint n = HS - c * 4;
+    return (float4)(from[0], n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, n > 3 ? from[3] : 0.0f);
+#endif
+}
+
+static inline void write_chunk(float4 x, global float *row, uint c) {
+    global float *to = row + c * 4;
+#if LOAD == 4
+    *(global float4 *)to = x;
+#else
+    const float part[4] = {x.x, x.y, x.z, x.w};
+    for (uint i = 0; i < 4 && c * 4 + i < HS; i++) {
+        to[i] = part[i];
+    }
+#endif
+}
+
+// All items: a tile (n_tile,LD) of rows times factor, zeros beyond n_rows.
+static inline void stage(const global float *from, ulong ld, ulong n_rows, uint n_tile, float factor,
+                         local float *tile) {
+    for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += ITEMS) {
+        const uint row = e / CHUNKS;
+        const uint c = e % CHUNKS;
+        const float4 x = row < n_rows ? factor * read_chunk(from + row_start(row, ld), c) : (float4)(0.0f);
+        *(local float4 *)(tile + row * LD + c * 4) = x;
     }
 }
 
-// att[t,s] = exp(s - lse), or 0 for s > t: an item a weight, items side by side along s.
+// Chunk j of this item; where the last ones are nobody's, one that exists.
+static inline uint chunk_of(uint x, uint j) {
+    const uint c = x + j * ITEMS_X;
+    return CHUNKS % ITEMS_X == 0 || c < CHUNKS ? c : CHUNKS - 1;
+}
+
+static inline bool has_chunk(uint x, uint j) { return CHUNKS % ITEMS_X == 0 || x + j * ITEMS_X < CHUNKS; }
+
+static inline float4 multiply_add4(float a, float4 b, float4 c) { return multiply_add((float4)(a), b, c); }
+
+// --- products of tiles -----------------------------------------------------------------------------------------
+
+// score = a b^T of this item: a (ROWS,LD) from row y on, b (KEYS,LD) from row x on
+static inline void multiply_rows(const local float *a, const local float *b, float score[ROWS_EACH][KEYS_EACH]) {
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+#pragma unroll
+        for (uint j = 0; j < KEYS_EACH; j++) {
+            score[i][j] = 0.0f;
+        }
+    }
+#pragma unroll 4
+    for (uint c = 0; c < CHUNKS; c++) {
+        float4 p[ROWS_EACH];
+        float4 q[KEYS_EACH];
+#pragma unroll
+        for (uint i = 0; i < ROWS_EACH; i++) {
+            p[i] = *(const local float4 *)(a + i * ITEMS_Y * LD + c * 4);
+        }
+#pragma unroll
+        for (uint j = 0; j < KEYS_EACH; j++) {
+            q[j] = *(const local float4 *)(b + j * ITEMS_X * LD + c * 4);
+        }
+#pragma unroll
+        for (uint i = 0; i < ROWS_EACH; i++) {
+#pragma unroll
+            for (uint j = 0; j < KEYS_EACH; j++) {
+                float sum = multiply_add(p[i].x, q[j].x, score[i][j]);
+                sum = multiply_add(p[i].y, q[j].y, sum);
+                sum = multiply_add(p[i].z, q[j].z, sum);
+                score[i][j] = multiply_add(p[i].w, q[j].w, sum);
+            }
+        }
+    }
+}
+
+// sum += w b of this item's rows: w (ROWS,WEIGHTS_LD) from row y on, b (KEYS,LD)
+static inline void add_weighted(const local float *w, const local float *b, uint x,
+                                float4 sum[ROWS_EACH][CHUNKS_EACH]) {
+#pragma unroll 2
+    for (uint k = 0; k < KEYS; k += 4) {
+        float4 p[ROWS_EACH];
+#pragma unroll
+        for (uint i = 0; i < ROWS_EACH; i++) {
+            p[i] = *(const local float4 *)(w + i * ITEMS_Y * WEIGHTS_LD + k);
+        }
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            const local float *column = b + k * LD + chunk_of(x, j) * 4;
+            const float4 q0 = *(const local float4 *)column;
+            const float4 q1 = *(const local float4 *)(column + LD);
+            const float4 q2 = *(const local float4 *)(column + 2 * LD);
+            const float4 q3 = *(const local float4 *)(column + 3 * LD);
+#pragma unroll
+            for (uint i = 0; i < ROWS_EACH; i++) {
+                float4 z = multiply_add4(p[i].x, q0, sum[i][j]);
+                z = multiply_add4(p[i].y, q1, z);
+                z = multiply_add4(p[i].z, q2, z);
+                sum[i][j] = multiply_add4(p[i].w, q3, z);
+            }
+        }
+    }
+}
+
+// sum += w^T b of this item's keys: w (ROWS,WEIGHTS_LD) from column 4 y on, b (ROWS,LD)
+static inline void add_gathered(const local float *w, const local float *b, uint x,
+                                float4 sum[OWN_KEYS][CHUNKS_EACH]) {
+#pragma unroll 4
+    for (uint t = 0; t < ROWS; t++) {
+        float4 q[CHUNKS_EACH];
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
+        }
+#pragma unroll
+        for (uint i = 0; i < OWN_KEYS; i += 4) {
+            const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
+#pragma unroll
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
+                sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
+                sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
+                sum[i + 3][j] = multiply_add4(p.w, q[j], sum[i + 3][j]);
+            }
+        }
+    }
+}
+
+// --- forward -------------------------------------------------------------------------------------------------
+
+// Scores of keys that a row does not see become -infinity.
+static inline void hide_keys(const place *p, ulong first_row, ulong first_key, float score[ROWS_EACH][KEYS_EACH]) {
+    if (first_key + KEYS <= first_row + 1) {
+        return;
+    }
+    const int ahead = (int)((long)first_key - (long)first_row) + (int)p->x - (int)p->y;
+#pragma unroll
+    for (int i = 0; i < ROWS_EACH; i++) {
+#pragma unroll
+        for (int j = 0; j < KEYS_EACH; j++) {
+            score[i][j] = ahead + j * ITEMS_X > i * ITEMS_Y ? -INFINITY : score[i][j];
+        }
+    }
+}
+
+// The largest of each row so far, and what this tile makes of it; `shared` (ROWS,ITEMS_X).
+static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH], local float *shared,
+                                float largest[ROWS_EACH]) {
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        float x = score[i][0];
+#pragma unroll
+        for (uint j = 1; j < KEYS_EACH; j++) {
+            x = fmax(x, score[i][j]);
+        }
+        shared[(p->y + i * ITEMS_Y) * ITEMS_X + p->x] = x;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const local float *row = shared + (p->y + i * ITEMS_Y) * ITEMS_X;
+#pragma unroll
+        for (uint j = 0; j < ITEMS_X; j += 4) {
+            const float4 x = *(const local float4 *)(row + j);
+            largest[i] = fmax(largest[i], fmax(fmax(x.x, x.y), fmax(x.z, x.w)));
+        }
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale, const global float *qkv, ulong qkv_at,
+                  const global uint *rng_step, ulong rng_step_at, global float *y, ulong y_at, global float *lse,
+                  ulong lse_at) {
+    local float rows[ROWS * LD] __attribute__((aligned(16)));
+    local float keys[KEYS * LD > ROWS * WEIGHTS_LD ? KEYS * LD : ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+    local float values[KEYS * LD] __attribute__((aligned(16)));
+    local float shared[ROWS * ITEMS_X] __attribute__((aligned(16)));
+    local float *weights = keys; // once the scores are there, nobody needs the keys
+    const place p = find_place(get_group_id(0), T, NH);
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS; // those with most to do first
+    const ulong n_keys = min(T, first_row + ROWS);                                   // that any of the rows sees
+    float largest[ROWS_EACH];
+    float total[ROWS_EACH]; // of this item's keys
+    float4 result[ROWS_EACH][CHUNKS_EACH];
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        largest[i] = -INFINITY;
+        total[i] = 0.0f;
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            result[i][j] = (float4)(0.0f);
+        }
+    }
+    stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+    for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
+        const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+        float score[ROWS_EACH][KEYS_EACH];
+        float before[ROWS_EACH];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
+        stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+        hide_keys(&p, first_row, first_key, score);
+#pragma unroll
+        for (uint i = 0; i < ROWS_EACH; i++) {
+            before[i] = largest[i];
+        }
+        find_largest(&p, score, shared, largest);
+#if DROPOUT
+        draw_tile(&drop, &p, first_row, first_key, weights);
+        barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#pragma unroll
+        for (uint i = 0; i < ROWS_EACH; i++) {
+            const float shrink = exp(before[i] - largest[i]);
+            const uint row = p.y + i * ITEMS_Y;
+            total[i] *= shrink;
+#pragma unroll
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                result[i][j] *= shrink;
+            }
+#pragma unroll
+            for (uint j = 0; j < KEYS_EACH; j++) {
+                const uint at = row * WEIGHTS_LD + p.x + j * ITEMS_X;
+                const float w = exp(score[i][j] - largest[i]);
+                total[i] += w;
+                weights[at] = w * (DROPOUT ? weights[at] : 1.0f);
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        add_weighted(weights + p.y * WEIGHTS_LD, values, p.x, result);
+    }
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        shared[(p.y + i * ITEMS_Y) * ITEMS_X + p.x] = total[i];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const ulong t = first_row + p.y + i * ITEMS_Y;
+        float sum = 0.0f;
+        for (uint j = 0; j < ITEMS_X; j++) {
+            sum += shared[(p.y + i * ITEMS_Y) * ITEMS_X + j];
+        }
+        if (t < T) {
+#pragma unroll
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                if (has_chunk(p.x, j)) {
+                    write_chunk(result[i][j] * (1.0f / sum), y + y_at + y_start(&p, t), chunk_of(p.x, j));
+                }
+            }
+            if (p.x == 0) {
+                lse[lse_at + p.head_row + t] = largest[i] + log(sum);
+            }
+        }
+    }
+}
+
+// att[t,s] = exp(s - lse), or 0 for s > t: an item a key, items side by side along s.
 kernel void attention_weights(ulong T, ulong NH, const global float *qkv, ulong qkv_at, const global float *lse,
                               ulong lse_at, global float *att, ulong att_at) {
-    place p = find_place(T, NH);
+    const place p = find_place(get_group_id(1), T, NH);
     const ulong s = get_global_id(0);
     if (s >= T) {
         return;
     }
-    const float scale = 1.0f / sqrt((float)HS);
     const global float *k = qkv + qkv_at + qkv_start(&p, s) + p.C;
     for (ulong t = 0; t < T; t++) {
         float score = 0.0f;
@@ -184,146 +400,187 @@ kernel void attention_weights(ulong T, ulong NH, const global float *qkv, ulong 
                 score = multiply_add(q[i], k[i], score);
             }
         }
-        const float weight = s <= t ? exp(score * scale - lse[lse_at + p.head_row + t]) : 0.0f;
+        const float weight = s <= t ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
         att[att_at + row_start(p.head_row + t, T) + s] = weight;
     }
 }
 
-// One weight: as stored, or computed again from lse.
-static inline float weight_at(uint stored, const global float *lse, const place *p, ulong t, ulong s, float score) {
-    return stored ? lse[row_start(p->head_row + t, p->T) + s] : exp(score - lse[p->head_row + t]);
-}
+// --- backward ------------------------------------------------------------------------------------------------
 
-// D: from y where there is one, else from the stored weights.
-kernel void attention_backward_sums(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+// D: from y where there is one, else from the stored weights. An item a row.
+kernel void attention_backward_sums(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
                                     const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                                     const global float *lse, ulong lse_at, const global uint *rng_step,
                                     ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at) {
-    const place p = find_place(T, NH);
-    if (p.t >= T) {
+    const place p = find_place(get_group_id(1), T, NH);
+    const ulong t = get_global_id(0);
+    if (t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const global float *dyt = dy + dy_at + y_start(&p, p.t);
+    const global float *dyt = dy + dy_at + y_start(&p, t);
     float sum = 0.0f;
-    if (!stored) {
-        for (uint i = 0; i < HS; i++) {
-            sum = multiply_add(dyt[i], y[y_at + y_start(&p, p.t) + i], sum);
+    if (!STORED) {
+        float4 sums = (float4)(0.0f);
+        for (uint c = 0; c < CHUNKS; c++) {
+            sums = multiply_add(read_chunk(dyt, c), read_chunk(y + y_at + y_start(&p, t), c), sums);
         }
+        sum = (sums.x + sums.z) + (sums.y + sums.w);
     }
-    for (ulong s = 0; stored && s <= p.t; s++) {
+    for (ulong s = 0; STORED && s <= t; s++) {
         const global float *v = qkv + qkv_at + qkv_start(&p, s) + 2 * p.C;
         float da = 0.0f;
         for (uint i = 0; i < HS; i++) {
             da = multiply_add(dyt[i], v[i], da);
         }
-        sum += weight_at(stored, lse + lse_at, &p, p.t, s, 0.0f) * keep(&drop, &p, p.t, s) * da;
+        sum += lse[lse_at + row_start(p.head_row + t, T) + s] * keep(&drop, &p, t, s) * da;
     }
-    D[D_at + p.head_row + p.t] = sum;
+    D[D_at + p.head_row + t] = sum;
 }
 
-kernel __attribute__((reqd_work_group_size(ROWS, 1, 1))) void
-attention_backward_rows(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+// score becomes dropout(att), dweight = dy v^T becomes ds; `kept` (ROWS,WEIGHTS_LD) is draw_tile's. Rows beyond T
+// have zeros for q and dy, and add nothing.
+static inline void finish_weights(const global float *lse, const global float *D, const local float *kept,
+                                  const place *p, ulong first_row, ulong first_key,
+                                  float score[ROWS_EACH][KEYS_EACH], float dweight[ROWS_EACH][KEYS_EACH]) {
+    if (!STORED) {
+        hide_keys(p, first_row, first_key, score);
+    }
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const ulong t = first_row + p->y + i * ITEMS_Y;
+        const bool inside = t < p->T;
+        const float sum = inside ? D[p->head_row + t] : 0.0f;
+        const float log_total = inside && !STORED ? lse[p->head_row + t] : 0.0f;
+#pragma unroll
+        for (uint j = 0; j < KEYS_EACH; j++) {
+            const ulong s = first_key + p->x + j * ITEMS_X;
+            const float factor = DROPOUT ? kept[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] : 1.0f;
+            const float att = !STORED ? exp(score[i][j] - log_total)
+                              : inside && s <= t ? lse[row_start(p->head_row + t, p->T) + s] : 0.0f;
+            score[i][j] = att * factor;
+            dweight[i][j] = att * (factor * dweight[i][j] - sum);
+        }
+    }
+}
+
+static inline void put_weights(const place *p, float x[ROWS_EACH][KEYS_EACH], local float *weights) {
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+#pragma unroll
+        for (uint j = 0; j < KEYS_EACH; j++) {
+            weights[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] = x[i][j];
+        }
+    }
+}
+
+// dq of ROWS rows.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_rows(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
                         const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
-    local float keys[TILE * HS] __attribute__((aligned(16)));
-    local float values[TILE * HS] __attribute__((aligned(16)));
-    const place p = find_place(T, NH);
+    local float rows[ROWS * LD] __attribute__((aligned(16)));
+    local float drows[ROWS * LD] __attribute__((aligned(16)));
+    local float keys[KEYS * LD] __attribute__((aligned(16)));
+    local float values[KEYS * LD] __attribute__((aligned(16)));
+    local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+    const place p = find_place(get_group_id(0), T, NH);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong n_keys = min(T, (get_group_id(0) + 1) * (ulong)ROWS);
-    const float scale = 1.0f / sqrt((float)HS);
-    float q[HS];
-    float dyt[HS];
-    float dq[HS];
+    const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS;
+    const ulong n_keys = min(T, first_row + ROWS);
+    float4 dq[ROWS_EACH][CHUNKS_EACH];
 #pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        q[i] = dyt[i] = dq[i] = 0.0f;
-    }
-    float sum = 0.0f;
-    if (p.t < T) {
-        load_head(qkv + qkv_at + qkv_start(&p, p.t), scale, q);
-        load_head(dy + dy_at + y_start(&p, p.t), 1.0f, dyt);
-        sum = D[D_at + p.head_row + p.t];
-    }
-    for (ulong first = 0; first < n_keys; first += TILE) {
-        const global float *k = qkv + qkv_at + qkv_start(&p, first) + p.C;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage(k, 3 * p.C, T - first, keys);
-        stage(k + p.C, 3 * p.C, T - first, values);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint j = 0; j < TILE && first + j <= p.t && p.t < T; j++) {
-            const ulong s = first + j;
-            const float att = weight_at(stored, lse + lse_at, &p, p.t, s, stored ? 0.0f : dot_head(q, keys + j * HS));
-            const float da = keep(&drop, &p, p.t, s) * dot_head(dyt, values + j * HS);
-            add_head(att * (da - sum), keys + j * HS, dq);
+    for (uint i = 0; i < ROWS_EACH; i++) {
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            dq[i][j] = (float4)(0.0f);
         }
     }
-    if (p.t < T) {
-        store_head(dq, scale, dqkv + dqkv_at + qkv_start(&p, p.t));
+    stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+    stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
+    for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
+        const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+        float score[ROWS_EACH][KEYS_EACH];
+        float dweight[ROWS_EACH][KEYS_EACH];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
+        stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
+        draw_tile(&drop, &p, first_row, first_key, weights);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+        multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
+        finish_weights(lse + lse_at, D + D_at, weights, &p, first_row, first_key, score, dweight);
+        put_weights(&p, dweight, weights);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        add_weighted(weights + p.y * WEIGHTS_LD, keys, p.x, dq);
     }
-}
-
-// dk or dv of this item's key: two kernels, so that what one needs fits in registers.
-static inline void gather_for_key(int for_values, const place *p, const mask *drop, uint stored,
-                                  const global float *dy, const global float *qkv, const global float *lse,
-                                  const global float *D, local float *rows, local float *drows, global float *dqkv) {
-    const float scale = 1.0f / sqrt((float)HS);
-    float k[HS];
-    float v[HS];
-    float sum[HS];
 #pragma unroll
-    for (uint i = 0; i < HS; i++) {
-        k[i] = v[i] = sum[i] = 0.0f;
-    }
-    if (p->t < p->T) {
-        load_head(qkv + qkv_start(p, p->t) + p->C, scale, k);
-        load_head(qkv + qkv_start(p, p->t) + 2 * p->C, 1.0f, v);
-    }
-    for (ulong first = get_group_id(0) * (ulong)ROWS / TILE * TILE; first < p->T; first += TILE) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage(qkv + qkv_start(p, first), 3 * p->C, p->T - first, rows);
-        stage(dy + y_start(p, first), p->C, p->T - first, drows);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint j = 0; j < TILE && first + j < p->T; j++) {
-            const ulong t = first + j;
-            if (t < p->t) {
-                continue;
-            }
-            const float att = weight_at(stored, lse, p, t, p->t, stored ? 0.0f : dot_head(k, rows + j * HS));
-            const float kept = keep(drop, p, t, p->t);
-            if (for_values) {
-                add_head(att * kept, drows + j * HS, sum);
-            } else {
-                add_head(att * (kept * dot_head(v, drows + j * HS) - D[p->head_row + t]), rows + j * HS, sum);
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const ulong t = first_row + p.y + i * ITEMS_Y;
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            if (t < T && has_chunk(p.x, j)) {
+                write_chunk(dq[i][j] * SCALE, dqkv + dqkv_at + qkv_start(&p, t), chunk_of(p.x, j));
             }
         }
     }
-    if (p->t < p->T) {
-        store_head(sum, for_values ? 1.0f : scale, dqkv + qkv_start(p, p->t) + (for_values ? 2 : 1) * p->C);
-    }
 }
 
-kernel __attribute__((reqd_work_group_size(ROWS, 1, 1))) void
-attention_backward_keys(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+// dk and dv of KEYS keys.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_keys(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
                         const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
-    local float rows[TILE * HS] __attribute__((aligned(16)));
-    local float drows[TILE * HS] __attribute__((aligned(16)));
-    const place p = find_place(T, NH);
+    local float rows[ROWS * LD] __attribute__((aligned(16)));
+    local float drows[ROWS * LD] __attribute__((aligned(16)));
+    local float keys[KEYS * LD] __attribute__((aligned(16)));
+    local float values[KEYS * LD] __attribute__((aligned(16)));
+    local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+    local float dscores[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+    const place p = find_place(get_group_id(0), T, NH);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    gather_for_key(0, &p, &drop, stored, dy + dy_at, qkv + qkv_at, lse + lse_at, D + D_at, rows, drows, dqkv + dqkv_at);
-}
-
-kernel __attribute__((reqd_work_group_size(ROWS, 1, 1))) void
-attention_backward_values(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
-                          const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                          const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                          const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
-    local float rows[TILE * HS] __attribute__((aligned(16)));
-    local float drows[TILE * HS] __attribute__((aligned(16)));
-    const place p = find_place(T, NH);
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    gather_for_key(1, &p, &drop, stored, dy + dy_at, qkv + qkv_at, lse + lse_at, D + D_at, rows, drows, dqkv + dqkv_at);
+    const ulong first_key = get_group_id(1) * (ulong)KEYS;
+    const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+    float4 dk[OWN_KEYS][CHUNKS_EACH];
+    float4 dv[OWN_KEYS][CHUNKS_EACH];
+#pragma unroll
+    for (uint i = 0; i < OWN_KEYS; i++) {
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            dk[i][j] = dv[i][j] = (float4)(0.0f);
+        }
+    }
+    stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
+    stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
+    for (ulong first_row = first_key / ROWS * ROWS; first_row < T; first_row += ROWS) {
+        float score[ROWS_EACH][KEYS_EACH];
+        float dweight[ROWS_EACH][KEYS_EACH];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+        stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
+        draw_tile(&drop, &p, first_row, first_key, weights);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+        multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
+        finish_weights(lse + lse_at, D + D_at, weights, &p, first_row, first_key, score, dweight);
+        put_weights(&p, score, weights);
+        put_weights(&p, dweight, dscores);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        add_gathered(weights + p.y * 4, drows, p.x, dv);
+        add_gathered(dscores + p.y * 4, rows, p.x, dk); // these rows are q / sqrt(HS)
+    }
+#pragma unroll
+    for (uint i = 0; i < OWN_KEYS; i++) {
+        const ulong s = first_key + i / 4 * (ITEMS_Y * 4) + p.y * 4 + i % 4;
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            if (s < T && has_chunk(p.x, j)) {
+                global float *to = dqkv + dqkv_at + qkv_start(&p, s);
+                write_chunk(dk[i][j], to + p.C, chunk_of(p.x, j));
+                write_chunk(dv[i][j], to + 2 * p.C, chunk_of(p.x, j));
+            }
+        }
+    }
 }

@@ -18,13 +18,13 @@
 // and `matmul_sum` adds them up, always in the same order, and applies the epilogue.
 
 #ifndef TILE_M
-#define TILE_M 128 // rows of C per work-group
+#define TILE_M 64 // rows of C per work-group
 #endif
 #ifndef TILE_N
 #define TILE_N 128 // columns of C per work-group
 #endif
 #ifndef TILE_K
-#define TILE_K 16 // of K at a time
+#define TILE_K 8 // of K at a time
 #endif
 #ifndef WORK_M
 #define WORK_M 8 // rows of C per work-item: 4 or a multiple

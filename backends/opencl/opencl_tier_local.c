@@ -4,7 +4,7 @@
 
 #include "opencl_tier.h"
 
-enum { OPTIONS_SIZE = 256, ROWS = 64 };
+enum { OPTIONS_SIZE = 256 };
 
 // What the kernels take of a work-group at most: items, and bytes of local memory.
 enum { MOST_ITEMS = 128, LOCAL_BYTES = 32 * 1024 };
@@ -28,7 +28,7 @@ typedef struct {
 } tiles;
 
 // 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
-static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8};
+static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
 
 static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
 
@@ -133,30 +133,52 @@ static void matmul(opencl_binder *b, const opencl_product *p) {
 
 // --- attention --------------------------------------------------------------------------------------
 
-// Rows of a tile: two tiles of HS channels fit in 32 KiB, which every device has.
-static int64_t tile_rows(int64_t HS) {
-    enum { MOST = 32, TILES_BYTES = 32 * 1024 };
-    int64_t rows = MOST;
-    while (rows > 1 && 2 * rows * HS * (int64_t)sizeof(float) > TILES_BYTES) {
-        rows /= 2;
+// The sizes of cl/attention_local.cl.
+typedef struct {
+    int rows, keys, items_y, items_x;
+} score_tile;
+
+// Local memory of the largest kernel, in floats.
+static int64_t tile_elems(const score_tile *t, int64_t HS, bool forward) {
+    const int64_t ld = ((HS + 3) / 4 | 1) * 4;
+    const int64_t weights = t->rows * (t->keys + 8);
+    const int64_t keys = t->keys * ld > weights ? t->keys * ld : weights;
+    return forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
+                   : 2 * (t->rows + t->keys) * ld + 2 * weights;
+}
+
+// The largest tile of scores that fits; the last ones are for wide heads.
+static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
+    static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
+    static const score_tile backward[] = {{32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
+    enum { N_FORWARD = sizeof forward / sizeof forward[0], N_BACKWARD = sizeof backward / sizeof backward[0] };
+    const score_tile *tile = a->forward ? forward : backward;
+    for (int left = a->forward ? N_FORWARD : N_BACKWARD; left > 1; left--, tile++) {
+        if (tile_elems(tile, a->HS, a->forward) * (int64_t)sizeof(float) <= (int64_t)facts->local_bytes) {
+            break;
+        }
     }
-    return rows;
+    return *tile;
 }
 
 static size_t attention_scratch_elems(const opencl_attention *a) {
     return (size_t)(a->B * a->NH * a->T); // lse where the weights are stored in its place; D
 }
 
+// Whether every head of every token begins at a multiple of 4 floats.
+static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
+    return is_aligned(plan, a->qkv, a->HS) && is_aligned(plan, a->y, a->HS) && is_aligned(plan, a->dy, a->HS) &&
+           is_aligned(plan, a->dqkv, a->HS);
+}
+
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
-    enum { STEP = 8 };
-    const int64_t rows = tile_rows(a->HS);
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DHS=%lld -DROWS=%d -DTILE=%lld -DSTEP=%lld", (long long)a->HS, ROWS,
-             (long long)rows, (long long)(rows < STEP ? rows : STEP));
+    snprintf(options, sizeof options,
+             "-DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d -DSTORED=%d",
+             (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, heads_are_aligned(b->e->base.plan, a) ? 4 : 1,
+             a->threshold > 0, a->stores_weights);
     opencl_begin(b, "attention_local", options, kernel);
-    if (!a->forward) {
-        opencl_arg_uint(b, a->stores_weights);
-    }
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
 }
@@ -167,8 +189,16 @@ static void arg_mask(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_float(b, a->drop_scale);
 }
 
-static void launch_attention(opencl_binder *b, const opencl_attention *a) {
-    opencl_launch_groups(b, (a->T + ROWS - 1) / ROWS, a->B * a->NH, ROWS);
+// A group a tile of rows (or, for dk and dv, of keys) and head.
+static void launch_tiles(opencl_binder *b, const opencl_attention *a) {
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    opencl_launch_groups(b, a->B * a->NH, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
+}
+
+// An item a token and head.
+static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64 };
+    opencl_launch_groups(b, count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
 }
 
 static void attention_forward(opencl_binder *b, const opencl_attention *a) {
@@ -179,26 +209,26 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_tensor(b, a->y);
     if (!a->stores_weights) {
         opencl_arg_tensor(b, a->weights);
-        launch_attention(b, a);
+        launch_tiles(b, a);
         return;
     }
     opencl_arg_scratch(b, 0);
-    launch_attention(b, a);
+    launch_tiles(b, a);
     begin_attention(b, a, "attention_weights");
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_scratch(b, 0);
     opencl_arg_tensor(b, a->weights);
-    launch_attention(b, a);
+    launch_tokens(b, a);
 }
 
 static void attention(opencl_binder *b, const opencl_attention *a) {
     static const char *const kernels[] = {"attention_backward_sums", "attention_backward_rows",
-                                          "attention_backward_keys", "attention_backward_values"};
+                                          "attention_backward_keys"};
     if (a->forward) {
         attention_forward(b, a);
         return;
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         begin_attention(b, a, kernels[i]);
         arg_mask(b, a);
         opencl_arg_tensor(b, a->dy);
@@ -209,10 +239,12 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
             opencl_arg_tensor(b, a->y);
         }
         opencl_arg_scratch(b, 0);
-        if (i > 0) {
+        if (i == 0) {
+            launch_tokens(b, a);
+        } else {
             opencl_arg_tensor(b, a->dqkv);
+            launch_tiles(b, a);
         }
-        launch_attention(b, a);
     }
 }
 
@@ -227,5 +259,5 @@ const opencl_tier opencl_tier_local = {
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,
     .attention_scratch_elems = attention_scratch_elems,
-    .most_head_channels = 1024, // a few rows of a head are a work-item's own
+    .most_head_channels = 256, // the smallest tiles of rows of a head in local memory
 };
