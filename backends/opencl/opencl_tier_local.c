@@ -24,6 +24,7 @@ static int vector(const opencl_facts *facts) {
 // The sizes of cl/matmul_local.cl, and the parts that K is cut into.
 typedef struct {
     int tile_m, tile_n, tile_k, work_m, work_n;
+    int64_t part_cols; // of K in a part: a multiple of tile_k
     int n_parts;
 } tiles;
 
@@ -48,8 +49,8 @@ static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p,
     return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
 }
 
-// Parts of K that leave no unit idle for long; 1 where C alone has enough tiles.
-static int choose_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t) {
+// Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
+static void cut(const opencl_facts *facts, const opencl_product *p, tiles *t) {
     enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 16 * 1024 * 1024 };
     int best = 1;
     for (int n = 2; n <= MOST_PARTS && p->K / n >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n; n++) {
@@ -57,12 +58,13 @@ static int choose_parts(const opencl_facts *facts, const opencl_product *p, cons
             best = n;
         }
     }
-    return (int)count_up(p->K, part_cols(p, t, best)); // rounding may have made the last part empty
+    t->part_cols = part_cols(p, t, best);
+    t->n_parts = (int)count_up(p->K, t->part_cols);
 }
 
 static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p) {
     tiles t = usual_tiles;
-    t.n_parts = choose_parts(facts, p, &t);
+    cut(facts, p, &t);
     return t;
 }
 
@@ -114,7 +116,7 @@ static void matmul(opencl_binder *b, const opencl_product *p) {
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
     opencl_arg_ulong(b, (uint64_t)p->K);
-    opencl_arg_ulong(b, (uint64_t)part_cols(p, &t, t.n_parts));
+    opencl_arg_ulong(b, (uint64_t)t.part_cols);
     opencl_arg_tensor(b, p->a);
     opencl_arg_tensor(b, p->b);
     if (t.n_parts > 1) {
