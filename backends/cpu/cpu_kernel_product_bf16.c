@@ -152,47 +152,76 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
 // Asks for a share of the next b panel's memory, so that packing it does not wait: part `part` of n_parts.
 static void prefetch_b(const job *j, int64_t col, int64_t part, int64_t n_parts) {
     const cpu_product *p = j->p;
-    if (col >= j->cols.end || p->b_col != 1) {
-        return; // lines along k are contiguous: the processor sees them coming
+    if (col >= j->cols.end) {
+        return;
     }
     const int64_t depth = j->ks.end - j->ks.first;
     const int64_t n_cols = min64(j->cols.end - col, COLS);
-    const cpu_data *from = p->b + j->ks.first * p->b_row + col;
-    for (int64_t k = depth * part / n_parts; k < depth * (part + 1) / n_parts; k++) {
-        for (int64_t i = 0; i < n_cols; i += LINE_ELEMS) {
-            __builtin_prefetch(from + k * p->b_row + i);
+    const bool by_rows = p->b_col == 1;
+    const int64_t n_lines = by_rows ? depth : n_cols; // each contiguous, of that length:
+    const int64_t length = by_rows ? n_cols : depth;
+    const int64_t ld = by_rows ? p->b_row : p->b_col;
+    const cpu_data *from = p->b + j->ks.first * p->b_row + col * p->b_col;
+    for (int64_t line = n_lines * part / n_parts; line < n_lines * (part + 1) / n_parts; line++) {
+        for (int64_t i = 0; i < length; i += LINE_ELEMS) {
+            __builtin_prefetch(from + line * ld + i);
         }
     }
 }
 
 // --- results ------------------------------------------------------------------------------------
 
-// What is done to the sums of a tile, in floats, before they are rounded; their rows lie ld apart.
+// What is done to n sums of a row of c, from element `at` on, whose column is `col`, before they are rounded.
+static inline void finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, float *restrict sums) {
+    float room[COLS];
+    if (p->bias != NULL) {
+        const float *bias = p->bias + col;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            sums[i] += bias[i];
+        }
+    }
+    if (p->pre != NULL) {
+        const float *pre = cpu_widened(p->pre + at, n, room);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            sums[i] *= cpu_gelu_derivative(pre[i]);
+        }
+    }
+    cpu_round_row(sums, n, p->rounded + at);
+    if (p->act != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            room[i] = cpu_gelu(sums[i]);
+        }
+        cpu_round_row(room, n, p->act + at);
+    }
+}
+
+// Of a tile, whose rows of sums lie ld apart.
 static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
-    const int64_t n_cols = cols.end - cols.first;
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;
-        if (p->bias != NULL) {
-            const float *bias = p->bias + cols.first;
-#pragma omp simd
-            for (int64_t i = 0; i < n_cols; i++) {
-                sums[i] += bias[i];
-            }
+        if (cols.end - cols.first == COLS) { // a length that the compiler knows
+            finish_row(p, at, cols.first, COLS, sums);
+        } else {
+            finish_row(p, at, cols.first, cols.end - cols.first, sums);
         }
-        if (p->pre != NULL) {
-            const cpu_data *pre = p->pre + at;
-#pragma omp simd
-            for (int64_t i = 0; i < n_cols; i++) {
-                sums[i] *= cpu_gelu_derivative(cpu_widen(pre[i]));
+    }
+}
+
+// Asks for the memory that finish() is going to read and write.
+static void prefetch_finish(const cpu_product *p, cpu_range rows, cpu_range cols) {
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        for (int64_t col = cols.first; col < cols.end; col += LINE_ELEMS) {
+            const int64_t at = row * p->n + col;
+            __builtin_prefetch(p->rounded + at, 1);
+            if (p->act != NULL) {
+                __builtin_prefetch(p->act + at, 1);
             }
-        }
-        cpu_round_row(sums, n_cols, p->rounded + at);
-        if (p->act != NULL) {
-#pragma omp simd
-            for (int64_t i = 0; i < n_cols; i++) {
-                sums[i] = cpu_gelu(sums[i]);
+            if (p->pre != NULL) {
+                __builtin_prefetch(p->pre + at);
             }
-            cpu_round_row(sums, n_cols, p->act + at);
         }
     }
 }
@@ -207,8 +236,12 @@ static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cp
         const bool many = j->of.n_slices > 1;
         float *sums = many ? sums_at(j, rows.first, cols.first) : room;
         const int64_t ld = many ? j->of.cell_cols : COLS;
+        const bool is_last = j->slice + 1 == j->of.n_slices;
+        if (is_last) {
+            prefetch_finish(p, rows, cols);
+        }
         cpu_product_tile(j->steps, a, b, sums, ld, j->slice > 0);
-        if (j->slice + 1 == j->of.n_slices) {
+        if (is_last) {
             finish(p, rows, cols, sums, ld);
         }
         return;

@@ -21,15 +21,17 @@ typedef float cpu_packed;
 enum { CPU_PACK_K = 1 };
 #endif
 
+enum { CPU_PACK_MOST = 64 }; // width of the widest panel
+
 typedef cpu_packed cpu_quad __attribute__((vector_size(16), aligned(4), may_alias));
 
-// The packed element of k = 0 and, in pairs, 1 of a line; 1 only where there is one.
-static inline cpu_packed cpu_pack_one(const cpu_data *low, const cpu_data *high) {
+// The packed element of k = 0 and, in pairs, 1.
+static inline cpu_packed cpu_pack_one(cpu_data low, cpu_data high) {
 #if defined(__AVX512BF16__)
-    return *low | (high == NULL ? 0u : (uint32_t)*high << 16);
+    return low | (uint32_t)high << 16;
 #else
     (void)high;
-    return cpu_widen(*low);
+    return cpu_widen(low);
 #endif
 }
 
@@ -74,30 +76,20 @@ static inline void cpu_pack_lines(const cpu_data *from, int64_t ld, int64_t n, i
         for (; j * CPU_PACK_K < k; j++) {
             for (int64_t r = i; r < width && r < i + 4; r++) {
                 const cpu_data *at = from + r * ld + j * CPU_PACK_K;
-                to[j * width + r] = r < n ? cpu_pack_one(at, j < whole ? at + 1 : NULL) : 0;
+                to[j * width + r] = r < n ? cpu_pack_one(at[0], j < whole ? at[CPU_PACK_K - 1] : 0) : 0;
             }
         }
     }
 }
 
-// One row of a panel: n elements of one k, or woven of two: ld apart, the second only where there is one.
+// One row of a panel: n elements of one k, or woven of two: ld apart, or 0 where there is no second.
 static inline void cpu_pack_row(const cpu_data *from, int64_t ld, bool has_second, int64_t n, cpu_packed *to,
                                 int64_t width) {
-    if (CPU_PACK_K == 1) {
+    static const cpu_data zeros[CPU_PACK_MOST];
+    const cpu_data *second = has_second ? from + ld : zeros;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = cpu_pack_one(from + i, NULL);
-        }
-    } else if (has_second) {
-        const cpu_data *second = from + ld;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = cpu_pack_one(from + i, second + i);
-        }
-    } else {
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = cpu_pack_one(from + i, NULL);
-        }
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = cpu_pack_one(from[i], second[i]);
     }
     for (int64_t i = n; i < width; i++) {
         to[i] = 0;
