@@ -22,7 +22,6 @@ enum {
     ROWS = CPU_PRODUCT_ROWS,
     COLS = CPU_PRODUCT_COLS,
     STEP_K = CPU_PRODUCT_STEP_K,
-    SLICE_K = 3072,         // deepest slice of k
     CHUNK_PACKED = 2 << 20, // packed elements of a at a time: 8 MiB for all threads
     BLOCK_B = 256 << 10,    // packed elements of b that a thread keeps: 1 MiB
     LINE_ELEMS = 32,        // of a cache line
@@ -49,7 +48,7 @@ typedef struct {
 } plan;
 
 static plan make_plan(int64_t m, int64_t n, int64_t k, int n_threads) {
-    plan of = {.n_slices = divide_up(k, SLICE_K)};
+    plan of = {.n_slices = divide_up(k, CPU_PRODUCT_SLICE_K)};
     of.depth = round_up(divide_up(k, of.n_slices), STEP_K);
     of.steps = of.depth / CPU_PACK_K;
     const int64_t n_chunks = divide_up(m * of.steps, CHUNK_PACKED);

@@ -20,6 +20,7 @@ enum {
     CPU_PRODUCT_ROWS = 2 * CPU_AMX_ROWS,
     CPU_PRODUCT_COLS = 2 * CPU_AMX_PAIRS,
     CPU_PRODUCT_STEP_K = CPU_AMX_PAIRS * CPU_PACK_K, // k is padded to a multiple of this
+    CPU_PRODUCT_SLICE_K = 1024,      // deepest slice of k: a cell's operands stay in the second-level cache
     CPU_PRODUCT_BLOCK_A = 192 << 10, // packed elements of a that tiles go over with one panel of b: 768 KiB stay in
                                      // the second-level cache
     CPU_PRODUCT_OPERAND_COST = 128,  // to fetch and pack a row or column takes as long as so many rows times columns

@@ -22,6 +22,7 @@ enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
 enum {
     CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS,
     CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
+    CPU_PRODUCT_SLICE_K = 3072,      // deepest slice of k
     CPU_PRODUCT_BLOCK_A = 1 << 30, // packed elements of a that tiles go over with one panel of b: as many as there are
     CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
 };
