@@ -2,7 +2,8 @@
 // proportions: bf16 operands take half the room, and a result that is rounded to bf16 must not be rounded on the way,
 // so slices of k are as deep as can be (nearly always there is one) and the sums of several are kept as floats.
 //
-//     for each chunk of rows:                        a's slice of it is packed by all threads, for all
+//     for each chunk of rows:                        a's slice of it is packed by all threads, for all, unless tiles
+//                                                    read rows of a where they are
 //       for each slice of k:
 //         for each block of this thread's columns:   panels of b are packed at the first use
 //           for each block of this thread's rows:    that lie in the second-level cache
@@ -96,6 +97,7 @@ typedef struct {
     int64_t slice;
     cpu_range ks;  // of the slice
     int64_t steps; // of the slice
+    bool packs_a;  // or its rows are read where they are
 } job;
 
 static cpu_packed *b_panel(const job *j, int64_t panel) {
@@ -105,6 +107,14 @@ static cpu_packed *b_panel(const job *j, int64_t panel) {
 static cpu_packed *a_panel(const job *j, int64_t panel) {
     cpu_packed *block = j->team->scratch[panel / j->of.n_panels];
     return block + b_elems(&j->of) + panel % j->of.n_panels * ROWS * j->of.steps;
+}
+
+// The rows of a from `row` on, over the slice.
+static cpu_product_a rows_of_a(const job *j, int64_t row) {
+    if (j->packs_a) {
+        return cpu_product_packed_a(a_panel(j, (row - j->chunk_first) / ROWS));
+    }
+    return cpu_product_rows_a(j->p->a + row * j->p->a_row + j->ks.first, j->p->a_row);
 }
 
 // Where the sums of a tile gather over the slices.
@@ -225,7 +235,8 @@ static void prefetch_finish(const cpu_product *p, cpu_range rows, cpu_range cols
     }
 }
 
-static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cpu_packed *a, const cpu_packed *b) {
+static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cpu_packed *b) {
+    const cpu_product_a a = rows_of_a(j, rows.first);
     const cpu_product *p = j->p;
     const int64_t n_rows = rows.end - rows.first;
     const int64_t n_cols = cols.end - cols.first;
@@ -279,8 +290,7 @@ static void multiply_columns(const job *j, cpu_range cols) {
                 if (packs) {
                     prefetch_b(j, col + COLS, t, n_tiles);
                 }
-                multiply_tile(j, (cpu_range){row, min64(row + ROWS, end)}, tile_cols,
-                              a_panel(j, (row - j->chunk_first) / ROWS), b);
+                multiply_tile(j, (cpu_range){row, min64(row + ROWS, end)}, tile_cols, b);
             }
         }
     }
@@ -290,11 +300,13 @@ static void multiply_slice(job *j) {
     const int64_t first = min64(j->slice * j->of.depth, j->p->k);
     j->ks = (cpu_range){first, min64(first + j->of.depth, j->p->k)};
     j->steps = round_up(j->ks.end - j->ks.first, STEP_K) / CPU_PACK_K;
-    if (j->chunk_first > 0 || j->slice > 0) {
+    if (j->packs_a) {
+        if (j->chunk_first > 0 || j->slice > 0) {
 #pragma omp barrier // what was packed before has been used
-    }
-    pack_a(j);
+        }
+        pack_a(j);
 #pragma omp barrier
+    }
     const int64_t step = j->of.n_b * COLS;
     for (int64_t col = j->cols.first; col < j->cols.end; col += step) {
         multiply_columns(j, (cpu_range){col, min64(col + step, j->cols.end)});
@@ -305,6 +317,7 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     job j = {.p = p, .team = team, .of = make_plan(p->m, p->n, p->k, team->n_threads)};
     const int grid_cols = team->n_threads / j.of.grid_rows;
     j.cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
+    j.packs_a = p->a_col != 1 || !cpu_product_reads_rows(p->m, p->k);
     cpu_product_begin();
     for (j.chunk_first = 0; j.chunk_first < p->m; j.chunk_first += j.of.chunk_rows) {
         j.chunk_rows = min64(p->m - j.chunk_first, j.of.chunk_rows);

@@ -11,6 +11,7 @@
 #define STEPMARK_CPU_TILE_AMX_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "cpu_pack_bf16.h"
 
@@ -25,6 +26,28 @@ enum {
                                      // the second-level cache
     CPU_PRODUCT_OPERAND_COST = 128,  // to fetch and pack a row or column takes as long as so many rows times columns
 };
+
+// Where a tile's rows of a lie: in a packed panel, or contiguous along k as the operand has them.
+typedef struct {
+    const char *data;
+    int64_t row_bytes;   // from a row to the next
+    int64_t step_bytes;  // from 32 k to the next
+    int64_t below_bytes; // from a0 to a1
+} cpu_product_a;
+
+static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) {
+    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *panel, REGISTER_BYTES = CPU_AMX_ROWS * ROW_BYTES };
+    return (cpu_product_a){(const char *)panel, ROW_BYTES, 2 * REGISTER_BYTES, REGISTER_BYTES};
+}
+
+// Rows that fill whole registers need no packing, and so no sharing of what each thread packs.
+static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
+    return m % CPU_PRODUCT_ROWS == 0 && k % CPU_PRODUCT_STEP_K == 0;
+}
+static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
+    const int64_t row_bytes = ld * (int64_t)sizeof *rows;
+    return (cpu_product_a){(const char *)rows, row_bytes, CPU_PRODUCT_STEP_K * sizeof *rows, CPU_AMX_ROWS * row_bytes};
+}
 
 // The shapes of all eight registers, for this thread until cpu_product_end().
 static inline void cpu_product_begin(void) {
@@ -78,9 +101,9 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 }
 
 // c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
-static inline void cpu_product_tile(int64_t steps, const cpu_packed *a, const cpu_packed *b, float *c, int64_t ldc,
+static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc,
                                     bool add) {
-    enum { B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof(cpu_packed), A_ROW_BYTES = CPU_AMX_PAIRS * sizeof(cpu_packed) };
+    enum { B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof(cpu_packed) };
     const int64_t c_row_bytes = ldc * (int64_t)sizeof *c;
     float *below = c + CPU_AMX_ROWS * ldc;
     __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
@@ -96,15 +119,15 @@ static inline void cpu_product_tile(int64_t steps, const cpu_packed *a, const cp
         _tile_zero(3);
     }
     for (int64_t j = 0; j < steps; j += CPU_AMX_PAIRS) {
-        _tile_loadd(4, a, A_ROW_BYTES);
+        _tile_loadd(4, a.data, a.row_bytes);
         _tile_loadd(6, b, B_ROW_BYTES);
         _tile_loadd(7, b + CPU_AMX_PAIRS, B_ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + CPU_AMX_ROWS * CPU_AMX_PAIRS, A_ROW_BYTES);
+        _tile_loadd(5, a.data + a.below_bytes, a.row_bytes);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
-        a += CPU_PRODUCT_ROWS * CPU_AMX_PAIRS;
+        a.data += a.step_bytes;
         b += CPU_AMX_PAIRS * CPU_PRODUCT_COLS;
     }
     _tile_stored(0, c, c_row_bytes);

@@ -6,6 +6,8 @@
 #ifndef STEPMARK_CPU_TILE_BF16_H
 #define STEPMARK_CPU_TILE_BF16_H
 
+#include <stdbool.h>
+
 #include "cpu_pack_bf16.h"
 #include "cpu_vector.h"
 
@@ -26,6 +28,25 @@ enum {
     CPU_PRODUCT_BLOCK_A = 1 << 30, // packed elements of a that tiles go over with one panel of b: as many as there are
     CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
 };
+
+// Where a tile's rows of a lie: in a packed panel.
+typedef struct {
+    const cpu_packed *data;
+} cpu_product_a;
+
+static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) { return (cpu_product_a){panel}; }
+
+// Rows of data are read from panels only.
+static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
+    (void)m;
+    (void)k;
+    return false;
+}
+static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
+    (void)rows;
+    (void)ld;
+    return (cpu_product_a){NULL};
+}
 
 static inline void cpu_product_begin(void) {}
 static inline void cpu_product_end(void) {}
@@ -58,8 +79,9 @@ static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vect
 }
 
 // c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
-static inline void cpu_product_tile(int64_t steps, const cpu_packed *restrict a, const cpu_packed *restrict b,
+static inline void cpu_product_tile(int64_t steps, cpu_product_a rows_of_a, const cpu_packed *restrict b,
                                     float *restrict c, int64_t ldc, bool add) {
+    const cpu_packed *restrict a = rows_of_a.data;
     cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
