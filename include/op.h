@@ -84,6 +84,7 @@ typedef struct {
     double dropout_p;  // dropout, attention
     uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
     bool decay;        // adamw: this group takes weight decay
+    bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
 } sm_attrs;
 

@@ -46,6 +46,9 @@ typedef struct {
     sm_dtype real;
     int64_t n_params; // elements of the model, padding excluded
     int64_t B, T, V;  // the batch's shape and the range of its ids, for who feeds it
+    // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so
+    // a session refuses a backward that does not follow a zero-grad.
+    bool one_micro_batch;
 
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
     int tokens;    // (B,T) i32

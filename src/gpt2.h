@@ -42,6 +42,7 @@ typedef struct {
     uint64_t seed;           // of the dropout masks
     bool backward;           // with zero-grad and backward ranges
     bool optimizer;          // with the optimizer range (needs backward)
+    bool one_micro_batch;    // as in sm_plan: no accumulation of gradients over backward passes
     size_t max_tensor_bytes; // parameter groups are split to stay below; 0 = no limit
 } sm_gpt2_options;
 

@@ -485,6 +485,7 @@ sm_status sm_gpt2_build(const sm_gpt2_config *config, const sm_gpt2_options *opt
         b.plan->B = b.B;
         b.plan->T = b.T;
         b.plan->V = b.V;
+        b.plan->one_micro_batch = options->one_micro_batch;
         build_step(&b);
     }
     gpt2_params_free(&b.params);

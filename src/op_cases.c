@@ -56,7 +56,7 @@ static const family families[SM_OP_KIND_COUNT] = {
                                    "wt=1 bias=1 gelu=1"),
                               HEADS, "C,"},
     [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS, LIST("", "wt=1", "gelu_backward=1", "wt=1 gelu_backward=1"), HEADS, "F,"},
-    [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1"), HEADS, "N,"},
+    [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1", "overwrites=1", "wt=1 overwrites=1"), HEADS, "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
@@ -197,6 +197,7 @@ static sm_attrs make_attrs(const char *text) {
         .epilogue = (value_of(text, "bias") > 0 ? SM_EPILOGUE_BIAS : 0u) |
                     (value_of(text, "gelu") > 0 ? SM_EPILOGUE_GELU : 0u) |
                     (value_of(text, "gelu_backward") > 0 ? SM_EPILOGUE_GELU_BACKWARD : 0u),
+        .overwrites = value_of(text, "overwrites") > 0,
         .eps = 1e-5,
         .dropout_p = value_of(text, "p"),
         .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward

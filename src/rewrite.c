@@ -15,6 +15,8 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_loss_head},
     {"recompute", "outputs of GELU and layernorm computed again for backward instead of kept from forward",
      sm_rewrite_recompute},
+    {"first_write", "weight gradients written by the first op that adds to them instead of zeroed before",
+     sm_rewrite_first_write},
 };
 
 static const char *const mode_names[] = {

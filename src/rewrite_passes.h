@@ -11,6 +11,7 @@ sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
 sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
 sm_status sm_rewrite_loss_head(sm_plan *plan);
 sm_status sm_rewrite_recompute(sm_plan *plan);
+sm_status sm_rewrite_first_write(sm_plan *plan);
 
 // Does the op read that tensor?
 bool sm_rewrite_reads(const sm_op *op, int tensor);

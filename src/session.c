@@ -172,7 +172,20 @@ static sm_status advance_rng(sm_session *session) {
     return session->device->backend->upload(session->executable, session->plan->rng_step, 0, 2, words);
 }
 
+// Keeps to the plan's word that a step has one micro-batch.
+static sm_status check_gradients(sm_session *session, unsigned phases) {
+    session->zeroed |= (phases & SM_RUN_ZERO_GRAD) != 0;
+    if (phases & SM_RUN_BACKWARD) {
+        if (session->plan->one_micro_batch && !session->zeroed) {
+            return sm_fail(SM_ERR_INTERNAL, "a plan of one micro-batch a step was asked to add up gradients");
+        }
+        session->zeroed = false;
+    }
+    return SM_OK;
+}
+
 sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
+    SM_TRY(check_gradients(session, phases));
     if (phases & SM_RUN_FORWARD) {
         SM_TRY(advance_rng(session));
     }

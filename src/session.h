@@ -10,6 +10,7 @@ typedef struct {
     sm_plan *plan;     // owned
     sm_executable *executable;
     uint64_t n_micro_steps; // runs of the forward range so far: the dropout counter
+    bool zeroed;            // gradients are as zero-grad left them: no backward has run since
     void *staging;          // one buffer for conversions, as large as the largest tensor asked for
     size_t staging_bytes;
 } sm_session;

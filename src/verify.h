@@ -32,7 +32,8 @@ sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report repo
 // Trains a very small GPT-2 for three steps of two micro-batches, with dropout, clipping and
 // weight decay: the device in that data type and mode, less the rewrites in `without` (rewrite.h), the
 // reference in f32 and mode naive. Compares the loss, every gradient, the gradient norm, and the
-// weights at the end. Returns as sm_verify_ops.
+// weights at the end. Where a step of one micro-batch has another plan (the rewrite first_write), the same for
+// that. Returns as sm_verify_ops.
 sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report,
                          void *context);
 

@@ -25,9 +25,15 @@ static void ok(sm_status status) {
     }
 }
 
-static sm_session *open_session(sm_device *device, unsigned without) {
-    const sm_gpt2_options options = {
-        .B = BATCH, .T = SEQUENCE, .dtype = SM_F32, .dropout_p = 0.1, .seed = 1, .backward = true, .optimizer = true};
+static sm_session *open_session(sm_device *device, unsigned without, int n_accum) {
+    const sm_gpt2_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F32,
+                                     .dropout_p = 0.1,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .optimizer = true,
+                                     .one_micro_batch = n_accum == 1};
     float values[MOST_ELEMS];
     sm_plan *plan = NULL;
     sm_session *session = NULL;
@@ -84,13 +90,21 @@ static void compare_weights(sm_session *one, sm_session *other) {
     assert_int_equal(n_moved, 28);
 }
 
+static double traffic_bytes(const sm_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        bytes += sm_op_bytes(plan, &plan->ops[i]);
+    }
+    return bytes;
+}
+
 static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
     const sm_backend *backend = sm_backend_find(backend_name);
     sm_device *device = NULL;
     ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
-    sm_session *with_it = open_session(device, without);
-    sm_session *without_it = open_session(device, without | 1u << sm_rewrite_find(rewrite));
-    assert_int_not_equal(with_it->plan->n_ops, without_it->plan->n_ops);
+    sm_session *with_it = open_session(device, without, n_accum);
+    sm_session *without_it = open_session(device, without | 1u << sm_rewrite_find(rewrite), n_accum);
+    assert_true(traffic_bytes(with_it->plan) != traffic_bytes(without_it->plan)); // it did something
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(with_it, step, n_accum);
         run_step(without_it, step, n_accum);
@@ -113,7 +127,60 @@ static void test_recompute(void **state) {
     }
 }
 
+static void test_first_write(void **state) {
+    (void)state;
+    const unsigned whole_logits = 1u << sm_rewrite_find("loss_head");
+    check_rewrite("reference", 0, "first_write", 0, 1);
+    check_rewrite("cpu", 1, "first_write", 0, 1);
+    check_rewrite("cpu", 3, "first_write", 0, 1);
+    check_rewrite("cpu", 3, "first_write", whole_logits, 1);
+}
+
+static sm_device *open_reference(void) {
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *device = NULL;
+    ok(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
+    return device;
+}
+
+// What first_write relies on is refused where it does not hold.
+static void test_one_micro_batch_is_kept(void **state) {
+    (void)state;
+    sm_device *device = open_reference();
+    sm_session *s = open_session(device, 0, 1);
+    run_step(s, 1, 1);
+    assert_int_equal(sm_session_run(s, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
+    assert_non_null(strstr(sm_error_message(), "one micro-batch"));
+    ok(sm_session_run(s, SM_RUN_ZERO_GRAD, NULL));
+    ok(sm_session_run(s, SM_RUN_FORWARD, NULL));
+    ok(sm_session_run(s, SM_RUN_BACKWARD, NULL));
+    assert_int_equal(sm_session_run(s, SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
+    sm_session_close(s);
+    device->backend->close(device);
+}
+
+// A plan that may accumulate is left as it is.
+static void test_accumulation_is_left_alone(void **state) {
+    (void)state;
+    sm_device *device = open_reference();
+    for (int n_accum = 1; n_accum <= 2; n_accum++) {
+        sm_session *s = open_session(device, 0, n_accum);
+        int n_overwrite = 0;
+        for (int i = 0; i < s->plan->n_ops; i++) {
+            n_overwrite += s->plan->ops[i].attr.overwrites;
+        }
+        assert_int_equal(n_overwrite, n_accum == 1 ? 4 * model.n_layer + 1 : 0);
+        sm_session_close(s);
+    }
+    device->backend->close(device);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recompute)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_first_write),
+        cmocka_unit_test(test_one_micro_batch_is_kept),
+        cmocka_unit_test(test_accumulation_is_left_alone),
+    };
     return cmocka_run_group_tests_name("same bits", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ CPU_MATMUL(backward_input) {
     multiply(&p, team);
 }
 
-// dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x.
+// dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites.
 CPU_MATMUL(backward_weight) {
     const int left = op->op->attr.w_transposed ? 1 : 0;
     cpu_product p = {
@@ -74,7 +74,7 @@ CPU_MATMUL(backward_weight) {
         .a = op->in[left],
         .b = op->in[1 - left],
         .c = op->out[0],
-        .add = true,
+        .add = !op->op->attr.overwrites,
     };
     p.a_row = 1;
     p.a_col = p.m;

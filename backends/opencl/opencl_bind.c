@@ -285,12 +285,12 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
                         .epilogue = op->attr.epilogue,
                         .side = SM_NO_TENSOR,
                         .act = SM_NO_TENSOR};
-    if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x
+    if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += (or =) x^T dy; transposed, dW (F,C) += dy^T x
         p.a = op->in[op->attr.w_transposed ? 1 : 0];
         p.b = op->in[op->attr.w_transposed ? 0 : 1];
         p.K = sm_tensor_rows(first);
         p.a_transposed = true;
-        p.add = true;
+        p.add = !op->attr.overwrites;
         return p;
     }
     const bool forward = op->kind == SM_OP_MATMUL_FORWARD;

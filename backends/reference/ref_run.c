@@ -54,6 +54,9 @@ static void matmul_backward_weight(const host_op *op) {
     const int64_t N = n_rows(op->in_tensor[0]);
     const int64_t C = n_cols(op->in_tensor[0]);
     const int64_t F = n_cols(op->in_tensor[1]);
+    if (op->op->attr.overwrites) {
+        REF(zero)(C * F, op->out[0]);
+    }
     REF(matmul_backward_weight)(N, C, F, op->op->attr.w_transposed, op->in[0], op->in[1], op->out[0]);
 }
 

@@ -65,6 +65,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .seed = (uint64_t)options->seed,
         .backward = (phases & SM_RUN_BACKWARD) != 0,
         .optimizer = (phases & SM_RUN_OPTIMIZER) != 0,
+        .one_micro_batch = options->accum <= 1,
         .max_tensor_bytes = max_tensor_bytes,
     };
     return cli_build_plan(&job->config, &gpt2_options, job->mode, options->without_bits, plan);

@@ -86,6 +86,7 @@ static sm_status open_session(training *t) {
         .seed = (uint64_t)options->seed,
         .backward = true,
         .optimizer = true,
+        .one_micro_batch = options->accum <= 1,
         .max_tensor_bytes = t->device->info.max_alloc_bytes,
     };
     SM_TRY(cli_build_plan(&t->config, &gpt2_options, (sm_mode)options->modes.values[0], options->without_bits, &plan));

@@ -171,6 +171,7 @@ sm_status cli_walk(const cli_options *options) {
         .seed = (uint64_t)options->seed,
         .backward = true,
         .optimizer = true,
+        .one_micro_batch = true,
     };
     SM_TRY(cli_build_plan(&w.config, &gpt2_options, w.mode, options->without_bits, &plan));
     w.plan = plan;

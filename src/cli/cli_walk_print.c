@@ -8,8 +8,8 @@
 
 enum { TEXT_SIZE = 160 };
 
-static const char *mode_name(sm_out_mode mode) {
-    switch (mode) {
+static const char *mode_name(const sm_op *op, int output) {
+    switch (op->attr.overwrites ? SM_WRITES : sm_op_get_info(op->kind)->out[output].mode) {
     case SM_WRITES: return "writes";
     case SM_ADDS: return "adds to";
     case SM_UPDATES: return "updates";
@@ -58,6 +58,8 @@ static void print_attributes(const sm_op *op) {
     PRINT(a->epilogue & SM_EPILOGUE_BIAS, "then y += b")
     PRINT(a->epilogue & SM_EPILOGUE_GELU, "then act = gelu(y)")
     PRINT(a->epilogue & SM_EPILOGUE_GELU_BACKWARD, "then dx *= gelu'(pre)")
+    PRINT(a->overwrites, "dW = x^T dy: the first to write it")
+    PRINT(a->recomputed, "computed again, not kept from forward")
     PRINT(a->eps > 0, "eps = %g", a->eps)
     PRINT(a->dropout_p > 0, "p = %g", a->dropout_p)
     PRINT(op->kind == SM_OP_ADAMW, "%s", a->decay ? "weight decay" : "no weight decay")
@@ -85,7 +87,7 @@ void cli_walk_print_op(const sm_plan *plan, int index, const cli_walk_op_values 
         if (op->out[i] == SM_NO_TENSOR) {
             continue;
         }
-        print_operand(plan, mode_name(info->out[i].mode), &info->out[i], op->out[i]);
+        print_operand(plan, mode_name(op, i), &info->out[i], op->out[i]);
         if (values->has) {
             print_summary(&values->outputs[i]);
         }
@@ -149,7 +151,7 @@ json_t *cli_walk_op_record(const sm_plan *plan, int index, const cli_walk_op_val
         if (op->out[i] == SM_NO_TENSOR) {
             continue;
         }
-        json_t *operand = operand_json(plan, mode_name(info->out[i].mode), &info->out[i], op->out[i]);
+        json_t *operand = operand_json(plan, mode_name(op, i), &info->out[i], op->out[i]);
         if (values->has) {
             add_summary(operand, &values->outputs[i]);
         }

@@ -1,0 +1,89 @@
+// rewrite_first_write.c: a weight's gradient is written where it begins, and not zeroed before.
+//
+//   grads.matrices = 0               d.wpe = 0
+//   ...                          =>  ...
+//   dW += x^T dy                     dW  = x^T dy      for the first op that adds to dW
+//
+// Equal because 0 + x = x, as long as a step has one micro-batch: with more, the second must add to what the
+// first left, and the same op runs for both. So this applies only to plans of one micro-batch a step. Gradients
+// that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors,
+// which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
+#include <stdlib.h>
+
+#include "rewrite_passes.h"
+
+// The first op, in the order of execution, that adds to a view of a group of gradients; NULL: none.
+static sm_op *first_writer(const sm_plan *plan, int gradient) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        sm_op *op = &plan->ops[i];
+        for (int k = 0; k < SM_MAX_OUT && op->kind != SM_OP_ZERO; k++) {
+            if (op->out[k] == gradient) {
+                return op;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_gradient_of(const sm_plan *plan, int tensor, int group) {
+    return plan->tensors[tensor].role == SM_ROLE_GRADIENT && plan->tensors[tensor].view_of == group;
+}
+
+// Lets first writers of a group overwrite; returns how many do.
+static int overwrite(sm_plan *plan, int group) {
+    int n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        sm_op *writer = is_gradient_of(plan, i, group) ? first_writer(plan, i) : NULL;
+        if (writer != NULL && writer->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
+            writer->attr.overwrites = true;
+            n++;
+        }
+    }
+    return n;
+}
+
+// Zeroes what is left of a group: appends an op for each gradient that is added to first.
+static sm_status zero_rest(const sm_plan *plan, const sm_op *zero, sm_op *ops, int *n_ops) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_op *writer = is_gradient_of(plan, i, zero->out[0]) ? first_writer(plan, i) : NULL;
+        if (writer != NULL && !writer->attr.overwrites) {
+            sm_op rest = *zero;
+            rest.out[0] = i;
+            SM_TRY(sm_op_check(plan, &rest));
+            ops[(*n_ops)++] = rest;
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_rewrite_first_write(sm_plan *plan) {
+    sm_status status = SM_OK;
+    const size_t cap = (size_t)plan->n_ops + (size_t)plan->n_tensors;
+    int n = 0;
+    if (!plan->one_micro_batch) {
+        return SM_OK;
+    }
+    sm_op *ops = malloc(cap * sizeof *ops);
+    if (ops == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
+    }
+    const sm_range zeros = sm_plan_range(plan, SM_PHASE_ZERO_GRAD);
+    for (int i = zeros.first; i < zeros.end; i++) {
+        if (overwrite(plan, plan->ops[i].out[0]) > 0) {
+            SM_TRY_GOTO(zero_rest(plan, &plan->ops[i], ops, &n));
+        } else {
+            ops[n++] = plan->ops[i];
+        }
+    }
+    for (int i = zeros.end; i < plan->n_ops; i++) {
+        ops[n++] = plan->ops[i];
+    }
+    free(plan->ops);
+    plan->ops = ops;
+    plan->n_ops = n;
+    plan->cap_ops = (int)cap;
+    return SM_OK;
+cleanup:
+    free(ops);
+    return status;
+}
