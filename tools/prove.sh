@@ -27,10 +27,27 @@ conclude() {
     printf '%-9s %s: %s\n' "$1" "$word" "$3"
 }
 
-# compare PROGRAM INDEX WORKER: one comparison; its verdict is in the file.
+# The processors that this process may use, a line each.
+processors() {
+    awk '/Cpus_allowed_list/ {
+        n = split($2, part, ",")
+        for (i = 1; i <= n; i++) {
+            m = split(part[i], end, "-")
+            for (c = end[1]; c <= end[m]; c++) print c
+        }
+    }' /proc/self/status
+}
+
+# mask_of WORKER: its processors, as flags; all of them where there is one worker.
+mask_of() {
+    test "$JOBS" = 1 && return
+    list=$(processors | sed -n "$(($1 * THREADS + 1)),$((($1 + 1) * THREADS))p" | paste -sd, -)
+    echo "-t $THREADS --cpu-mask $list"
+}
+
+# compare PROGRAM INDEX WORKER NAME: one comparison; its verdict is in the file.
 compare() {
-    mask=
-    test "$JOBS" = 1 || mask="-t $THREADS --cpu-mask $(($3 * THREADS))-$(($3 * THREADS + THREADS - 1))"
+    mask=$(mask_of "$3")
     "$stepmark" compare --interleaved "$stepmark $RUN $mask" "$1 $RUN $mask" -o json \
         >"$RESULTS/$4-$2.json" 2>"$RESULTS/$4-$2.log" || test $? = 3 || tail -1 "$RESULTS/$4-$2.log" >&2
 }
@@ -96,28 +113,31 @@ prove_kill() {
 # field NAME FILE: the value of a number in a file of one row.
 field() { sed -n "s/^ *\"$1\": *\([-0-9.e+]*\).*/\1/p" "$2"; }
 
-# memory_of DEVICE SIZE MODE: how far the estimate is from the peak, in percent.
+# memory_of DEVICE SIZE MODE: how far the estimate is from the peak, in percent: of the process, or of what is allocated on
+# a device with memory of its own.
 memory_of() {
     file="$RESULTS/memory-$(echo "$1-$2-$3" | tr -c 'a-z0-9\n-' _).json"
     "$stepmark" run -m "$2" --mode "$3" --backend "$1" -b 1 --seq-len 64 -w 0 -r 1 --no-peaks -o json >"$file" 2>/dev/null || return 0
-    awk -v rss="$(field peak_rss_bytes "$file")" -v estimate="$(field estimated_rss_bytes "$file")" \
-        'BEGIN { printf "%.2f\n", 100 * (estimate / rss - 1) }' | tee "$file.percent"
+    estimate=$(field estimated_rss_bytes "$file")
+    peak=$(field peak_rss_bytes "$file")
+    test -n "$estimate" || { estimate=$(field estimated_bytes "$file"); peak=$(field device_peak_bytes "$file"); }
+    awk "BEGIN { printf \"%.2f\n\", 100 * ($estimate / $peak - 1) }" | tee "$file.percent"
 }
 
 prove_memory() {
     n=0
     worst=0
-    for device in $("$stepmark" devices -o csv | awk -F, 'NR > 1 && $1 != "reference" { print $2 }'); do
+    for device in $("$stepmark" devices -o csv | awk -F, 'NR > 1 && $1 != "reference" && $3 == "true" { print $1 }'); do
         for size in $SIZES; do
             for mode in naive fused; do
                 off=$(memory_of "$device" "$size" "$mode")
                 test -n "$off" || continue
                 n=$((n + 1))
-                worst=$(awk "BEGIN { a = $off < 0 ? -($off) : $off; print a > $worst ? a : $worst }")
+                worst=$(awk "BEGIN { a = ($off < 0 ? -($off) : $off); print (a > $worst ? a : $worst) }")
             done
         done
     done
-    conclude memory "$(awk "BEGIN { print $n > 0 && $worst <= 5 }")" \
+    conclude memory "$(awk "BEGIN { print ($n > 0 && $worst <= 5) }")" \
         "$n configurations that fit: the estimate is off by $worst% of the measured peak at most (5%)"
 }
 
@@ -130,7 +150,7 @@ prove_step() {
 prove_phases() {
     prove_step
     sum=$(sed -n 's/.*"phases": *{\(.*\)}.*/\1/p' "$file" | tr ',' '\n' | sed '/unaccounted/d; s/.*: *//' | awk '{ s += $1 } END { printf "%d", s }')
-    conclude phases "$(awk "BEGIN { print $sum <= $wall && $wall - $sum <= 0.01 * $wall }")" \
+    conclude phases "$(awk "BEGIN { print ($sum <= $wall && $wall - $sum <= 0.01 * $wall) }")" \
         "124M, one attribution step: operations take $sum ns of $wall ns; it lasts $(field attribution_percent "$file")% longer than a plain one"
 }
 
@@ -138,7 +158,7 @@ prove_overhead() {
     prove_step
     own=$(field harness_ns "$file")
     step=$(field median_ns "$file")
-    conclude overhead "$(awk "BEGIN { print $own < 0.001 * $step }")" \
+    conclude overhead "$(awk "BEGIN { print ($own < 0.001 * $step) }")" \
         "124M: sensors, losses and limits take $own ns a step of $step ns"
 }
 
