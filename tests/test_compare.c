@@ -319,6 +319,10 @@ static void exit_codes(void **state) {
          "tiny "
          "-b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
          0, "\"basis\": \"pairs\""},
+        {"compare --interleaved --pairs 1 'run -m tiny -b 1 --seq-len 8 -w 0 -t 1 --backend cpu' 'run -m tiny -b 1 "
+         "--seq-len "
+         "8 -w 0 -t 1 --backend cpu'", // it chooses the samples
+         0, "too few runs"},
     };
     write_runs("a.jsonl", 1);
     write_runs("slow.jsonl", 1.1);

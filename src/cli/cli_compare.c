@@ -34,9 +34,10 @@ static uint64_t seed_of(const cli_options *options) {
     return options->seed > 0 ? (uint64_t)options->seed : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static sm_status read_sides(const cli_options *options, sm_rows *a, sm_rows *b) {
+static sm_status read_sides(const cli_options *options, const sm_compare_options *compare, sm_rows *a, sm_rows *b) {
     if (options->interleaved) {
-        return cli_interleave(options->operands[0], options->operands[1], options->pairs, seed_of(options), a, b);
+        const cli_interleave_how how = {options->pairs, seed_of(options), compare};
+        return cli_interleave(options->operands[0], options->operands[1], &how, a, b);
     }
     SM_TRY(cli_baseline_read(options->operands[0], a));
     return cli_baseline_read(options->operands[1], b);
@@ -121,7 +122,7 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
     sm_status status = SM_OK;
     SM_TRY(find_factors(options, &how.across));
-    SM_TRY_GOTO(read_sides(options, a, b));
+    SM_TRY_GOTO(read_sides(options, &how, a, b));
     print_warnings(a);
     print_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));

@@ -8,9 +8,16 @@
 
 #include "cli_commands.h"
 #include "cli_interleave.h"
+#include "clock.h"
 #include "philox.h"
 #include "show.h"
 #include "subprocess.h"
+
+// Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
+enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
+
+// Pairs where --pairs does not say.
+enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
 
 // A command line, split. argv is its words with `-o json` behind them.
 typedef struct {
@@ -18,9 +25,24 @@ typedef struct {
     const char *line;
     wordexp_t words;
     char **argv;
+    int n_args;
+    bool says_samples;    // it has --repetitions or --max-noise
+    char repetitions[32]; // "-r40", the last argument once known
 } command;
 
 static char self[] = "/proc/self/exe";
+
+static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
+
+static bool says_samples(const wordexp_t *words) {
+    for (size_t i = 0; i < words->we_wordc; i++) {
+        const char *word = words->we_wordv[i];
+        if (begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n")) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static sm_status split(const char *name, const char *line, command *c) {
     static char output_flag[] = "-o";
@@ -40,7 +62,8 @@ static sm_status split(const char *name, const char *line, command *c) {
     if (!is_own && !is_other) {
         return sm_fail(SM_ERR_USAGE, "%s: '%s' is no `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name, line);
     }
-    c->argv = calloc(n + 5, sizeof(*c->argv));
+    c->says_samples = says_samples(&c->words);
+    c->argv = calloc(n + 6, sizeof(*c->argv));
     if (c->argv == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a command line");
     }
@@ -49,9 +72,13 @@ static sm_status split(const char *name, const char *line, command *c) {
         c->argv[used++] = self;
     }
     memcpy(c->argv + used, c->words.we_wordv, n * sizeof(*c->argv));
-    c->argv[used + n] = output_flag; // the last -o counts
-    c->argv[used + n + 1] = output_format;
-    c->argv[used + n + 2] = is_own ? no_peaks : NULL;
+    used += n;
+    c->argv[used++] = output_flag; // the last -o counts
+    c->argv[used++] = output_format;
+    if (is_own) {
+        c->argv[used++] = no_peaks;
+    }
+    c->n_args = (int)used;
     return SM_OK;
 }
 
@@ -84,43 +111,120 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
     return status;
 }
 
+// --- how many samples a run takes ----------------------------------------------------------------
+
+// Of what took `elapsed_ns`: time outside of steps, and of one sample of every row.
+static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, double *samples_ns) {
+    *start_ns = elapsed_ns;
+    *samples_ns = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double median_ns = sm_json_number(row, "median_ns");
+        if (isfinite(median_ns)) {
+            *start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one a step
+            *samples_ns += median_ns;
+        }
+    }
+}
+
+// A process that has started should sample for about as long as starting took: the next one costs that again. Says
+// how many samples that is.
+static sm_status rehearse(const command *c, double *n_samples) {
+    sm_rows rows = {NULL, NULL};
+    double ignored;
+    double start_ns;
+    double samples_ns;
+    SM_TRY(sm_rows_init(&rows));
+    int64_t begin_ns = sm_now_ns();
+    sm_status status = run_once(c, 0, &rows, &ignored);
+    share_time(rows.rows, (double)(sm_now_ns() - begin_ns), &start_ns, &samples_ns);
+    *n_samples = samples_ns > 0 ? start_ns / samples_ns : 0;
+    sm_rows_free(&rows);
+    return status;
+}
+
+// Runs both once, unmeasured: files and built programs are then at hand for both. Gives both the same number of
+// samples.
+static sm_status prepare(command *a, command *b) {
+    double n_a;
+    double n_b;
+    SM_TRY(rehearse(a, &n_a));
+    SM_TRY(rehearse(b, &n_b));
+    double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
+    command *const both[] = {a, b};
+    for (int i = 0; i < 2 && !a->says_samples && !b->says_samples; i++) {
+        snprintf(both[i]->repetitions, sizeof(both[i]->repetitions), "-r%.0f", n);
+        both[i]->argv[both[i]->n_args] = both[i]->repetitions;
+    }
+    return SM_OK;
+}
+
+// --- pairs -----------------------------------------------------------------------------------------
+
 // Of pairs 2k and 2k+1 one begins with B; a bit of the seed says which.
 static bool begins_with_b(uint64_t seed, int64_t pair) {
     sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "interleave"), (uint64_t)pair / 2, 0);
     return ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
 }
 
-static sm_status run_pairs(const command *a, const command *b, int64_t n_pairs, uint64_t seed, sm_rows *rows_a,
-                           sm_rows *rows_b) {
+static sm_status run_pair(const command *a, const command *b, int64_t pair, bool b_first, sm_rows *rows_a,
+                          sm_rows *rows_b) {
     char text_a[32];
     char text_b[32];
-    for (int64_t pair = 0; pair < n_pairs; pair++) {
-        double a_ns;
-        double b_ns;
-        bool b_first = begins_with_b(seed, pair);
-        if (b_first) {
-            SM_TRY(run_once(b, pair, rows_b, &b_ns));
+    double a_ns;
+    double b_ns;
+    if (b_first) {
+        SM_TRY(run_once(b, pair, rows_b, &b_ns));
+    }
+    SM_TRY(run_once(a, pair, rows_a, &a_ns));
+    if (!b_first) {
+        SM_TRY(run_once(b, pair, rows_b, &b_ns));
+    }
+    sm_text_ms(a_ns, text_a, sizeof(text_a));
+    sm_text_ms(b_ns, text_b, sizeof(text_b));
+    cli_note("pair %lld: A %s ms, B %s ms%s", (long long)pair + 1, text_a, text_b, b_first ? " (B first)" : "");
+    return SM_OK;
+}
+
+// Could every comparison have seen a change of twice the threshold? This looks at the width of the intervals and not at
+// where they lie, so that stopping on it favours no verdict.
+static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_options *how, bool *sharp) {
+    sm_comparison c;
+    SM_TRY(sm_compare(a->rows, b->rows, how, &c));
+    *sharp = true;
+    for (size_t i = 0; i < json_array_size(c.compared); i++) {
+        double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
+        *sharp = *sharp && detectable <= 2 * 100 * how->threshold;
+    }
+    sm_comparison_free(&c);
+    return SM_OK;
+}
+
+// Looked at whenever the pairs have grown by an eighth.
+static sm_status run_pairs(const command *a, const command *b, const cli_interleave_how *how, sm_rows *rows_a,
+                           sm_rows *rows_b) {
+    const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;
+    int64_t next_look = how->n_pairs > 0 ? most : LEAST_PAIRS;
+    bool sharp = false;
+    for (int64_t pair = 0; pair < most && !sharp; pair++) {
+        SM_TRY(run_pair(a, b, pair, begins_with_b(how->seed, pair), rows_a, rows_b));
+        if (pair + 1 == next_look && pair + 1 < most) {
+            SM_TRY(is_sharp(rows_a, rows_b, how->compare, &sharp));
+            next_look += 1 + next_look / 8;
         }
-        SM_TRY(run_once(a, pair, rows_a, &a_ns));
-        if (!b_first) {
-            SM_TRY(run_once(b, pair, rows_b, &b_ns));
-        }
-        sm_text_ms(a_ns, text_a, sizeof(text_a));
-        sm_text_ms(b_ns, text_b, sizeof(text_b));
-        cli_note("pair %lld of %lld: A %s ms, B %s ms%s", (long long)pair + 1, (long long)n_pairs, text_a, text_b,
-                 b_first ? " (B first)" : "");
     }
     return SM_OK;
 }
 
-sm_status cli_interleave(const char *line_a, const char *line_b, int64_t n_pairs, uint64_t seed, sm_rows *a,
+sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a,
                          sm_rows *b) {
     command commands[2];
     memset(commands, 0, sizeof(commands));
     sm_status status = SM_OK;
     SM_TRY_GOTO(split("A", line_a, &commands[0]));
     SM_TRY_GOTO(split("B", line_b, &commands[1]));
-    SM_TRY_GOTO(run_pairs(&commands[0], &commands[1], n_pairs, seed, a, b));
+    SM_TRY_GOTO(prepare(&commands[0], &commands[1]));
+    SM_TRY_GOTO(run_pairs(&commands[0], &commands[1], how, a, b));
 cleanup:
     release(&commands[0]);
     release(&commands[1]);

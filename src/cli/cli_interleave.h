@@ -8,13 +8,22 @@
 
 #include <stdint.h>
 
+#include "compare.h"
 #include "read_rows.h"
 #include "status.h"
 
-// Runs both n_pairs times, each in a process of its own, and appends their rows, each with its
-// pair's number as `compare_pair`. The two are as they were typed: quotes and backslashes as in a
-// shell, no substitution. SM_ERR_USAGE for a line that is no such command.
-sm_status cli_interleave(const char *line_a, const char *line_b, int64_t n_pairs, uint64_t seed, sm_rows *a,
-                         sm_rows *b);
+typedef struct {
+    int64_t n_pairs; // 0: 20, and up to 100 while a change of twice the threshold could not have been seen
+    uint64_t seed;   // of the order
+    const sm_compare_options *compare;
+} cli_interleave_how;
+
+// Each is run once unmeasured. A run then takes as many samples as fit into the time that it needs beside them, 7 to
+// 100, where neither line says how many.
+//
+// Runs both, each in a process of its own, and appends their rows, each with its pair's number as `compare_pair`. The
+// two are as they were typed: quotes and backslashes as in a shell, no substitution. SM_ERR_USAGE for a line that is no
+// such command.
+sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a, sm_rows *b);
 
 #endif
