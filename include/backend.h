@@ -88,6 +88,7 @@ struct sm_backend {
     const char *name;    // "cpu"
     const char *summary; // one line
     bool benchmarked;    // belongs to `--backend all`; false for the reference
+    bool tunes;          // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);

@@ -44,6 +44,7 @@ typedef struct {
     // Real type: of all other floating tensors: parameters, their gradients, optimizer state, statistics
     // (mean, rstd, lse), losses, hyper. SM_F32, or SM_F64 where the data type is SM_F64.
     sm_dtype real;
+    bool tuned;       // mode tuned: preparing the plan also chooses kernels by measurement
     int64_t n_params; // elements of the model, padding excluded
     int64_t B, T, V;  // the batch's shape and the range of its ids, for who feeds it
     // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so

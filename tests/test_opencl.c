@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "gpt2.h"
 #include "opencl.h"
+#include "op_cases.h"
 #include "opencl_sources.h"
 #include "session.h"
 #include "temp_folder.h"
@@ -426,14 +427,30 @@ static void damage_entry(long at, bool cut) {
     assert_int_equal(fclose(file), 0);
 }
 
+// A cache folder of one's own, and back. Returns what the variable was, which the second call takes.
+static char *enter_cache(void) {
+    const char *before = getenv("XDG_CACHE_HOME");
+    char *saved = before != NULL ? strdup(before) : NULL;
+    assert_int_equal(temp_folder_make(NULL), 0);
+    setenv("XDG_CACHE_HOME", temp_folder, 1);
+    return saved;
+}
+
+static void leave_cache(char *saved) {
+    if (saved != NULL) {
+        setenv("XDG_CACHE_HOME", saved, 1);
+    } else {
+        unsetenv("XDG_CACHE_HOME");
+    }
+    free(saved);
+    temp_folder_remove(NULL);
+}
+
 static void test_cache(void **state) {
     (void)state;
     static const unsigned char binary[] = "what a driver built";
-    const char *before = getenv("XDG_CACHE_HOME");
-    char *saved = before != NULL ? strdup(before) : NULL;
     size_t size_bytes = 0;
-    assert_int_equal(temp_folder_make(NULL), 0);
-    setenv("XDG_CACHE_HOME", temp_folder, 1);
+    char *saved = enter_cache();
     assert_null(opencl_cache_load("key", &size_bytes));
     for (int fault = 0; fault < 4; fault++) {
         opencl_cache_store("key", binary, sizeof binary);
@@ -451,13 +468,63 @@ static void test_cache(void **state) {
         }
         assert_null(opencl_cache_load("key", &size_bytes));
     }
-    if (saved != NULL) {
-        setenv("XDG_CACHE_HOME", saved, 1);
-    } else {
-        unsetenv("XDG_CACHE_HOME");
+    leave_cache(saved);
+}
+
+// --- choices by measurement ----------------------------------------------------------------------------
+
+enum { TUNED_ELEMS = 36 * 40 };
+
+// The gradient of a weight (36,40), from 700 rows: K is long, so that it can be cut.
+static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
+    const sm_op_kind kind = SM_OP_MATMUL_BACKWARD_WEIGHT;
+    char text[SM_CASE_TEXT_SIZE] = "";
+    sm_plan *plan = NULL;
+    sm_executable *e = NULL;
+    int index = 0;
+    while (strcmp(text, "N=700 C=36 F=40") != 0) {
+        assert_true(index < sm_op_case_count(kind));
+        sm_op_case_text(kind, index++, text);
     }
-    free(saved);
-    temp_folder_remove(NULL);
+    check(sm_op_case_plan(kind, --index, SM_F32, &plan));
+    plan->tuned = tuned;
+    check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    check(backend->prepare(device, plan, &e));
+    for (int t = 0; t < plan->n_tensors; t++) {
+        const int64_t n = sm_tensor_elems(&plan->tensors[t]);
+        float *values = calloc((size_t)n, sizeof *values);
+        assert_non_null(values);
+        if (sm_op_case_is_input(plan, t)) {
+            sm_op_case_fill(kind, index, plan, t, values);
+            check(backend->upload(e, t, 0, n, values));
+        }
+        free(values);
+    }
+    const sm_op *op = &plan->ops[plan->n_ops - 1];
+    check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
+    check(backend->download(e, op->out[0], 0, TUNED_ELEMS, dw));
+    backend->release(e);
+    sm_plan_free(plan);
+}
+
+// A tuned plan computes what another does; what was measured is on disk, and is not measured again.
+static void test_tuned(void **state) {
+    (void)state;
+    static float expected[TUNED_ELEMS], measured[TUNED_ELEMS], remembered[TUNED_ELEMS];
+    static const char *const tiers[] = {"local", "registers"};
+    for (int i = 0; i < 2; i++) {
+        char *saved = enter_cache();
+        sm_device *device = open_device(tiers[i]);
+        run_product(device, false, expected);
+        run_product(device, true, measured);
+        backend->close(device);
+        device = open_device(tiers[i]);
+        run_product(device, true, remembered);
+        backend->close(device);
+        leave_cache(saved);
+        assert_true(sm_verify_error(SM_F32, TUNED_ELEMS, measured, expected, 0) < 1e-5);
+        assert_memory_equal(measured, remembered, sizeof measured);
+    }
 }
 
 int main(void) {
@@ -476,6 +543,7 @@ int main(void) {
         cmocka_unit_test(test_large_indices),
         cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_tuned),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

@@ -125,6 +125,7 @@ void opencl_close(sm_device *base) {
     }
     opencl_end_waiter(device);
     opencl_free_programs(device);
+    opencl_free_choices(device);
     if (device->profile != NULL) {
         opencl.clReleaseCommandQueue(device->profile);
     }
@@ -177,6 +178,7 @@ const sm_backend sm_backend_opencl = {
     .name = "opencl",
     .summary = "OpenCL C 1.2 kernels on any device that has a driver",
     .benchmarked = true,
+    .tunes = true,
     .device_count = device_count,
     .describe = describe,
     .open = open_device,

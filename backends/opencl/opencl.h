@@ -6,6 +6,7 @@
 //   opencl_program.c   builds kernels, and keeps what was built on disk
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches; opencl_matmul.c and opencl_attention.c: the two large ones
+//   opencl_tune.c      chooses among kernels by measurement
 //   opencl_execute.c   runs a range of launches
 //   opencl_wait.c      waits that end at a deadline
 //   opencl_peaks.c     measures ceilings
@@ -53,6 +54,13 @@ typedef struct opencl_program {
     cl_program program;
 } opencl_program;
 
+// One of the tier's ways to compute a product, chosen by measurement.
+typedef struct opencl_choice {
+    struct opencl_choice *next;
+    char *name; // the product: form, shape, what is done beside it
+    int way;
+} opencl_choice;
+
 // A thread that waits for the device in the place of the caller, who cannot be kept from waiting too long.
 typedef struct {
     bool is_running;
@@ -74,6 +82,8 @@ typedef struct opencl_device {
     cl_command_queue queue;   // in order, unprofiled: what is measured
     cl_command_queue profile; // in order, with events: where time goes
     opencl_program *programs;
+    opencl_choice *choices;
+    const int *trial; // the way that is being measured, for every product; NULL: none is
     opencl_waiter waiter;
     bool is_lost;                    // a wait was given up: nothing of the device may be freed
     struct opencl_executable *kept;  // released since
@@ -170,6 +180,13 @@ void opencl_keep_executable(opencl_executable *e);
 void opencl_keep_device(opencl_device *device);
 // Frees what was kept of that device; SM_ERR_TIMEOUT when it has not come back.
 sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
+
+// --- opencl_tune.c -------------------------------------------------------------------------------
+
+// Measures the ways to compute every product of the plan that no choice is known for, in bounded time, and
+// remembers the fastest right ones, also on disk.
+sm_status opencl_tune(opencl_device *device, const sm_plan *plan);
+void opencl_free_choices(opencl_device *device);
 
 // --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
 

@@ -311,7 +311,7 @@ uint32_t opencl_epilogue(const opencl_product *p) {
 
 static void bind_matmul(opencl_binder *b) {
     const opencl_product p = describe_product(b->e->base.plan, b->op);
-    b->e->device->tier->matmul(b, &p);
+    b->e->device->tier->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
 static opencl_attention describe_attention(const sm_plan *plan, const sm_op *op) {
@@ -381,13 +381,21 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_FLASH_ATTENTION_BACKWARD] = bind_attention,
 };
 
+bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product) {
+    if (binders[op->kind] != bind_matmul) {
+        return false;
+    }
+    *product = describe_product(plan, op);
+    return true;
+}
+
 static bool is_attention(sm_op_kind kind) { return binders[kind] == bind_attention; }
 
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
     if (binders[op->kind] == bind_matmul) {
         const opencl_product p = describe_product(plan, op);
-        return device->tier->matmul_scratch_elems(&device->facts, &p);
+        return device->tier->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
     }
     if (is_attention(op->kind)) {
         const opencl_attention a = describe_attention(plan, op);

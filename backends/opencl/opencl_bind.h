@@ -71,6 +71,12 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
 // Appends the op's launches to the executable's.
 sm_status opencl_bind_op(opencl_executable *e, const sm_op *op);
 
+// Whether the op is a matrix product, and which.
+bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product);
+
+// Which of the tier's ways computes a product of this plan: 0, unless the plan is tuned and another was chosen.
+int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product);
+
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op);
 
 #endif

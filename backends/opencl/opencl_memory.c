@@ -39,15 +39,18 @@ static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pa
     return code;
 }
 
-// Another device's, filled with zeros: drivers give memory when it is first used, and here is the place to fail.
+// Another device's, filled with zeros: drivers give memory when it is first used, and here is the place to fail. The
+// pattern is the longest there is: NVIDIA's driver (580) counts patterns in 32 bits, so that a fill of 12 GiB with 4
+// bytes writes beside the buffer, and one of 18 GiB leaves most of it as it was.
 static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
-    const cl_uint zero = 0;
+    static const unsigned char zeros[128];
+    const size_t whole_bytes = (size_bytes + sizeof zeros - 1) / sizeof zeros * sizeof zeros;
     cl_int code = CL_SUCCESS;
-    *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, whole_bytes, NULL, &code);
     if (code != CL_SUCCESS) {
         return code;
     }
-    code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, &zero, sizeof zero, 0, size_bytes, 0, NULL, NULL);
+    code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, zeros, sizeof zeros, 0, whole_bytes, 0, NULL, NULL);
     return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
 }
 

@@ -13,8 +13,11 @@ struct opencl_tier {
     int row_items;                            // work-items that share a row
     int (*vector)(const opencl_facts *facts); // floats a work-item handles at a time
     int group;                                // work-items in a work-group of element-by-element kernels
-    void (*matmul)(opencl_binder *b, const opencl_product *product);
-    size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product);
+    // Ways to compute a product: 0 is chosen by a rule, the others are for mode tuned. matmul_way writes what a way
+    // is ("128x128x8 of 16x8, 4 parts"), or is false: there is no such way, or it is none for this product.
+    bool (*matmul_way)(const opencl_facts *facts, const opencl_product *product, int way, char *text, size_t size);
+    void (*matmul)(opencl_binder *b, const opencl_product *product, int way);
+    size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product, int way);
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
     size_t (*attention_scratch_elems)(const opencl_attention *attention);
     int most_head_channels; // largest HS that attention has room for

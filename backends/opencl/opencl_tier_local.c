@@ -31,6 +31,17 @@ typedef struct {
 // 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
 static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
 
+// Others that are the faster ones for some products on some devices.
+static const tiles other_tiles[] = {
+    {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8},
+    {.tile_m = 128, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
+    {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
+    {.tile_m = 64, .tile_n = 64, .tile_k = 16, .work_m = 8, .work_n = 8},
+};
+
+// A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
+enum { N_TILES = 1 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
+
 static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
 
 static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
@@ -49,23 +60,52 @@ static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p,
     return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
 }
 
+enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 16 * 1024 * 1024 };
+
+static bool can_cut(const opencl_product *p, int n_parts) {
+    return n_parts <= MOST_PARTS && p->K / n_parts >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;
+}
+
+static void cut(const opencl_product *p, tiles *t, int n_parts) {
+    t->part_cols = part_cols(p, t, n_parts);
+    t->n_parts = (int)count_up(p->K, t->part_cols);
+}
+
 // Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
-static void cut(const opencl_facts *facts, const opencl_product *p, tiles *t) {
-    enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 16 * 1024 * 1024 };
+static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
     int best = 1;
-    for (int n = 2; n <= MOST_PARTS && p->K / n >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n; n++) {
+    for (int n = 2; can_cut(p, n); n++) {
         if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
             best = n;
         }
     }
-    t->part_cols = part_cols(p, t, best);
-    t->n_parts = (int)count_up(p->K, t->part_cols);
+    cut(p, t, best);
 }
 
-static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p) {
-    tiles t = usual_tiles;
-    cut(facts, p, &t);
+static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
+    tiles t = way < N_CUTS ? usual_tiles : other_tiles[way / N_CUTS - 1];
+    cut_by_cost(facts, p, &t);
+    if (way % N_CUTS > 0) {
+        cut(p, &t, way % N_CUTS == 1 ? 1 : 2 * t.n_parts);
+    }
     return t;
+}
+
+static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
+
+// No way: what the device has no room for, or what does the same as the way with the rule's parts.
+static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    enum { PAD = 4 };
+    if (way >= N_TILES * N_CUTS) {
+        return false;
+    }
+    const tiles by_rule = choose_tiles(facts, p, way / N_CUTS * N_CUTS);
+    const tiles t = choose_tiles(facts, p, way);
+    const size_t local_bytes = 2 * sizeof(float) * (size_t)(t.tile_k * (t.tile_m + t.tile_n + 2 * PAD));
+    snprintf(text, size_bytes, "%dx%dx%d of %dx%d, %d parts", t.tile_m, t.tile_n, t.tile_k, t.work_m, t.work_n,
+             t.n_parts);
+    return (size_t)items_of(&t) <= facts->max_group && local_bytes <= facts->local_bytes &&
+           (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
 }
 
 // Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 floats.
@@ -79,8 +119,8 @@ static bool can_load4(const sm_plan *plan, const opencl_product *p) {
            is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
 }
 
-static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p) {
-    const tiles t = choose_tiles(facts, p);
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(facts, p, way);
     return t.n_parts > 1 ? (size_t)(t.n_parts * p->M * p->N) : 0;
 }
 
@@ -108,8 +148,8 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t,
     opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
-static void matmul(opencl_binder *b, const opencl_product *p) {
-    const tiles t = choose_tiles(&b->e->device->facts, p);
+static void matmul(opencl_binder *b, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(&b->e->device->facts, p, way);
     const uint32_t todo = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
     begin_matmul(b, p, &t, "matmul");
     opencl_arg_uint(b, t.n_parts > 1 ? 0 : todo);
@@ -126,8 +166,7 @@ static void matmul(opencl_binder *b, const opencl_product *p) {
     }
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts,
-                         (size_t)(t.tile_m / t.work_m * (t.tile_n / t.work_n)));
+    opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts, (size_t)items_of(&t));
     if (t.n_parts > 1) {
         add_parts(b, p, &t, todo);
     }
@@ -257,6 +296,7 @@ const opencl_tier opencl_tier_local = {
     .row_items = 128,
     .vector = vector,
     .group = 128,
+    .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,

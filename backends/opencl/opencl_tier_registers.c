@@ -9,7 +9,7 @@ typedef struct {
     int tile_m, tile_v, block_tiles, block_k;
 } tiles;
 
-enum { PACK_K = 64, OPTIONS_SIZE = 256 };
+enum { PACK_K = 64, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
 
 // The last in the list of tiers: needs nothing of a device.
 static bool suits(const opencl_facts *facts) {
@@ -23,11 +23,15 @@ static int vector(const opencl_facts *facts) {
 }
 
 // 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12.
-static tiles choose_tiles(const opencl_facts *facts) {
+// Way 0 is that; the others have wider or narrower, or shorter, blocks of B.
+static tiles choose_tiles(const opencl_facts *facts, int way) {
+    static const int block_tiles[N_WIDTHS] = {4, 8, 2};
     tiles t = {.tile_m = 6, .tile_v = 2, .block_tiles = 4, .block_k = 256};
     if (vector(facts) == 16) {
         t = (tiles){.tile_m = 12, .tile_v = 2, .block_tiles = 4, .block_k = 512};
     }
+    t.block_tiles = block_tiles[way % N_WIDTHS];
+    t.block_k >>= way / N_WIDTHS;
     // The packed part of B in half of what the device has.
     const size_t column_bytes = (size_t)(t.tile_v * vector(facts) * t.block_tiles) * sizeof(float);
     while (t.block_k > 32 && (size_t)t.block_k * column_bytes > facts->local_bytes / 2) {
@@ -58,8 +62,18 @@ static piece choose_piece(const opencl_product *p, const tiles *t) {
     return part;
 }
 
-static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p) {
-    const tiles t = choose_tiles(facts);
+static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    (void)p;
+    if (way >= N_WAYS) {
+        return false;
+    }
+    const tiles t = choose_tiles(facts, way);
+    snprintf(text, size_bytes, "blocks of %d x %d", t.block_tiles, t.block_k);
+    return true;
+}
+
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(facts, way);
     const piece part = choose_piece(p, &t);
     return (size_t)(part.rows * part.cols);
 }
@@ -111,8 +125,8 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     opencl_launch_groups(b, n_blocks, (n_panels + block_panels - 1) / block_panels, 1);
 }
 
-static void matmul(opencl_binder *b, const opencl_product *p) {
-    const tiles t = choose_tiles(&b->e->device->facts);
+static void matmul(opencl_binder *b, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(&b->e->device->facts, way);
     const piece part = choose_piece(p, &t);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d", t.tile_m,
@@ -183,6 +197,7 @@ const opencl_tier opencl_tier_registers = {
     .row_items = 1,
     .vector = vector,
     .group = 64,
+    .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,
