@@ -23,14 +23,13 @@ OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lopenblas -lhwloc -ljansson -lm
+LIBS := -lopenblas -lhwloc -ljansson -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.
 OPENCL ?= 1
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
-LIBS += -ldl
 endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
@@ -199,12 +198,13 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 
-# What the build can say of itself, compiled into the one file that reports it.
+# What the build can say of itself, compiled into the files that use it.
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
     -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
     -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
-$(B)/bench/machine.o: FILE_FLAGS := $(BUILD_INFO_FLAGS)
-$(B)/bench/machine.o: $(B)/build_info
+BUILD_INFO_OBJ := $(B)/bench/machine.o $(B)/backends/host/host_tuning.o
+$(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
+$(BUILD_INFO_OBJ): $(B)/build_info
 $(B)/build_info: FORCE
 	@mkdir -p $(@D)
 	@echo "$(subst ",,$(BUILD_INFO_FLAGS))" | cmp -s - $@ || echo "$(subst ",,$(BUILD_INFO_FLAGS))" > $@

@@ -43,6 +43,7 @@ typedef struct {
     int n_threads;        // 0 = the device's default
     const char *isa;      // instruction set of the kernels, "avx2"; NULL = the best there is
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
+    void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
 } sm_open_options;
 
 typedef struct {
@@ -54,8 +55,14 @@ typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // allocated for it on the device, all included
-    int64_t deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
-                         // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
+    int64_t
+        deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
+                     // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
+
+    // Of a tuned plan: time that prepare() took to choose kernels by measurement, and what went not as it should, one
+    // line; "" if nothing.
+    int64_t tune_ns;
+    char tune_warning[SM_TEXT_SIZE * 2];
 } sm_executable;
 
 // Measured ceilings. 0 = not measured.

@@ -51,10 +51,7 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     if (mode == SM_MODE_NAIVE) {
         return SM_OK;
     }
-    if (mode == SM_MODE_TUNED) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "mode tuned: choosing kernels by measurement is not available in this version; use fused");
-    }
+    plan->tuned = mode == SM_MODE_TUNED;
     for (int i = 0; i < sm_rewrite_count(); i++) {
         if (!(without & (1u << i))) {
             SM_TRY(rewrites[i].apply(plan));

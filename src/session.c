@@ -21,6 +21,10 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
     }
     s->device = device;
     s->plan = plan;
+    if (plan->tuned && !backend->tunes) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: backend %s has no kernels to choose among; use fused",
+                            backend->name));
+    }
     for (int i = 0; i < plan->n_ops; i++) {
         SM_TRY_GOTO(backend->supports(device, plan, &plan->ops[i]));
     }

@@ -384,6 +384,56 @@ static void verify_passes(void **state) {
     json_decref(rows);
 }
 
+// Runs mode tuned with that cache folder; its row, to be released.
+static json_t *run_tuned(const char *cache) {
+    char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, cache);
+    setenv("XDG_CACHE_HOME", path, 1);
+    expect_exit("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --mode tuned --progress -o json", 0);
+    if (before != NULL) {
+        setenv("XDG_CACHE_HOME", before, 1);
+    } else {
+        unsetenv("XDG_CACHE_HOME");
+    }
+    free(before);
+    json_t *rows = parse_json(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
+    return row;
+}
+
+static void expect_warning(json_t *row, const char *text) {
+    char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
+    assert_non_null(warnings);
+    if (strstr(warnings, text) == NULL) {
+        fail_msg("no warning \"%s\" in %s", text, warnings);
+    }
+    free(warnings);
+    json_decref(row);
+}
+
+// What was chosen is remembered; what is wrong with the memory is a warning and a choice made anew.
+static void tuned_remembers_its_choices(void **state) {
+    (void)state;
+    json_decref(run_tuned("cache"));
+    expect_text("run --mode tuned", err, "tuning: matmul_forward");
+    json_decref(run_tuned("cache"));
+    if (strstr(err, "tuning:") != NULL) {
+        fail_msg("the choices were not remembered\n%s", err);
+    }
+    assert_int_equal(system("for f in $T/cache/stepmark/tuning/*; do printf '{' >\"$f\"; done"), 0);
+    expect_warning(run_tuned("cache"), "is not a file of choices");
+    expect_text("run --mode tuned", err, "tuning: matmul_forward");
+    json_decref(run_tuned("cache"));
+    assert_int_equal(system("sed -i '/matmul/s/: \".*\"/: \"magic\"/' $T/cache/stepmark/tuning/*"), 0);
+    expect_warning(run_tuned("cache"), "is not known here");
+    assert_int_equal(system("touch $T/no_folder"), 0);
+    expect_warning(run_tuned("no_folder"), "Not a directory");
+}
+
 // --- training --------------------------------------------------------------------------------
 
 // Losses of a log, by step.
@@ -536,6 +586,7 @@ int main(void) {
         cmocka_unit_test(slowing_environment_is_dropped),
         cmocka_unit_test(walk_shows_the_step),
         cmocka_unit_test(verify_passes),
+        cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),

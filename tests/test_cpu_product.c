@@ -87,7 +87,7 @@ static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
     }
 #pragma omp parallel num_threads(n_threads)
     {
-        const cpu_team team = {omp_get_thread_num(), n_threads, scratch};
+        const cpu_team team = {omp_get_thread_num(), n_threads, scratch, NULL};
         kernels->run[op->op->kind](op, &team);
     }
     for (int i = 0; i < n_threads; i++) {

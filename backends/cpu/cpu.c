@@ -135,6 +135,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     cpu->base.backend = &sm_backend_cpu;
     cpu->base.info = info;
     cpu->isa = isa;
+    cpu->progress = options->progress;
     *device = &cpu->base;
     return SM_OK;
 cleanup:
@@ -180,6 +181,7 @@ const sm_backend sm_backend_cpu = {
     .name = "cpu",
     .summary = "C kernels on OpenMP threads, matrix products by OpenBLAS",
     .benchmarked = true,
+    .tunes = true,
     .device_count = device_count,
     .describe = describe,
     .open = open_device,

@@ -20,6 +20,7 @@ typedef struct {
     sm_device base;
     const cpu_isa *isa;
     cpu_binding *binding;
+    void (*progress)(const char *text); // of sm_open_options
 } cpu_device;
 
 typedef struct {
@@ -31,6 +32,7 @@ typedef struct {
     int n_threads;
     void **scratch;       // n_threads blocks
     size_t scratch_bytes; // of each
+    cpu_choice *choices;  // one an op; NULL: all by default
 } cpu_executable;
 
 // cpu_isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for

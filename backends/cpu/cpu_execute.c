@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_tuning.h"
 
 enum { PAGE_BYTES = 4096 };
 
@@ -78,7 +79,7 @@ static void touch(void *memory, cpu_range bytes) {
 static void touch_memory(const cpu_executable *e, const sm_plan *plan) {
 #pragma omp parallel num_threads(e->n_threads)
     {
-        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
+        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, NULL};
         cpu_bind_thread(e->binding, team.thread);
         for (int i = 0; i < plan->n_tensors; i++) {
             const sm_tensor *t = &plan->tensors[i];
@@ -100,7 +101,7 @@ static void touch_memory(const cpu_executable *e, const sm_plan *plan) {
 
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     sm_status status = SM_OK;
-    const cpu_device *cpu = (const cpu_device *)device;
+    cpu_device *cpu = (cpu_device *)device;
     cpu_executable *e = calloc(1, sizeof *e);
     if (e == NULL) {
         return sm_fail(SM_ERR_OOM, "cpu: no memory for an executable");
@@ -114,6 +115,9 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
     SM_TRY_GOTO(allocate_scratch(e, plan));
     touch_memory(e, plan);
+    if (plan->tuned) {
+        SM_TRY_GOTO(cpu_tune(cpu, e));
+    }
     e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes;
     *executable = &e->base;
     return SM_OK;
@@ -131,6 +135,7 @@ void cpu_release(sm_executable *executable) {
         host_unmap(e->scratch[i], e->scratch_bytes);
     }
     free(e->scratch);
+    free(e->choices);
     free(e->ops);
     host_memory_free(&e->memory);
     free(e);
@@ -141,12 +146,13 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
 #pragma omp parallel num_threads(e->n_threads)
     {
         // A limit on threads may give fewer than asked for; the kernels take what there are.
-        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch};
+        cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, NULL};
         cpu_bind_thread(e->binding, team.thread);
         const unsigned state = cpu_denormals_off();
         const bool keeps_time = op_ns != NULL && team.thread == 0;
         int64_t before_ns = keeps_time ? host_now_ns() : 0;
         for (int i = range.first; i < range.end; i++) {
+            team.choice = e->choices == NULL ? NULL : &e->choices[i];
             e->kernels->run[e->ops[i].op->kind](&e->ops[i], &team);
 #pragma omp barrier
             if (keeps_time) {

@@ -33,11 +33,29 @@
 #define ISA(name)           CPU_JOIN(name, CPU_ISA)
 #define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
 
+// How a matrix product of float data is cut (cpu_kernel_product.c).
+typedef struct {
+    int64_t slice_k;     // deepest slice of k
+    int64_t block_tiles; // as many tiles of rows as a block of a has
+    int64_t block_cols;  // of b
+    int64_t grid_rows;   // parts that the rows are divided into among the threads; 0: by an estimate of the cost
+} cpu_blocking;
+
+// Who computes it.
+typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } cpu_method;
+
+// What was chosen for an op by measurement.
+typedef struct {
+    cpu_method method;
+    cpu_blocking blocking; // CPU_BY_PACKED
+} cpu_choice;
+
 // What one thread knows of the team that executes an op.
 typedef struct {
     int thread; // 0 .. n_threads-1
     int n_threads;
-    void *const *scratch; // one block a thread, page-aligned, of the largest scratch_bytes of the plan
+    void *const *scratch;     // one block a thread, page-aligned, of the largest scratch_bytes of the plan
+    const cpu_choice *choice; // for this op; NULL: the default
 } cpu_team;
 
 typedef void (*cpu_run)(const host_op *op, const cpu_team *team);

@@ -6,18 +6,31 @@
 #include "cpu_product.h"
 
 #if defined(__AVX__) || defined(CPU_DATA_BF16)
-static void multiply(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
+static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
     return ISA(cpu_product_scratch)(m, n, k, n_threads);
 }
 #else
-static void multiply(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
+static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
     (void)m;
     (void)n;
     (void)k;
     (void)n_threads;
     return 0;
+}
+#endif
+
+#if defined(CPU_DATA_BF16)
+static void multiply(const cpu_product *p, const cpu_team *team) { multiply_by_default(p, team); }
+#else
+// As it was chosen, where it was.
+static void multiply(const cpu_product *p, const cpu_team *team) {
+    switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
+    case CPU_BY_OPENBLAS: ISA(cpu_multiply_blas)(p, team); break;
+    case CPU_BY_ONEDNN: ISA(cpu_multiply_onednn)(p, team); break;
+    default: multiply_by_default(p, team); break;
+    }
 }
 #endif
 

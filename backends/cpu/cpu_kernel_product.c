@@ -39,13 +39,13 @@ enum { GROUP = 2 };
 
 enum {
     TILE_COLS = CPU_VECTOR * TILE_VECTORS,
-    SLICE_K = 768,               // deepest slice of k
-    BLOCK_ROWS = 24 * TILE_ROWS, // of a: at most 600 KiB
-    BLOCK_COLS = 768,            // of b: at most 2.3 MiB; a multiple of TILE_COLS
-    LINE_ELEMS = 16,             // of a cache line
-    AHEAD = 32,                  // operands are asked for so many steps of k before they are needed,
-    AHEAD_ELEMS = 64,            // or so far along a line that is transposed
+    LINE_ELEMS = 16,  // of a cache line
+    AHEAD = 32,       // operands are asked for so many steps of k before they are needed,
+    AHEAD_ELEMS = 64, // or so far along a line that is transposed
 };
+
+// A slice of a block of a is at most 600 KiB, one of a block of b at most 2.3 MiB.
+static const cpu_blocking default_blocking = {.slice_k = 768, .block_tiles = 24, .block_cols = 768};
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -278,6 +278,7 @@ typedef struct {
     cpu_range cols;
     cpu_range slice; // of k
     bool last_slice;
+    cpu_blocking blocking;
     float *b_panels; // of a block of columns, packed
     float *a_panels; // what of a block of rows is packed
 } job;
@@ -289,12 +290,14 @@ static cpu_range slice_of(int64_t k, int64_t slice, int64_t n_slices) {
 
 static int64_t length(cpu_range range) { return range.end - range.first; }
 
+// The default's; no blocking that is tried asks for more.
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
     (void)m;
     (void)n;
     (void)k;
     (void)n_threads;
-    return (size_t)(BLOCK_COLS + BLOCK_ROWS) * SLICE_K * sizeof(float);
+    const cpu_blocking *d = &default_blocking;
+    return (size_t)(d->block_cols + d->block_tiles * TILE_ROWS) * (size_t)d->slice_k * sizeof(float);
 }
 
 // Packs what cannot be read where it lies of a block of rows: all, or the rows of a tile that reaches beyond a's end.
@@ -409,14 +412,14 @@ static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
 // panel is used up at once, and one place in the scratch does for all.
 static void multiply_columns(const job *j, cpu_range cols) {
-    const int n_blocks = (int)divide_up(length(j->rows), BLOCK_ROWS);
+    const int n_blocks = (int)divide_up(length(j->rows), j->blocking.block_tiles * TILE_ROWS);
     for (int i = 0; i < n_blocks; i++) {
         cpu_range rows = cpu_split(length(j->rows), TILE_ROWS, i, n_blocks);
         rows.first += j->rows.first;
         rows.end += j->rows.first;
         pack_a(j, rows);
         for (int64_t col = cols.first; col < cols.end; col += TILE_COLS) {
-            float *panel = j->b_panels + (n_blocks == 1 ? 0 : (col - cols.first) * SLICE_K);
+            float *panel = j->b_panels + (n_blocks == 1 ? 0 : (col - cols.first) * j->blocking.slice_k);
             multiply_panel(j, rows, col, min64(cols.end - col, TILE_COLS), panel, i == 0);
         }
     }
@@ -434,7 +437,8 @@ static void choose_part(const cpu_team *team, job *j) {
         const int64_t cell_rows = divide_up(divide_up(p->m, TILE_ROWS), grid_rows) * TILE_ROWS;
         const int64_t cell_cols = divide_up(divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
         const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + a_cost_cols);
-        if (grid_rows * grid_cols == team->n_threads && cost < best) {
+        const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
+        if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
             j->rows = cpu_split(p->m, TILE_ROWS, team->thread / grid_cols, grid_rows);
             j->cols = cpu_split(p->n, CPU_VECTOR, team->thread % grid_cols, grid_cols);
@@ -444,14 +448,18 @@ static void choose_part(const cpu_team *team, job *j) {
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     float *scratch = team->scratch[team->thread];
-    job j = {.p = p, .b_panels = scratch, .a_panels = scratch + (int64_t)BLOCK_COLS * SLICE_K};
-    const int64_t n_slices = divide_up(p->k, SLICE_K);
+    job j = {.p = p, .b_panels = scratch, .blocking = default_blocking};
+    if (team->choice != NULL && team->choice->method == CPU_BY_PACKED) {
+        j.blocking = team->choice->blocking;
+    }
+    j.a_panels = scratch + j.blocking.block_cols * j.blocking.slice_k;
+    const int64_t n_slices = divide_up(p->k, j.blocking.slice_k);
     choose_part(team, &j);
     for (int64_t slice = 0; slice < n_slices; slice++) {
         j.slice = slice_of(p->k, slice, n_slices);
         j.last_slice = slice + 1 == n_slices;
-        for (int64_t col = j.cols.first; col < j.cols.end; col += BLOCK_COLS) {
-            multiply_columns(&j, (cpu_range){col, min64(col + BLOCK_COLS, j.cols.end)});
+        for (int64_t col = j.cols.first; col < j.cols.end; col += j.blocking.block_cols) {
+            multiply_columns(&j, (cpu_range){col, min64(col + j.blocking.block_cols, j.cols.end)});
         }
     }
 }

@@ -13,6 +13,8 @@
 
 enum { FORMAT = 1 };
 
+static const char build[] = "; build " SM_BUILD_COMMIT;
+
 struct host_tuning {
     char *key;
     char path[PATH_MAX]; // "" where there is no cache folder
@@ -75,14 +77,15 @@ sm_status host_tuning_open(const char *key, host_tuning **tuning) {
     host_tuning *t = calloc(1, sizeof *t);
     *tuning = NULL;
     if (t != NULL) {
-        t->key = strdup(key);
         t->choices = json_object();
+        t->key = malloc(strlen(key) + sizeof build);
     }
     if (t == NULL || t->key == NULL || t->choices == NULL) {
         host_tuning_free(t);
         return sm_fail(SM_ERR_OOM, "no memory for the cache of choices");
     }
-    if (host_cache_path("tuning", key, t->path) != SM_OK) {
+    sprintf(t->key, "%s%s", key, build);
+    if (host_cache_path("tuning", t->key, t->path) != SM_OK) {
         t->path[0] = '\0';
         warn(t, "choices are not remembered: %s", sm_error_message());
     }

@@ -1,9 +1,9 @@
 // host_tuning.h: choices that were made by measurement, remembered from one run to the next.
 //
 // One file a key, CACHE/stepmark/tuning/HASH. The key is a text of all that a measurement depends on and that does
-// not change while the program runs: the device, its driver, the build, the libraries, the number of threads. In the
-// file, a choice has a name (what was chosen for: an operation and its shape) and a value (what was chosen). Both are
-// texts of the caller's making; a value that the caller does not know is to be treated as not there.
+// not change while the program runs: the device, its driver, the libraries, the number of threads; the build is added
+// to it. In the file, a choice has a name (what was chosen for: an operation and its shape) and a value (what was
+// chosen). Both are texts of the caller's making; a value that the caller does not know is to be treated as not there.
 //
 //     host_tuning_open(key, &tuning);
 //     value = host_tuning_get(tuning, "matmul_forward 512x768x3072");

@@ -142,7 +142,14 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     int64_t start_ns = sm_now_ns();
     SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(device, plan, session));
-    row->build_ns = sm_now_ns() - start_ns;
+    const sm_executable *executable = (*session)->executable;
+    row->build_ns = sm_now_ns() - start_ns - executable->tune_ns;
+    if (executable->tune_ns > 0) {
+        row->tune_ns = executable->tune_ns;
+    }
+    if (executable->tune_warning[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
+    }
     set_estimated_rss(*session, before_bytes, row);
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }

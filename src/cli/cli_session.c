@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli_commands.h"
 #include "cli_model.h"
 #include "corpus.h"
 #include "weights.h"
@@ -96,10 +97,14 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     return SM_OK;
 }
 
+static void note_progress(const char *text) { cli_note("%s", text); }
+
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
     sm_device_info info;
-    const sm_open_options open_options = {
-        .n_threads = (int)n_threads, .isa = options->isa, .cpu_mask = options->cpu_mask};
+    const sm_open_options open_options = {.n_threads = (int)n_threads,
+                                          .isa = options->isa,
+                                          .cpu_mask = options->cpu_mask,
+                                          .progress = options->progress ? note_progress : NULL};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {

@@ -93,7 +93,11 @@ static sm_status open_session(training *t) {
     t->step_flops =
         (double)options->accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
-    return sm_session_open(t->device, plan, &t->session);
+    SM_TRY(sm_session_open(t->device, plan, &t->session));
+    if (t->session->executable->tune_warning[0] != '\0') {
+        cli_note("%s", t->session->executable->tune_warning);
+    }
+    return SM_OK;
 }
 
 static sm_status load_state(training *t) {

@@ -1,0 +1,356 @@
+// cpu_tuning.c: tries the ways to compute each matrix product of a plan, and keeps the fastest.
+//
+// A product is tried on operands of its own, of random numbers, by all threads as in a step, after the caches have
+// been filled with something else. Every candidate first has to compute what the default computes. Then each
+// runs once, and those near the best run in turns; the default stays where nothing is clearly faster.
+#include <cblas.h>
+#include <math.h>
+#include <omp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_onednn.h"
+#include "cpu_tuning.h"
+#include "host_tuning.h"
+
+enum { MAX_CANDIDATES = 16, TEXT_SIZE = 96, ROUNDS = 5 };
+
+static const size_t sweep_bytes = (size_t)64 << 20;        // read before each run, so that operands come from memory,
+enum { SWEEP_OPERANDS = 8 };                               // but no more than so many times what the product touches
+static const int64_t longest_ns = 2 * (int64_t)1000000000; // for one product
+static const double near_best = 1.1;                       // of the first time: worth measuring again
+static const double clearly_faster = 0.97;                 // of the default's time
+
+// Other blockings than the default's; none needs more scratch than that (cpu_kernel_product.c).
+static const cpu_blocking blockings[] = {
+    {.slice_k = 512, .block_tiles = 32, .block_cols = 1152},
+    {.slice_k = 384, .block_tiles = 48, .block_cols = 1152},
+    {.slice_k = 1024, .block_tiles = 16, .block_cols = 576},
+};
+static const cpu_blocking usual_blocking = {.slice_k = 768, .block_tiles = 24, .block_cols = 768};
+
+typedef struct {
+    cpu_device *device;
+    cpu_executable *e;
+    host_tuning *remembered;
+    cpu_choice candidates[MAX_CANDIDATES]; // the default first
+    int n_candidates;
+    float *sweep;        // memory to read before each run
+    int64_t sweep_elems; // as much of it as the rest of a step would put between two runs
+    host_op op;          // the one that is tried, with operands of its own
+    float *expected;     // the default's result
+} tuner;
+
+__attribute__((format(printf, 2, 3))) static void warn(tuner *t, const char *format, ...) {
+    char *warning = t->e->base.tune_warning;
+    if (warning[0] == '\0') {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(warning, sizeof t->e->base.tune_warning, format, arguments);
+        va_end(arguments);
+    }
+}
+
+// --- candidates ---------------------------------------------------------------------------------
+
+static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
+    if (t->n_candidates < MAX_CANDIDATES) {
+        t->candidates[t->n_candidates++] = (cpu_choice){method, blocking};
+    }
+}
+
+static void list_candidates(tuner *t) {
+    const bool packed = strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
+    add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
+    if (packed) {
+        add_candidate(t, CPU_BY_OPENBLAS, (cpu_blocking){0});
+    }
+    if (cpu_onednn_load()) {
+        add_candidate(t, CPU_BY_ONEDNN, (cpu_blocking){0});
+    } else {
+        warn(t, "mode tuned: oneDNN is not among the candidates: libdnnl.so.2 is not installed (Debian: libdnnl2)");
+    }
+    for (size_t i = 0; packed && i < sizeof blockings / sizeof blockings[0]; i++) {
+        add_candidate(t, CPU_BY_PACKED, blockings[i]);
+    }
+    for (int rows = 1; packed && t->e->n_threads > 1 && rows <= t->e->n_threads; rows++) {
+        if (t->e->n_threads % rows == 0) {
+            cpu_blocking blocking = usual_blocking;
+            blocking.grid_rows = rows;
+            add_candidate(t, CPU_BY_PACKED, blocking);
+        }
+    }
+}
+
+static void choice_text(const cpu_choice *choice, char text[TEXT_SIZE]) {
+    static const char *const names[] = {
+        [CPU_BY_DEFAULT] = "default", [CPU_BY_OPENBLAS] = "openblas", [CPU_BY_ONEDNN] = "onednn"};
+    const cpu_blocking *b = &choice->blocking;
+    if (choice->method != CPU_BY_PACKED) {
+        snprintf(text, TEXT_SIZE, "%s", names[choice->method]);
+    } else {
+        snprintf(text, TEXT_SIZE, "packed: slices of %d, blocks of %d tiles and %d columns, grid rows %d",
+                 (int)b->slice_k, (int)b->block_tiles, (int)b->block_cols, (int)b->grid_rows);
+    }
+}
+
+// The candidate with that text, or -1.
+static int find_candidate(const tuner *t, const char *wanted) {
+    for (int i = 0; i < t->n_candidates; i++) {
+        char text[TEXT_SIZE];
+        choice_text(&t->candidates[i], text);
+        if (strcmp(text, wanted) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// --- one product --------------------------------------------------------------------------------
+
+static bool is_product(const sm_op *op) {
+    return op->kind == SM_OP_MATMUL_FORWARD || op->kind == SM_OP_MATMUL_BACKWARD_INPUT ||
+           op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+}
+
+// "matmul_forward 256x768 768x3072 -> 256x3072, transposed, 3 in, 2 out": equal texts are equal work.
+static void product_name(const host_op *op, char name[TEXT_SIZE]) {
+    const sm_tensor *a = op->in_tensor[0];
+    const sm_tensor *b = op->in_tensor[1];
+    const sm_tensor *c = op->out_tensor[0];
+    int n_in = 0;
+    int n_out = 0;
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        n_in += op->in[i] != NULL;
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        n_out += op->out[i] != NULL;
+    }
+    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld%s, %d in, %d out", sm_op_name(op->op->kind),
+             (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a), (long long)sm_tensor_rows(b),
+             (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c), (long long)sm_tensor_cols(c),
+             op->op->attr.w_transposed ? ", transposed" : "", n_in, n_out);
+}
+
+static size_t tensor_bytes(const sm_tensor *tensor) { return (size_t)sm_tensor_elems(tensor) * sizeof(float); }
+
+// Numbers between -1 and 1 that no two tensors share.
+static void fill(float *to, int64_t n, uint32_t seed) {
+    uint32_t x = seed * 2654435761u + 1;
+    for (int64_t i = 0; i < n; i++) {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        to[i] = (float)(int32_t)x * 0x1p-31f;
+    }
+}
+
+static void free_operands(tuner *t) {
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        if (t->op.in[i] != NULL) {
+            host_unmap(t->op.in[i], tensor_bytes(t->op.in_tensor[i]));
+        }
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (t->op.out[i] != NULL) {
+            host_unmap(t->op.out[i], tensor_bytes(t->op.out_tensor[i]));
+        }
+    }
+    free(t->expected);
+    t->expected = NULL;
+}
+
+// The op with operands of its own; false when there is no memory for them, and nothing to free.
+static bool make_operands(tuner *t, const host_op *op) {
+    size_t needed_bytes = tensor_bytes(op->out_tensor[0]);
+    bool made = true;
+    t->op = *op;
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        needed_bytes += op->in[i] != NULL ? tensor_bytes(op->in_tensor[i]) : 0;
+        t->op.in[i] = NULL;
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        needed_bytes += op->out[i] != NULL ? tensor_bytes(op->out_tensor[i]) : 0;
+        t->op.out[i] = NULL;
+    }
+    t->sweep_elems =
+        (int64_t)((SWEEP_OPERANDS * needed_bytes < sweep_bytes ? SWEEP_OPERANDS * needed_bytes : sweep_bytes) /
+                  sizeof(float));
+    const size_t available_bytes = host_available_bytes();
+    if (available_bytes != 0 && needed_bytes > available_bytes / 2) {
+        return false;
+    }
+    t->expected = malloc(tensor_bytes(op->out_tensor[0]));
+    made = t->expected != NULL;
+    for (int i = 0; made && i < SM_MAX_IN; i++) {
+        if (op->in[i] != NULL) {
+            t->op.in[i] = host_map(tensor_bytes(op->in_tensor[i]));
+            made = t->op.in[i] != NULL;
+        }
+        if (made && op->in[i] != NULL) {
+            fill(t->op.in[i], sm_tensor_elems(op->in_tensor[i]), (uint32_t)i + 1);
+        }
+    }
+    for (int i = 0; made && i < SM_MAX_OUT; i++) {
+        if (op->out[i] != NULL) {
+            t->op.out[i] = host_map(tensor_bytes(op->out_tensor[i]));
+            made = t->op.out[i] != NULL;
+        }
+    }
+    if (!made) {
+        free_operands(t);
+    }
+    return made;
+}
+
+// Runs the product once on all threads; returns its time.
+static int64_t run(const tuner *t, const cpu_choice *choice) {
+    const cpu_executable *e = t->e;
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+    float sum = 0;
+#pragma omp parallel num_threads(e->n_threads) reduction(+ : sum)
+    {
+        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, choice};
+        cpu_bind_thread(e->binding, team.thread);
+        const unsigned state = cpu_denormals_off();
+        const cpu_range mine = cpu_my_elems(&team, t->sweep_elems);
+        for (int64_t i = mine.first; i < mine.end; i += 16) {
+            sum += t->sweep[i];
+        }
+#pragma omp barrier
+        if (team.thread == 0) {
+            start_ns = host_now_ns();
+        }
+        e->kernels->run[t->op.op->kind](&t->op, &team);
+#pragma omp barrier
+        if (team.thread == 0) {
+            end_ns = host_now_ns();
+        }
+        cpu_denormals_restore(state);
+    }
+    cpu_unbind_thread();
+    return end_ns - start_ns + (sum == 1 ? 1 : 0); // sum is 0; only the compiler does not know
+}
+
+// Does the candidate compute what the default computed? Sums of k products in another order differ by rounding.
+static bool is_right(const tuner *t, const cpu_choice *choice) {
+    const int64_t n = sm_tensor_elems(t->op.out_tensor[0]);
+    const float *found = t->op.out[0];
+    double largest = 0;
+    double error = 0;
+    memset(t->op.out[0], 0, tensor_bytes(t->op.out_tensor[0])); // a weight's gradient is added to
+    run(t, choice);
+    for (int64_t i = 0; i < n; i++) {
+        const double difference = fabs((double)found[i] - (double)t->expected[i]);
+        largest = fmax(largest, fabs((double)t->expected[i]));
+        error = difference <= error ? error : difference; // NaN stays
+    }
+    return error <= 1e-5 * largest;
+}
+
+// Index of the fastest candidate for the op.
+static int measure(const tuner *t, double *speedup) {
+    const int64_t deadline_ns = host_now_ns() + longest_ns;
+    int64_t best_ns[MAX_CANDIDATES];
+    int64_t first_ns = 0;
+    int best = 0;
+    run(t, &t->candidates[0]);
+    memcpy(t->expected, t->op.out[0], tensor_bytes(t->op.out_tensor[0]));
+    for (int i = 0; i < t->n_candidates; i++) {
+        const bool tried = i == 0 || (host_now_ns() < deadline_ns && is_right(t, &t->candidates[i]));
+        best_ns[i] = tried ? run(t, &t->candidates[i]) : INT64_MAX;
+        first_ns = i == 0 || best_ns[i] < first_ns ? best_ns[i] : first_ns;
+    }
+    for (int round = 1; round < ROUNDS && host_now_ns() < deadline_ns; round++) {
+        for (int i = 0; i < t->n_candidates; i++) {
+            if (i == 0 || (double)best_ns[i] <= near_best * (double)first_ns) {
+                const int64_t elapsed_ns = run(t, &t->candidates[i]);
+                best_ns[i] = elapsed_ns < best_ns[i] ? elapsed_ns : best_ns[i];
+            }
+        }
+    }
+    for (int i = 1; i < t->n_candidates; i++) {
+        best = best_ns[i] < best_ns[best] ? i : best;
+    }
+    best = (double)best_ns[best] <= clearly_faster * (double)best_ns[0] ? best : 0;
+    *speedup = (double)best_ns[0] / (double)best_ns[best];
+    return best;
+}
+
+// The choice for one op: remembered, or measured and remembered.
+static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
+    char name[TEXT_SIZE];
+    char text[TEXT_SIZE];
+    double speedup;
+    product_name(op, name);
+    const char *remembered = host_tuning_get(t->remembered, name);
+    int found = remembered == NULL ? -1 : find_candidate(t, remembered);
+    if (remembered != NULL && found < 0) {
+        warn(t, "mode tuned: the remembered choice for %.60s is not known here, and is made anew", name);
+    }
+    if (found < 0) {
+        if (!make_operands(t, op)) {
+            warn(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
+            return SM_OK;
+        }
+        found = measure(t, &speedup);
+        free_operands(t);
+        choice_text(&t->candidates[found], text);
+        if (t->device->progress != NULL) {
+            char line[3 * TEXT_SIZE];
+            snprintf(line, sizeof line, "tuning: %s: %s (%.2fx)", name, text, speedup);
+            t->device->progress(line);
+        }
+        SM_TRY(host_tuning_put(t->remembered, name, text));
+    }
+    *choice = t->candidates[found];
+    return SM_OK;
+}
+
+// --- a plan -------------------------------------------------------------------------------------
+
+static sm_status open_remembered(tuner *t) {
+    const sm_device_info *info = &t->device->base.info;
+    char key[4 * SM_TEXT_SIZE];
+    char onednn[32];
+    cpu_onednn_name(onednn, sizeof onednn);
+    snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s, %s", info->name, info->isa, t->e->n_threads,
+             info->binding, info->driver, info->blas_core, onednn);
+    return host_tuning_open(key, &t->remembered);
+}
+
+sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
+    sm_status status = SM_OK;
+    const sm_plan *plan = e->base.plan;
+    const int64_t start_ns = host_now_ns();
+    tuner t = {.device = device, .e = e};
+    if (plan->dtype != SM_F32) {
+        return SM_OK;
+    }
+    e->choices = calloc((size_t)plan->n_ops + 1, sizeof *e->choices);
+    t.sweep = host_map(sweep_bytes);
+    if (e->choices == NULL || t.sweep == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused"));
+    }
+    SM_TRY_GOTO(open_remembered(&t));
+    list_candidates(&t);
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (is_product(&plan->ops[i])) {
+            SM_TRY_GOTO(choose(&t, &e->ops[i], &e->choices[i]));
+        }
+    }
+    host_tuning_save(t.remembered);
+    if (host_tuning_warning(t.remembered)[0] != '\0') {
+        e->base.tune_warning[0] = '\0'; // says more than that there is no oneDNN
+        warn(&t, "mode tuned: %s", host_tuning_warning(t.remembered));
+    }
+    e->base.tune_ns = host_now_ns() - start_ns;
+cleanup:
+    host_unmap(t.sweep, sweep_bytes);
+    host_tuning_free(t.remembered);
+    return status;
+}
