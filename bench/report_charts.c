@@ -329,9 +329,12 @@ static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots
     FILE *script = plots->script;
     double n_all = 0;
     double slowest_ms = 0;
+    double longest_s = 0;
     int n = sm_chart_rows_at_batch(report, panel, rows);
     for (int i = 0; i < n; i++) {
-        n_all += or_zero(rows[i]->open_s) + or_zero(rows[i]->build_s) + or_zero(rows[i]->first_step_s);
+        double start_s = or_zero(rows[i]->open_s) + or_zero(rows[i]->build_s) + or_zero(rows[i]->first_step_s);
+        n_all += start_s;
+        longest_s = fmax(longest_s, start_s + or_zero(rows[i]->tune_s) + or_zero(rows[i]->warmup_s));
         slowest_ms = fmax(slowest_ms, rows[i]->step_s * 1e3);
     }
     if (!(n_all > 0)) {
@@ -340,7 +343,9 @@ static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots
     char batch[SM_NAME_SIZE];
     sm_report_batch(rows[0], batch, sizeof(batch));
     snprintf(title, sizeof(title), "%.110s, %.40s", panel, batch);
-    sm_plot *plot = sm_plots_begin(plots, SM_CHART_WARMUP, 190 + 30 * n + 19 * 5, title);
+    const int key_height = 19 * 5; // its lines lie below the picture, from the left edge on
+    const int height = 190 + 30 * n + key_height;
+    sm_plot *plot = sm_plots_begin(plots, SM_CHART_WARMUP, height, title);
     if (plot == NULL) {
         return;
     }
@@ -364,15 +369,17 @@ static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots
         fprintf(script, " %d", i);
     }
     fprintf(script,
-            ")\nset border 7\nset ytics scale 0\nset yrange [%g:-0.6]\nset xrange [0:*]\nset x2range [0:%.6g]\nset "
-            "x2tics %.6g\n"
-            "set xlabel 'seconds before the steady state'\nset x2label 'step time, ms'\nplot ",
-            n - 0.4, slowest_ms * 1.1, tick_distance(slowest_ms * 1.1));
+            ")\nset border 7\nset ytics scale 0\nset yrange [%g:-0.6]\nset xrange [0:%.6g]\nset xtics %.6g\n"
+            "set x2range [0:%.6g]\nset x2tics %.6g\nset xlabel 'seconds'\nset x2label 'step time, ms'\n"
+            "set bmargin at screen %.4f\nset key at screen 0.02, screen 0.02 left bottom maxrows 5 maxcols 1\n"
+            "set title offset screen -0.17,0\nplot ",
+            n - 0.4, longest_s * 1.1, tick_distance(longest_s * 2.2), slowest_ms * 1.1, tick_distance(slowest_ms * 2.2),
+            (key_height + 50.0) / height);
     for (int k = 0; k < 4; k++) {
         fprintf(script, "$w using %d:1:%d:%d:($1-0.33):($1+0.33) with boxxyerror lc rgb '#0a00%02x' title '%s', ",
                 k + 2, k + 2, k + 3, k + 1, parts[k]);
     }
-    fputs("$w using 7:1 axes x2y1 with linespoints pt 7 lc rgb '#010101' dt (3,3) title 'step time, ms (upper axis)'\n",
+    fputs("$w using 7:1 axes x2y1 with linespoints pt 7 lc rgb '#010101' dt (3,3) title 'step time, ms'\n",
           script);
 }
 

@@ -9,9 +9,6 @@ static const char report_page_style[] =
     "@media(prefers-color-scheme:dark){:root{--page:#12161b;--ink:#e4e8ec;--soft:#9aa4af;--grid:#3a434d;"
     "--band:#1c2229;--bad:#ff8a80;--s1:#5db2ff;--s2:#ff9157;--s3:#58cf8f;--s4:#d59aec;--s5:#e0b040;--s6:#45cfd9;"
     "--s7:#ff7fab;--s8:#aeb8c2}}\n"
-    "@media print{:root{--page:#fff;--ink:#000;--soft:#333;--grid:#bbb;--band:#f3f3f3;--bad:#900;--s1:#0063b1;"
-    "--s2:#c1440e;--s3:#1b7f4b;--s4:#8f3fa8;--s5:#9a6b00;--s6:#00808a;--s7:#c2185b;--s8:#5b6470}\n"
-    "figure,tr{break-inside:avoid}nav{display:none}.wide{overflow:visible}}\n"
     "html{color-scheme:light dark}*{box-sizing:border-box}\n"
     "body{margin:0 auto;padding:1rem;max-width:72rem;background:var(--page);color:var(--ink);"
     "font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\n"
@@ -28,6 +25,11 @@ static const char report_page_style[] =
     "th,td{padding:.25rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--grid)}"
     "td{overflow-wrap:normal}th{white-space:nowrap}td:not(.n){min-width:6.5rem}.n{text-align:right;white-space:nowrap}"
     "tbody tr:nth-child(even){background:var(--band)}\n"
-    "summary{cursor:pointer;color:var(--s1)}li{margin:.2rem 0}\n";
+    "summary{cursor:pointer;color:var(--s1)}li{margin:.2rem 0}\n"
+    "@media print{:root{--page:#fff;--ink:#000;--soft:#333;--grid:#bbb;--band:#f3f3f3;--bad:#900;--s1:#0063b1;"
+    "--s2:#c1440e;--s3:#1b7f4b;--s4:#8f3fa8;--s5:#9a6b00;--s6:#00808a;--s7:#c2185b;--s8:#5b6470}\n"
+    "figure,tr{break-inside:avoid}h2,h3{break-after:avoid}nav{display:none}body{max-width:none;padding:0}"
+    ".figures{display:block}figure{margin:0 0 1rem}.wide{overflow:visible}table{font-size:.68rem}"
+    "th,td{padding:.15rem .3rem}th{white-space:normal}td:not(.n){min-width:0}}\n";
 
 #endif

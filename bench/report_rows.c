@@ -70,11 +70,64 @@ static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r) {
     }
 }
 
-static void name_panel(sm_report_row *r) {
+// Dimensions that a command line may change under a model's name.
+static const struct {
+    const char *name;
+    const char *word;
+} dimensions[] = {
+    {"vocab", "vocabulary"}, {"n_layer", "layers"}, {"n_head", "heads"}, {"d_model", "width"}, {"d_ff", "MLP"},
+};
+enum { N_DIMENSIONS = sizeof(dimensions) / sizeof(dimensions[0]), MAX_MODELS = 32 };
+
+// Of each model by name: its first row, and which dimensions (bits) other rows have otherwise.
+typedef struct {
+    const json_t *first[MAX_MODELS];
+    unsigned varied[MAX_MODELS];
+    int n;
+} models;
+
+static int find_model(const models *m, const json_t *row) {
+    int i = 0;
+    while (i < m->n && strcmp(sm_rows_text(m->first[i], "model_type"), sm_rows_text(row, "model_type")) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static void find_models(const json_t *rows, models *m) {
+    memset(m, 0, sizeof(*m));
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        int k = find_model(m, row);
+        if (k == m->n && m->n < MAX_MODELS) {
+            m->first[m->n++] = row;
+        }
+        for (int d = 0; d < N_DIMENSIONS && k < m->n; d++) {
+            double other = sm_json_number(m->first[k], dimensions[d].name);
+            double own = sm_json_number(row, dimensions[d].name);
+            m->varied[k] |= isfinite(own) && isfinite(other) && own != other ? 1u << d : 0;
+        }
+    }
+}
+
+static void append_dimensions(const models *m, sm_report_row *r) {
+    char part[SM_NAME_SIZE];
+    int k = find_model(m, r->json);
+    for (int d = 0; d < N_DIMENSIONS && k < m->n; d++) {
+        double value = sm_json_number(r->json, dimensions[d].name);
+        if ((m->varied[k] & (1u << d)) != 0 && isfinite(value)) {
+            snprintf(part, sizeof(part), "%s %.0f", dimensions[d].word, value);
+            append(r->panel, sizeof(r->panel), ", ", part);
+        }
+    }
+}
+
+static void name_panel(const models *m, sm_report_row *r) {
     char part[SM_NAME_SIZE];
     double n_accum = sm_json_number(r->json, "n_accum");
     const char *model = sm_rows_text(r->json, "model_type");
     snprintf(r->panel, sizeof(r->panel), "%.60s", model[0] != '\0' ? model : "model not named");
+    append_dimensions(m, r);
     value_text(r->json, "n_seq", part, sizeof(part));
     append(r->panel, sizeof(r->panel), ", ", part);
     append(r->panel, sizeof(r->panel), " ", part[0] != '\0' ? "tokens" : "");
@@ -127,15 +180,17 @@ static void fill(const json_t *row, sm_report_row *r) {
 
 sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
     bool varied[N_HOW_FIELDS];
+    models m;
     size_t n = json_array_size(rows);
     *report = (sm_report_rows){calloc(n + 1, sizeof(*report->rows)), n};
     if (report->rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a report of %zu rows", n);
     }
     find_varied(rows, varied);
+    find_models(rows, &m);
     for (size_t i = 0; i < n; i++) {
         fill(json_array_get(rows, i), &report->rows[i]);
-        name_panel(&report->rows[i]);
+        name_panel(&m, &report->rows[i]);
         name_series(varied, &report->rows[i]);
     }
     return SM_OK;

@@ -15,7 +15,7 @@ set -eu
 stepmark=$1
 slowed=$2
 shift 2
-: "${AA:=200}" "${SLOW:=50}" "${KILLS:=10}" "${JOBS:=1}" "${THREADS:=2}" "${SIZES:=tiny small medium large xl}"
+: "${AA:=200}" "${SLOW:=50}" "${KILLS:=10}" "${JOBS:=1}" "${THREADS:=2}" "${SIZES:=small medium large xl}"
 : "${RUN:=run -m tiny -b 4 --seq-len 64 --backend cpu --no-peaks}"
 : "${RESULTS:=$(mktemp -d /tmp/stepmark-prove.XXXXXX)}"
 mkdir -p "$RESULTS"
@@ -143,7 +143,7 @@ prove_memory() {
 
 prove_step() {
     file="$RESULTS/small.json"
-    test -s "$file" || "$stepmark" run -m small -b 1 --seq-len 64 --backend cpu --no-peaks -o json >"$file" 2>/dev/null
+    test -s "$file" || "$stepmark" run -m small -b 4 --seq-len 64 --backend cpu --no-peaks -o json >"$file" 2>/dev/null
     wall=$(field attribution_ns "$file")
 }
 
