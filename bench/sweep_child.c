@@ -231,9 +231,9 @@ static sm_status start(child *c) {
 sm_status sm_child_run(const sm_child_job *job, sm_child_result *result) {
     child c = {.job = job, .result = result};
     memset(result, 0, sizeof(*result));
-    SM_TRY(append(&c.buffers[OUT], "", 0));
-    SM_TRY(append(&c.buffers[ERR], "", 0));
-    sm_status status = start(&c);
+    sm_status status = append(&c.buffers[OUT], "", 0);
+    status = status == SM_OK ? append(&c.buffers[ERR], "", 0) : status;
+    status = status == SM_OK ? start(&c) : status;
     if (status == SM_OK) {
         status = watch(&c);
         if (status != SM_OK) {
