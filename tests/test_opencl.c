@@ -490,6 +490,8 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     plan->tuned = tuned;
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     check(backend->prepare(device, plan, &e));
+    assert_int_equal(e->tune_ns > 0, tuned);
+    assert_string_equal(e->tune_warning, "");
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         float *values = calloc((size_t)n, sizeof *values);

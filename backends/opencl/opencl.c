@@ -159,6 +159,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     }
     device->base = (sm_device){.backend = &sm_backend_opencl, .info = info};
     device->facts = *opencl_device_facts(index);
+    device->progress = options->progress;
     SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
     describe_tier(device->tier, &device->base.info);
     SM_TRY_GOTO(take_part(device, options->n_threads));

@@ -83,7 +83,8 @@ typedef struct opencl_device {
     cl_command_queue profile; // in order, with events: where time goes
     opencl_program *programs;
     opencl_choice *choices;
-    const int *trial; // the way that is being measured, for every product; NULL: none is
+    void (*progress)(const char *text); // of sm_open_options
+    const int *trial;                   // the way that is being measured, for every product; NULL: none is
     opencl_waiter waiter;
     bool is_lost;                    // a wait was given up: nothing of the device may be freed
     struct opencl_executable *kept;  // released since
@@ -184,8 +185,8 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 // --- opencl_tune.c -------------------------------------------------------------------------------
 
 // Measures the ways to compute every product of the plan that no choice is known for, in bounded time, and
-// remembers the fastest right ones, also on disk.
-sm_status opencl_tune(opencl_device *device, const sm_plan *plan);
+// remembers the fastest right ones, also on disk. Sets e->base.tune_ns and e->base.tune_warning.
+sm_status opencl_tune(opencl_executable *e);
 void opencl_free_choices(opencl_device *device);
 
 // --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------

@@ -41,7 +41,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->base.plan = plan;
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
-    SM_TRY_GOTO(plan->tuned ? opencl_tune(e->device, plan) : SM_OK);
+    SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
     SM_TRY_GOTO(opencl_allocate(e, opencl_working_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;

@@ -229,6 +229,14 @@ static int recall(const opencl_device *device, const opencl_product *p, const ho
     return -1;
 }
 
+static void tell(const opencl_device *device, const char *name, const char *way) {
+    char line[NAME_SIZE + WAY_SIZE + 16];
+    if (device->progress != NULL) {
+        snprintf(line, sizeof line, "tuning: %s: %s", name, way);
+        device->progress(line);
+    }
+}
+
 static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op *op, int64_t end_ns,
                          host_tuning *tuning) {
     char name[NAME_SIZE];
@@ -249,21 +257,31 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
         sm_plan_free(alone);
         SM_TRY(status);
         if (host_now_ns() < end_ns && device->tier->matmul_way(&device->facts, &p, way, text, sizeof text)) {
+            tell(device, name, text);
             SM_TRY(host_tuning_put(tuning, name, text));
         }
     }
     return way > 0 ? add_choice(device, name, way) : SM_OK;
 }
 
-sm_status opencl_tune(opencl_device *device, const sm_plan *plan) {
+sm_status opencl_tune(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
     host_tuning *tuning = NULL;
-    const int64_t end_ns = host_now_ns() + (int64_t)(TUNE_SECONDS * 1e9);
-    SM_TRY(open_tuning(device, &tuning));
+    const int64_t start_ns = host_now_ns();
+    const int64_t end_ns = start_ns + (int64_t)(TUNE_SECONDS * 1e9);
+    SM_TRY(open_tuning(e->device, &tuning));
     sm_status status = SM_OK;
     for (int i = 0; i < plan->n_ops && status == SM_OK; i++) {
-        status = tune_op(device, plan, &plan->ops[i], end_ns, tuning);
+        status = tune_op(e->device, plan, &plan->ops[i], end_ns, tuning);
     }
     host_tuning_save(tuning);
+    if (host_tuning_warning(tuning)[0] != '\0') {
+        snprintf(e->base.tune_warning, sizeof e->base.tune_warning, "mode tuned: %s", host_tuning_warning(tuning));
+    } else if (host_now_ns() > end_ns) {
+        snprintf(e->base.tune_warning, sizeof e->base.tune_warning,
+                 "mode tuned: not all products were tried in %.0f s; the next run goes on", TUNE_SECONDS);
+    }
     host_tuning_free(tuning);
+    e->base.tune_ns = host_now_ns() - start_ns;
     return status;
 }
