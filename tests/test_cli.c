@@ -384,13 +384,15 @@ static void verify_passes(void **state) {
     json_decref(rows);
 }
 
-// Runs mode tuned with that cache folder; its row, to be released.
-static json_t *run_tuned(const char *cache) {
+// Runs mode tuned with that cache folder and further options; its row, to be released.
+static json_t *run_tuned_with(const char *options, const char *cache) {
     char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
-    expect_exit("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --mode tuned --progress -o json", 0);
+    snprintf(path, sizeof(path), "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --mode tuned %s -o json",
+             options);
+    expect_exit(path, 0);
     if (before != NULL) {
         setenv("XDG_CACHE_HOME", before, 1);
     } else {
@@ -404,6 +406,8 @@ static json_t *run_tuned(const char *cache) {
     assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
     return row;
 }
+
+static json_t *run_tuned(const char *cache) { return run_tuned_with("--progress", cache); }
 
 static void expect_warning(json_t *row, const char *text) {
     char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
@@ -423,6 +427,12 @@ static void tuned_remembers_its_choices(void **state) {
     json_decref(run_tuned("cache"));
     if (strstr(err, "tuning:") != NULL) {
         fail_msg("the choices were not remembered\n%s", err);
+    }
+    json_decref(run_tuned_with("--progress --precision bf16", "cache"));
+    expect_text("run --mode tuned", err, ", bf16, overwrites");
+    json_decref(run_tuned_with("--progress --precision bf16", "cache"));
+    if (strstr(err, "tuning:") != NULL) {
+        fail_msg("the choices of bf16 data were not remembered\n%s", err);
     }
     assert_int_equal(system("for f in $T/cache/stepmark/tuning/*; do printf '{' >\"$f\"; done"), 0);
     expect_warning(run_tuned("cache"), "is not a file of choices");

@@ -1,6 +1,7 @@
 // test_cpu_product.c: the cpu backend's bf16 matrix products, kernel by kernel, against sums in double: the three
 // products of a linear layer, with W as (C,F) and as (F,C), their epilogues, shapes that are no multiple of anything,
-// k deeper than a slice, and one to three threads, on every instruction set that this processor has.
+// k deeper than a slice, and one to three threads, on every instruction set that this processor has; and the same
+// by oneDNN where it has such products.
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "cpu.h"
+#include "cpu_onednn_matmul.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
@@ -76,9 +78,14 @@ static double gelu_derivative(double x) {
 
 // --- running and comparing ------------------------------------------------------------------------
 
+static bool by_onednn; // where it has a product for the op
+
 static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
     const cpu_kernel_table *kernels = isa->kernels_bf16;
-    size_t scratch_bytes = kernels->scratch_bytes[op->op->kind](op, n_threads);
+    cpu_choice choice = {.matmul = by_onednn ? cpu_onednn_matmul_make(op, n_threads) : NULL};
+    choice.method = choice.matmul != NULL ? CPU_BY_ONEDNN : CPU_BY_DEFAULT;
+    size_t scratch_bytes =
+        choice.matmul != NULL ? CPU_ONEDNN_SCRATCH_BYTES : kernels->scratch_bytes[op->op->kind](op, n_threads);
     void *scratch[MOST_THREADS];
     for (int i = 0; i < n_threads; i++) {
         scratch[i] = aligned_alloc(4096, (scratch_bytes + 4095) / 4096 * 4096);
@@ -87,12 +94,13 @@ static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
     }
 #pragma omp parallel num_threads(n_threads)
     {
-        const cpu_team team = {omp_get_thread_num(), n_threads, scratch, NULL};
+        const cpu_team team = {omp_get_thread_num(), n_threads, scratch, &choice};
         kernels->run[op->op->kind](op, &team);
     }
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }
+    cpu_onednn_matmul_free(choice.matmul);
 }
 
 // A sum of products and the sum of their sizes, which its rounding errors are measured by.
@@ -178,13 +186,14 @@ static void check_backward_input(const cpu_isa *isa, shape of, bool transposed, 
     free(dx.data);
 }
 
-static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed, int n_threads) {
+static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed, bool overwrites, int n_threads) {
     operand x = make_operand(SM_BF16, of.N, of.C, 1);
     operand dy = make_operand(SM_BF16, of.N, of.F, 2);
     int64_t cols = transposed ? of.C : of.F;
     operand before = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
     operand dW = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
-    const sm_op op = {.kind = SM_OP_MATMUL_BACKWARD_WEIGHT, .attr = {.w_transposed = transposed}};
+    const sm_op op = {.kind = SM_OP_MATMUL_BACKWARD_WEIGHT,
+                      .attr = {.w_transposed = transposed, .overwrites = overwrites}};
     host_op bound = {.op = &op,
                      .in_tensor = {&x.tensor, &dy.tensor},
                      .out_tensor = {&dW.tensor},
@@ -195,7 +204,7 @@ static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed,
         int64_t c = transposed ? i % cols : i / cols;
         int64_t f = transposed ? i / cols : i % cols;
         sum s = sum_of(&x, c, of.C, &dy, f, of.F, of.N);
-        double expected = at(&before, i) + s.value;
+        double expected = (overwrites ? 0 : at(&before, i)) + s.value;
         check("dW", isa, of, n_threads, i, at(&dW, i), expected, 1e-6 * (s.size + 1));
     }
     free(x.data);
@@ -204,25 +213,35 @@ static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed,
     free(dW.data);
 }
 
-static void test_products(void **state) {
-    (void)state;
-    for (int i = 0; i < N_ISAS; i++) {
-        const cpu_isa *isa = NULL;
-        if (cpu_isa_find(isa_names[i], &isa) != SM_OK) {
-            continue; // this processor lacks it
-        }
-        for (int s = 0; s < N_SHAPES; s++) {
-            for (int form = 0; form < 4; form++) {
-                int n_threads = 1 + (s + form) % MOST_THREADS;
-                check_forward(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
-                check_backward_input(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
-                check_backward_weight(isa, shapes[s], form % 2 == 1, n_threads);
-            }
+static void check_isa(const cpu_isa *isa) {
+    for (int s = 0; s < N_SHAPES; s++) {
+        for (int form = 0; form < 4; form++) {
+            int n_threads = 1 + (s + form) % MOST_THREADS;
+            check_forward(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
+            check_backward_input(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
+            check_backward_weight(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
         }
     }
 }
 
+static void test_products(void **state) {
+    (void)state;
+    for (int i = 0; i < N_ISAS; i++) {
+        const cpu_isa *isa = NULL;
+        if (cpu_isa_find(isa_names[i], &isa) == SM_OK) { // else this processor lacks it
+            check_isa(isa);
+        }
+    }
+}
+
+static void test_onednn(void **state) {
+    (void)state;
+    by_onednn = cpu_onednn_matmul_load();
+    check_isa(cpu_isa_best());
+    by_onednn = false;
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_onednn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

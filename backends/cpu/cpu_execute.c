@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 
 enum { PAGE_BYTES = 4096 };
@@ -30,7 +31,8 @@ void cpu_denormals_restore(unsigned state) { (void)state; }
 
 // The most that any op asks of one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
-    size_t most_bytes = 1;
+    const bool calls_matmul = plan->tuned && plan->dtype == SM_BF16 && cpu_onednn_matmul_load();
+    size_t most_bytes = calls_matmul ? CPU_ONEDNN_SCRATCH_BYTES : 1;
     for (int i = 0; i < plan->n_ops; i++) {
         const host_op op = host_describe_op(plan, &plan->ops[i]);
         cpu_scratch_bytes needs = kernels->scratch_bytes[op.op->kind];
@@ -135,6 +137,9 @@ void cpu_release(sm_executable *executable) {
         host_unmap(e->scratch[i], e->scratch_bytes);
     }
     free(e->scratch);
+    for (int i = 0; e->choices != NULL && i < e->base.plan->n_ops; i++) {
+        cpu_onednn_matmul_free(e->choices[i].matmul);
+    }
     free(e->choices);
     free(e->ops);
     host_memory_free(&e->memory);

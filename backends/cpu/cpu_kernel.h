@@ -47,7 +47,8 @@ typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } c
 // What was chosen for an op by measurement.
 typedef struct {
     cpu_method method;
-    cpu_blocking blocking; // CPU_BY_PACKED
+    cpu_blocking blocking;            // CPU_BY_PACKED
+    struct cpu_onednn_matmul *matmul; // CPU_BY_ONEDNN of bf16 data: made for a team of as many threads
 } cpu_choice;
 
 // What one thread knows of the team that executes an op.

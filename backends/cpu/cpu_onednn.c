@@ -7,21 +7,22 @@
 
 cpu_onednn_functions cpu_onednn;
 
-// A function's address as a function pointer, which ISO C cannot cast.
-static bool find(void *library, const char *name, void *function, size_t size_bytes) {
-    void *symbol = dlsym(library, name);
+static void *library;
+
+// ISO C cannot cast an object's address to a function's.
+bool cpu_onednn_find(const char *name, void *function, size_t size_bytes) {
+    void *symbol = library == NULL ? NULL : dlsym(library, name);
     memcpy(function, &symbol, size_bytes);
     return symbol != NULL;
 }
 
 static bool load(void) {
     static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3"};
-    void *library = NULL;
     for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
-    return library != NULL && find(library, "dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm) &&
-           find(library, "dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version);
+    return cpu_onednn_find("dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm) &&
+           cpu_onednn_find("dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version);
 }
 
 bool cpu_onednn_load(void) {

@@ -26,11 +26,12 @@ typedef struct {
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team);
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads);
 
-// The same by OpenBLAS or by oneDNN, of float data: no scratch, no barrier.
+// The same by OpenBLAS, of float data, or by oneDNN: no barrier, and no scratch but CPU_ONEDNN_SCRATCH_BYTES
+// (cpu_onednn_matmul.h) where data are bf16.
 void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
 void ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team);
 
-// What both do to a finished part of c: bias, act, pre.
+// Of float data, what is done to a finished part of c: bias, act, pre.
 void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
 
 #endif

@@ -13,10 +13,12 @@
 #include <string.h>
 
 #include "cpu_onednn.h"
+#include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
+#include "bf16.h"
 #include "host_tuning.h"
 
-enum { MAX_CANDIDATES = 16, TEXT_SIZE = 96, ROUNDS = 5 };
+enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };
 
 static const size_t sweep_bytes = (size_t)64 << 20;        // read before each run, so that operands come from memory,
 enum { SWEEP_OPERANDS = 8 };                               // but no more than so many times what the product touches
@@ -41,7 +43,7 @@ typedef struct {
     float *sweep;        // memory to read before each run
     int64_t sweep_elems; // as much of it as the rest of a step would put between two runs
     host_op op;          // the one that is tried, with operands of its own
-    float *expected;     // the default's result
+    void *expected;      // the default's result
 } tuner;
 
 __attribute__((format(printf, 2, 3))) static void warn(tuner *t, const char *format, ...) {
@@ -58,17 +60,18 @@ __attribute__((format(printf, 2, 3))) static void warn(tuner *t, const char *for
 
 static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
     if (t->n_candidates < MAX_CANDIDATES) {
-        t->candidates[t->n_candidates++] = (cpu_choice){method, blocking};
+        t->candidates[t->n_candidates++] = (cpu_choice){method, blocking, NULL};
     }
 }
 
 static void list_candidates(tuner *t) {
-    const bool packed = strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
+    const bool is_bf16 = t->e->base.plan->dtype == SM_BF16; // of which only oneDNN has products beside ours
+    const bool packed = !is_bf16 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
     add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
     if (packed) {
         add_candidate(t, CPU_BY_OPENBLAS, (cpu_blocking){0});
     }
-    if (cpu_onednn_load()) {
+    if (is_bf16 ? cpu_onednn_matmul_load() : cpu_onednn_load()) {
         add_candidate(t, CPU_BY_ONEDNN, (cpu_blocking){0});
     } else {
         warn(t, "mode tuned: oneDNN is not among the candidates: libdnnl.so.2 is not installed (Debian: libdnnl2)");
@@ -116,7 +119,7 @@ static bool is_product(const sm_op *op) {
            op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
 }
 
-// "matmul_forward 256x768 768x3072 -> 256x3072, transposed, 3 in, 2 out": equal texts are equal work.
+// "matmul_forward 256x768 768x3072 -> 256x3072, bf16, transposed, 3 in, 2 out": equal texts are equal work.
 static void product_name(const host_op *op, char name[TEXT_SIZE]) {
     const sm_tensor *a = op->in_tensor[0];
     const sm_tensor *b = op->in_tensor[1];
@@ -129,34 +132,47 @@ static void product_name(const host_op *op, char name[TEXT_SIZE]) {
     for (int i = 0; i < SM_MAX_OUT; i++) {
         n_out += op->out[i] != NULL;
     }
-    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld%s, %d in, %d out", sm_op_name(op->op->kind),
+    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld, %s%s%s, %d in, %d out", sm_op_name(op->op->kind),
              (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a), (long long)sm_tensor_rows(b),
              (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c), (long long)sm_tensor_cols(c),
-             op->op->attr.w_transposed ? ", transposed" : "", n_in, n_out);
+             sm_dtype_name(a->dtype), op->op->attr.w_transposed ? ", transposed" : "",
+             op->op->kind != SM_OP_MATMUL_BACKWARD_WEIGHT ? ""
+             : op->op->attr.overwrites                    ? ", overwrites"
+                                                          : ", adds",
+             n_in, n_out);
 }
 
-static size_t tensor_bytes(const sm_tensor *tensor) { return (size_t)sm_tensor_elems(tensor) * sizeof(float); }
-
 // Numbers between -1 and 1 that no two tensors share.
-static void fill(float *to, int64_t n, uint32_t seed) {
+static void fill(const sm_tensor *tensor, void *to, uint32_t seed) {
+    const int64_t n = sm_tensor_elems(tensor);
     uint32_t x = seed * 2654435761u + 1;
     for (int64_t i = 0; i < n; i++) {
         x ^= x << 13;
         x ^= x >> 17;
         x ^= x << 5;
-        to[i] = (float)(int32_t)x * 0x1p-31f;
+        const float value = (float)(int32_t)x * 0x1p-31f;
+        if (tensor->dtype == SM_BF16) {
+            ((uint16_t *)to)[i] = sm_bf16_round(value);
+        } else {
+            ((float *)to)[i] = value;
+        }
     }
+}
+
+static double element(const sm_tensor *tensor, const void *data, int64_t i) {
+    return tensor->dtype == SM_BF16 ? (double)sm_bf16_widen(((const uint16_t *)data)[i])
+                                    : (double)((const float *)data)[i];
 }
 
 static void free_operands(tuner *t) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         if (t->op.in[i] != NULL) {
-            host_unmap(t->op.in[i], tensor_bytes(t->op.in_tensor[i]));
+            host_unmap(t->op.in[i], sm_tensor_bytes(t->op.in_tensor[i]));
         }
     }
     for (int i = 0; i < SM_MAX_OUT; i++) {
         if (t->op.out[i] != NULL) {
-            host_unmap(t->op.out[i], tensor_bytes(t->op.out_tensor[i]));
+            host_unmap(t->op.out[i], sm_tensor_bytes(t->op.out_tensor[i]));
         }
     }
     free(t->expected);
@@ -165,15 +181,15 @@ static void free_operands(tuner *t) {
 
 // The op with operands of its own; false when there is no memory for them, and nothing to free.
 static bool make_operands(tuner *t, const host_op *op) {
-    size_t needed_bytes = tensor_bytes(op->out_tensor[0]);
+    size_t needed_bytes = sm_tensor_bytes(op->out_tensor[0]);
     bool made = true;
     t->op = *op;
     for (int i = 0; i < SM_MAX_IN; i++) {
-        needed_bytes += op->in[i] != NULL ? tensor_bytes(op->in_tensor[i]) : 0;
+        needed_bytes += op->in[i] != NULL ? sm_tensor_bytes(op->in_tensor[i]) : 0;
         t->op.in[i] = NULL;
     }
     for (int i = 0; i < SM_MAX_OUT; i++) {
-        needed_bytes += op->out[i] != NULL ? tensor_bytes(op->out_tensor[i]) : 0;
+        needed_bytes += op->out[i] != NULL ? sm_tensor_bytes(op->out_tensor[i]) : 0;
         t->op.out[i] = NULL;
     }
     t->sweep_elems =
@@ -183,20 +199,20 @@ static bool make_operands(tuner *t, const host_op *op) {
     if (available_bytes != 0 && needed_bytes > available_bytes / 2) {
         return false;
     }
-    t->expected = malloc(tensor_bytes(op->out_tensor[0]));
+    t->expected = malloc(sm_tensor_bytes(op->out_tensor[0]));
     made = t->expected != NULL;
     for (int i = 0; made && i < SM_MAX_IN; i++) {
         if (op->in[i] != NULL) {
-            t->op.in[i] = host_map(tensor_bytes(op->in_tensor[i]));
+            t->op.in[i] = host_map(sm_tensor_bytes(op->in_tensor[i]));
             made = t->op.in[i] != NULL;
         }
         if (made && op->in[i] != NULL) {
-            fill(t->op.in[i], sm_tensor_elems(op->in_tensor[i]), (uint32_t)i + 1);
+            fill(op->in_tensor[i], t->op.in[i], (uint32_t)i + 1);
         }
     }
     for (int i = 0; made && i < SM_MAX_OUT; i++) {
         if (op->out[i] != NULL) {
-            t->op.out[i] = host_map(tensor_bytes(op->out_tensor[i]));
+            t->op.out[i] = host_map(sm_tensor_bytes(op->out_tensor[i]));
             made = t->op.out[i] != NULL;
         }
     }
@@ -236,20 +252,29 @@ static int64_t run(const tuner *t, const cpu_choice *choice) {
     return end_ns - start_ns + (sum == 1 ? 1 : 0); // sum is 0; only the compiler does not know
 }
 
-// Does the candidate compute what the default computed? Sums of k products in another order differ by rounding.
+// Does the candidate compute what the default computed? Sums of k products in another order differ by rounding: of
+// floats, and then perhaps by the last place of bf16.
 static bool is_right(const tuner *t, const cpu_choice *choice) {
-    const int64_t n = sm_tensor_elems(t->op.out_tensor[0]);
-    const float *found = t->op.out[0];
+    const sm_tensor *result = t->op.out_tensor[0];
+    const int64_t n = sm_tensor_elems(result);
+    const double tolerance = result->dtype == SM_BF16 ? 0x1p-7 : 1e-5;
     double largest = 0;
     double error = 0;
-    memset(t->op.out[0], 0, tensor_bytes(t->op.out_tensor[0])); // a weight's gradient is added to
+    memset(t->op.out[0], 0, sm_tensor_bytes(result)); // a weight's gradient is added to
     run(t, choice);
     for (int64_t i = 0; i < n; i++) {
-        const double difference = fabs((double)found[i] - (double)t->expected[i]);
-        largest = fmax(largest, fabs((double)t->expected[i]));
+        const double expected = element(result, t->expected, i);
+        const double difference = fabs(element(result, t->op.out[0], i) - expected);
+        largest = fmax(largest, fabs(expected));
         error = difference <= error ? error : difference; // NaN stays
     }
-    return error <= 1e-5 * largest;
+    return error <= tolerance * largest;
+}
+
+// oneDNN may have no product of bf16 data for this processor or shape.
+static bool is_there(const tuner *t, int candidate) {
+    return t->candidates[candidate].method != CPU_BY_ONEDNN || t->e->base.plan->dtype != SM_BF16 ||
+           t->candidates[candidate].matmul != NULL;
 }
 
 // Index of the fastest candidate for the op.
@@ -259,9 +284,9 @@ static int measure(const tuner *t, double *speedup) {
     int64_t first_ns = 0;
     int best = 0;
     run(t, &t->candidates[0]);
-    memcpy(t->expected, t->op.out[0], tensor_bytes(t->op.out_tensor[0]));
+    memcpy(t->expected, t->op.out[0], sm_tensor_bytes(t->op.out_tensor[0]));
     for (int i = 0; i < t->n_candidates; i++) {
-        const bool tried = i == 0 || (host_now_ns() < deadline_ns && is_right(t, &t->candidates[i]));
+        const bool tried = i == 0 || (is_there(t, i) && host_now_ns() < deadline_ns && is_right(t, &t->candidates[i]));
         best_ns[i] = tried ? run(t, &t->candidates[i]) : INT64_MAX;
         first_ns = i == 0 || best_ns[i] < first_ns ? best_ns[i] : first_ns;
     }
@@ -281,34 +306,66 @@ static int measure(const tuner *t, double *speedup) {
     return best;
 }
 
-// The choice for one op: remembered, or measured and remembered.
-static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
-    char name[TEXT_SIZE];
+// Of bf16 data: the primitives that the op's candidate calls, if there are any.
+static void make_matmul(tuner *t, const host_op *op) {
+    for (int i = 0; i < t->n_candidates; i++) {
+        if (t->candidates[i].method == CPU_BY_ONEDNN && t->e->base.plan->dtype == SM_BF16) {
+            t->candidates[i].matmul = cpu_onednn_matmul_make(op, t->e->n_threads);
+        }
+    }
+}
+
+// Hands over candidate `found`, and frees what the others hold.
+static cpu_choice take_candidate(tuner *t, int found) {
+    const cpu_choice taken = t->candidates[found];
+    for (int i = 0; i < t->n_candidates; i++) {
+        if (i != found) {
+            cpu_onednn_matmul_free(t->candidates[i].matmul);
+        }
+        t->candidates[i].matmul = NULL;
+    }
+    return taken;
+}
+
+// Measures and remembers the candidate for one op; its index in *found.
+static sm_status measure_op(tuner *t, const host_op *op, const char *name, int *found) {
     char text[TEXT_SIZE];
     double speedup;
+    *found = 0;
+    if (!make_operands(t, op)) {
+        warn(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
+        return SM_OK;
+    }
+    *found = measure(t, &speedup);
+    free_operands(t);
+    choice_text(&t->candidates[*found], text);
+    if (t->device->progress != NULL) {
+        char line[3 * TEXT_SIZE];
+        snprintf(line, sizeof line, "tuning: %s: %s (%.2fx)", name, text, speedup);
+        t->device->progress(line);
+    }
+    return host_tuning_put(t->remembered, name, text);
+}
+
+// The choice for one op: remembered, or measured and remembered.
+static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
+    sm_status status = SM_OK;
+    char name[TEXT_SIZE];
     product_name(op, name);
     const char *remembered = host_tuning_get(t->remembered, name);
     int found = remembered == NULL ? -1 : find_candidate(t, remembered);
-    if (remembered != NULL && found < 0) {
+    if (found != 0) { // the default needs none
+        make_matmul(t, op);
+    }
+    if (remembered != NULL && (found < 0 || !is_there(t, found))) {
         warn(t, "mode tuned: the remembered choice for %.60s is not known here, and is made anew", name);
+        found = -1;
     }
     if (found < 0) {
-        if (!make_operands(t, op)) {
-            warn(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
-            return SM_OK;
-        }
-        found = measure(t, &speedup);
-        free_operands(t);
-        choice_text(&t->candidates[found], text);
-        if (t->device->progress != NULL) {
-            char line[3 * TEXT_SIZE];
-            snprintf(line, sizeof line, "tuning: %s: %s (%.2fx)", name, text, speedup);
-            t->device->progress(line);
-        }
-        SM_TRY(host_tuning_put(t->remembered, name, text));
+        status = measure_op(t, op, name, &found);
     }
-    *choice = t->candidates[found];
-    return SM_OK;
+    *choice = take_candidate(t, found);
+    return status;
 }
 
 // --- a plan -------------------------------------------------------------------------------------
@@ -328,9 +385,6 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     const sm_plan *plan = e->base.plan;
     const int64_t start_ns = host_now_ns();
     tuner t = {.device = device, .e = e};
-    if (plan->dtype != SM_F32) {
-        return SM_OK;
-    }
     e->choices = calloc((size_t)plan->n_ops + 1, sizeof *e->choices);
     t.sweep = host_map(sweep_bytes);
     if (e->choices == NULL || t.sweep == NULL) {
