@@ -28,4 +28,26 @@ void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, s
 // What a column without a `show` uses.
 sm_show sm_show_by_type(sm_column_type type);
 
+// A column of a table of plain JSON: `{SM_COLUMN(...), .heading = ...}`.
+#define SM_COLUMN(its_name, its_type, its_unit, its_text) \
+    .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
+
+// A text that is said once above the table where all records share it.
+#define SM_SHARED_COLUMN(its_name, its_text, its_heading) \
+    { SM_COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
+
+// What a table of one configuration says of it.
+#define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
+#define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "what ran: b = batch, s = sequence length", "test")
+#define SM_COLUMNS_OF_DEVICE                                                                                           \
+    {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "fp32 or bf16"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED, \
+     .show = sm_show_precision},                                                                                       \
+        {SM_COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens bf16, for lack of instructions for it")},     \
+        SM_SHARED_COLUMN("device", "device that ran", "device"),                                                       \
+        SM_SHARED_COLUMN("name", "of the processor or card", "on"),                                                    \
+        SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                              \
+        {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                          \
+         .view = SM_SHOWN_WHEN_VARIED},                                                                                \
+        SM_SHARED_COLUMN("binding", "where they run", "binding")
+
 #endif

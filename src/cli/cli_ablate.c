@@ -22,44 +22,32 @@ static void show_ratio(const json_t *record, const sm_column *column, char *text
     }
 }
 
-#define COLUMN(its_name, its_type, its_unit, its_text) \
-    .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
-
-#define SHARED(its_name, its_text, its_heading) \
-    { COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
-
 static const sm_column columns[] = {
-    SHARED("model", "size of the model by name", "model"),
-    SHARED("test", "what ran: b = batch, s = sequence length", "test"),
-    {COLUMN("precision", SM_COLUMN_TEXT, "", "fp32 or bf16"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED,
-     .show = sm_show_precision},
-    {COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens bf16, for lack of instructions of its own")},
-    SHARED("device", "device that ran", "device"),
-    SHARED("name", "of the processor or card", "on"),
-    SHARED("isa", "instruction set of the kernels", "isa"),
-    {COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads", .view = SM_SHOWN_WHEN_VARIED},
-    SHARED("binding", "where they run", "binding"),
-    {COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without"},
-    {COLUMN("with_ns", SM_COLUMN_INTEGER, "ns", "median step with all rewrites, in turn with the other"),
+    SM_COLUMN_OF_MODEL,
+    SM_COLUMN_OF_TEST,
+    SM_COLUMNS_OF_DEVICE,
+    {SM_COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without"},
+    {SM_COLUMN("with_ns", SM_COLUMN_INTEGER, "ns", "median step with all rewrites, in turn with the other"),
      .heading = "with all ms", .show = sm_show_ms},
-    {COLUMN("without_ns", SM_COLUMN_INTEGER, "ns", "median step without this one"), .heading = "without ms",
+    {SM_COLUMN("without_ns", SM_COLUMN_INTEGER, "ns", "median step without this one"), .heading = "without ms",
      .show = sm_show_ms},
-    {COLUMN("ratio", SM_COLUMN_REAL, "", "without / with, median of the rounds: above 1 the rewrite is worth it"),
+    {SM_COLUMN("ratio", SM_COLUMN_REAL, "", "without / with, median of the rounds: above 1 the rewrite is worth it"),
      .heading = "without / with (95%)", .show = show_ratio},
-    {COLUMN("ratio_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null below 6 rounds")},
-    {COLUMN("ratio_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
-    {COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds of with, without, without, with"), .heading = "rounds"},
-    {COLUMN("with_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated with all rewrites"),
+    {SM_COLUMN("ratio_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null below 6 rounds")},
+    {SM_COLUMN("ratio_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
+    {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds of with, without, without, with"), .heading = "rounds"},
+    {SM_COLUMN("with_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated with all rewrites"),
      .heading = "memory with all", .show = sm_show_bytes},
-    {COLUMN("without_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated without this one")},
-    {COLUMN("saved_bytes", SM_COLUMN_INTEGER, "bytes", "without_bytes - with_bytes"), .heading = "memory saved",
+    {SM_COLUMN("without_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated without this one")},
+    {SM_COLUMN("saved_bytes", SM_COLUMN_INTEGER, "bytes", "without_bytes - with_bytes"), .heading = "memory saved",
      .show = sm_show_bytes},
-    {COLUMN("n_ops_with", SM_COLUMN_INTEGER, "", "ops of the step with all rewrites")},
-    {COLUMN("n_ops_without", SM_COLUMN_INTEGER, "", "ops without this one")},
-    {COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or no difference: by the interval"), .heading = "it makes"},
-    {COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status"},
-    {COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
-    {COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+    {SM_COLUMN("n_ops_with", SM_COLUMN_INTEGER, "", "ops of the step with all rewrites")},
+    {SM_COLUMN("n_ops_without", SM_COLUMN_INTEGER, "", "ops without this one")},
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or no difference: by the interval"),
+     .heading = "it makes"},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status"},
+    {SM_COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };
 
@@ -189,33 +177,10 @@ static sm_status run_rows(ablation *a) {
     return run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
 }
 
-static sm_status choose_job(const cli_options *options, cli_job *job) {
-    static cli_device_list devices;
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
-    SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(cli_check_single("--backend", devices.n));
-    *job = (cli_job){
-        .model = options->weights != NULL ? options->weights : options->models.texts[0],
-        .device = devices.devices[0],
-        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
-        .precision = (cli_precision)options->precisions.values[0],
-        .mode = SM_MODE_FUSED,
-        .pass = SM_PASS_STEP,
-        .B = options->batch_sizes.values[0],
-        .T = options->seq_lens.values[0],
-    };
-    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
-    return cli_check_seq_len(&job->config, job->T);
-}
-
 sm_status cli_ablate(const cli_options *options) {
     sm_status status = SM_OK;
     ablation a = {.options = options};
-    SM_TRY(choose_job(options, &a.job));
+    SM_TRY(cli_single_job(options, SM_MODE_FUSED, &a.job));
     SM_TRY_GOTO(cli_workload_open(options, &a.job.config, a.job.B, a.job.T, &a.workload));
     a.interface = cli_workload_interface(&a.workload);
     SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));

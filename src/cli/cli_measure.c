@@ -53,6 +53,29 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     return status;
 }
 
+sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job) {
+    static cli_device_list devices;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_check_single("--backend", devices.n));
+    *job = (cli_job){
+        .model = options->weights != NULL ? options->weights : options->models.texts[0],
+        .device = devices.devices[0],
+        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
+        .precision = (cli_precision)options->precisions.values[0],
+        .mode = mode,
+        .pass = SM_PASS_STEP,
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+    };
+    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
+    return cli_check_seq_len(&job->config, job->T);
+}
+
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
     unsigned phases = sm_pass_phases(job->pass);
     sm_dtype dtype;

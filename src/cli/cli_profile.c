@@ -12,30 +12,6 @@
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 
-static sm_status make_job(const cli_options *options, cli_job *job) {
-    static cli_device_list devices;
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
-    SM_TRY(cli_check_single("--mode", options->modes.n));
-    SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(cli_check_single("--backend", devices.n));
-    *job = (cli_job){
-        .model = options->weights != NULL ? options->weights : options->models.texts[0],
-        .device = devices.devices[0],
-        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
-        .precision = (cli_precision)options->precisions.values[0],
-        .mode = (sm_mode)options->modes.values[0],
-        .pass = SM_PASS_STEP,
-        .B = options->batch_sizes.values[0],
-        .T = options->seq_lens.values[0],
-    };
-    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
-    return cli_check_seq_len(&job->config, job->T);
-}
-
 // What all records say alike.
 static json_t *make_context(const sm_row *row) {
     json_t *context = json_object();
@@ -142,7 +118,8 @@ sm_status cli_profile(const cli_options *options) {
     single = *options;
     single.accum = 1; // an op of several micro-batches has several times, and one place in a trace
     bench = (cli_bench){.options = &single};
-    SM_TRY(make_job(&single, &job));
+    SM_TRY(cli_check_single("--mode", single.modes.n));
+    SM_TRY(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
     SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
     SM_TRY_GOTO(sm_row_init(&row));
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));
