@@ -134,9 +134,9 @@ static void time_runs_out(void **state) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
-    p.max_time_s = 0.02;
+    p.max_time_s = 0.25;
     fake.sleep_at_step = 5; // 1 first, 1 of warm-up: the third sample
-    fake.sleep_ms = 25;
+    fake.sleep_ms = 260;
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.stop_reason, "time");
     assert_string_equal(row.status, "ok");
