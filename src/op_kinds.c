@@ -538,7 +538,8 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         if (op->out[i] != SM_NO_TENSOR) {
-            bytes += (double)sm_tensor_bytes(output(plan, op, i)) * (info->out[i].mode == SM_WRITES || op->attr.overwrites ? 1 : 2);
+            bytes += (double)sm_tensor_bytes(output(plan, op, i)) *
+                     (info->out[i].mode == SM_WRITES || op->attr.overwrites ? 1 : 2);
         }
     }
     // The embedding touches one row of each table a token, not the tables: read forward, read and written backward.

@@ -1,4 +1,5 @@
 // rewrite.c: the modes, and the rewrites in their order of application.
+#include <stdlib.h>
 #include <string.h>
 
 #include "rewrite.h"
@@ -58,6 +59,13 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
         }
     }
     return SM_OK;
+}
+
+void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {
+    free(plan->ops);
+    plan->ops = ops;
+    plan->n_ops = n_ops;
+    plan->cap_ops = (int)cap_ops;
 }
 
 bool sm_rewrite_reads(const sm_op *op, int tensor) {

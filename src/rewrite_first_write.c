@@ -78,10 +78,7 @@ sm_status sm_rewrite_first_write(sm_plan *plan) {
     for (int i = zeros.end; i < plan->n_ops; i++) {
         ops[n++] = plan->ops[i];
     }
-    free(plan->ops);
-    plan->ops = ops;
-    plan->n_ops = n;
-    plan->cap_ops = (int)cap;
+    sm_rewrite_take_ops(plan, ops, n, cap);
     return SM_OK;
 cleanup:
     free(ops);

@@ -153,10 +153,7 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
             ops[n++] = plan->ops[i];
         }
     }
-    free(plan->ops);
-    plan->ops = ops;
-    plan->n_ops = n;
-    plan->cap_ops = (int)cap;
+    sm_rewrite_take_ops(plan, ops, n, cap);
     return SM_OK;
 cleanup:
     free(ops);

@@ -13,6 +13,9 @@ sm_status sm_rewrite_loss_head(sm_plan *plan);
 sm_status sm_rewrite_recompute(sm_plan *plan);
 sm_status sm_rewrite_first_write(sm_plan *plan);
 
+// Puts `ops` (n_ops of them, room for cap_ops, from malloc) in the place of the plan's, which are freed.
+void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
+
 // Does the op read that tensor?
 bool sm_rewrite_reads(const sm_op *op, int tensor);
 

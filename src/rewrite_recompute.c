@@ -114,10 +114,7 @@ sm_status sm_rewrite_recompute(sm_plan *plan) {
             p.ops[p.n_ops++] = plan->ops[i];
         }
     }
-    free(plan->ops);
-    plan->ops = p.ops;
-    plan->n_ops = p.n_ops;
-    plan->cap_ops = (int)cap;
+    sm_rewrite_take_ops(plan, p.ops, p.n_ops, cap);
     p.ops = NULL;
 cleanup:
     free(p.ops);

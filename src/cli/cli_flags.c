@@ -168,7 +168,10 @@ static const cli_flag flags[] = {
 
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL,
      "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\"", COMPARE, AT(interleaved), 0, 0},
-    {"Comparison", "pairs", 0, CLI_INT, "N", NULL, "with --interleaved: runs of each; not given: 20, or up to 100 until a change of twice the threshold could be seen", COMPARE, AT(pairs), 1, 10000},
+    {"Comparison", "pairs", 0, CLI_INT, "N", NULL,
+     "with --interleaved: runs of each; not given: 20, or up to 100 until a change of twice the threshold could be "
+     "seen",
+     COMPARE, AT(pairs), 1, 10000},
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower", COMPARE,
      AT(threshold_percent), 0, 1000},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
