@@ -1,26 +1,19 @@
 // cpu_onednn.c: oneDNN's functions.
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cpu_onednn.h"
+#include "host_library.h"
 
 cpu_onednn_functions cpu_onednn;
 
 static void *library;
 
-// ISO C cannot cast an object's address to a function's.
 bool cpu_onednn_find(const char *name, void *function, size_t size_bytes) {
-    void *symbol = library == NULL ? NULL : dlsym(library, name);
-    memcpy(function, &symbol, size_bytes);
-    return symbol != NULL;
+    return host_library_find(library, name, function, size_bytes);
 }
 
 static bool load(void) {
-    static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3"};
-    for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
+    library = host_library_open("libdnnl.so.2", "libdnnl.so.3");
     return cpu_onednn_find("dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm) &&
            cpu_onednn_find("dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version);
 }

@@ -1,26 +1,15 @@
 // opencl_api.c: the ICD loader's functions, and the names of its errors.
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "host_library.h"
 #include "opencl_api.h"
 
 opencl_functions opencl;
 
-// A function's address as a function pointer, which ISO C cannot cast.
-static bool find(void *library, const char *name, void *function, size_t size_bytes) {
-    void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, size_bytes);
-    return symbol != NULL;
-}
-
 static bool load(void) {
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        library = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);
-    }
+    void *library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
     bool complete = library != NULL;
-#define X(name) complete = complete && find(library, #name, &opencl.name, sizeof opencl.name);
+#define X(name) complete = complete && host_library_find(library, #name, &opencl.name, sizeof opencl.name);
     OPENCL_FUNCTION_LIST(X)
 #undef X
     return complete;

@@ -1,0 +1,15 @@
+// host_library.h: libraries that are looked for when the program runs, so that it also runs without them.
+#ifndef STEPMARK_HOST_LIBRARY_H
+#define STEPMARK_HOST_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// The first of two names that can be loaded; NULL: neither. It stays loaded.
+void *host_library_open(const char *name, const char *other_name);
+
+// The address of one of its functions as a function pointer of that size, in *function; false: it has none, or
+// `library` is NULL. (ISO C cannot cast an object's address to a function's.)
+bool host_library_find(void *library, const char *name, void *function, size_t size_bytes);
+
+#endif
