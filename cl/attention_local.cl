@@ -78,22 +78,6 @@ static inline place find_place(ulong head, ulong T, ulong NH) {
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, 3 * p->C) + p->channel; }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->channel; }
 
-// Dropout of the weights.
-typedef struct {
-    ulong key, step;
-    uint threshold;
-    float scale;
-} mask;
-
-static inline mask make_mask(ulong key, uint threshold, float scale, const global uint *rng_step) {
-    mask m;
-    m.key = key;
-    m.threshold = threshold;
-    m.scale = scale;
-    m.step = DROPOUT ? micro_step(rng_step) : 0;
-    return m;
-}
-
 static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
     const ulong element = row_start(p->head_row + t, p->T) + s;
     return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;

@@ -69,22 +69,6 @@ static inline void add_head(float factor, const global float *from, vec x[HEAD_V
     }
 }
 
-// Dropout of the weights: drawn only where threshold > 0.
-typedef struct {
-    ulong key, step;
-    uint threshold;
-    float scale;
-} mask;
-
-static inline mask make_mask(ulong key, uint threshold, float scale, const global uint *rng_step) {
-    mask m;
-    m.key = key;
-    m.threshold = threshold;
-    m.scale = scale;
-    m.step = threshold > 0 ? micro_step(rng_step) : 0;
-    return m;
-}
-
 static inline float keep(const mask *m, ulong row, ulong T, ulong s) {
     return m->threshold == 0 ? 1.0f : keep_factor(m->key, m->step, row_start(row, T) + s, m->threshold, m->scale);
 }

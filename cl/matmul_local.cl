@@ -176,19 +176,19 @@ static inline void multiply_tiles(const local float *a, const local float *b, fl
 }
 
 // Four sums side by side in a row, at element `at` of C, in column n of N.
-static inline void finish_sums(uint todo, float4 x, ulong at, ulong n, ulong N, global float *c,
+static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N, global float *c,
                                const global float *side, global float *act) {
-    if (todo & ADD) {
+    if (beside & ADD) {
         x += load4(c + at, N - n);
     }
-    if (todo & BIAS) {
+    if (beside & BIAS) {
         x += load4(side + n, N - n);
     }
-    if (todo & GELU_BACKWARD) {
+    if (beside & GELU_BACKWARD) {
         x *= gelu_derivative4(load4(side + at, N - n));
     }
     store4(x, c + at, N - n);
-    if (todo & GELU) {
+    if (beside & GELU) {
         store4(gelu4(x), act + at, N - n);
     }
 }
@@ -214,9 +214,9 @@ static inline tile_place find_tile(ulong M) {
 }
 
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
-// k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N) and todo 0.
+// k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N) and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint todo, ulong M, ulong N, ulong K, ulong k_part, const global float *a, ulong a_at, const global float *b,
+matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global float *a, ulong a_at, const global float *b,
        ulong b_at, global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
        ulong act_at) {
     local float tile_a[2][TILE_K * ROW_A] __attribute__((aligned(16)));
@@ -289,14 +289,14 @@ matmul(uint todo, ulong M, ulong N, ulong K, ulong k_part, const global float *a
             const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
             const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
             if (m < M && n < N) {
-                finish_sums(todo, sum[r][s], row_start(m, N) + n, n, N, c, side + side_at, act + act_at);
+                finish_sums(beside, sum[r][s], row_start(m, N) + n, n, N, c, side + side_at, act + act_at);
             }
         }
     }
 }
 
 // C from the sums of the parts (parts,M,N): an item has four of a row.
-kernel void matmul_sum(uint todo, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
+kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
                        global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
                        ulong act_at) {
     const ulong n = get_global_id(0) * 4;
@@ -309,5 +309,5 @@ kernel void matmul_sum(uint todo, ulong M, ulong N, ulong n_parts, const global 
     for (ulong p = 1; p < n_parts; p++) {
         x += load4(parts + parts_at + row_start(p * M, N) + at, N - n);
     }
-    finish_sums(todo, x, at, n, N, c + c_at, side + side_at, act + act_at);
+    finish_sums(beside, x, at, n, N, c + c_at, side + side_at, act + act_at);
 }

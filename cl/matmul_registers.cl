@@ -194,7 +194,7 @@ static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, con
 
 // Rows [0, M) of C. Work-group (i, j): column block i, and block_panels panels of A' from j block_panels on.
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes.
-kernel void matmul(uint b_transposed, uint todo, uint last_todo, ulong M, ulong N, ulong K, ulong block_panels,
+kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
                    const global float *packed, ulong packed_at, ulong b_ld, const global float *b, ulong b_at,
                    global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
                    ulong act_at) {
@@ -206,7 +206,7 @@ kernel void matmul(uint b_transposed, uint todo, uint last_todo, ulong M, ulong 
         const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
         const ulong from = b_transposed ? row_start(n_first, b_ld) + k : row_start(k, b_ld) + n_first;
         pack_b(b_transposed, b + b_at + from, b_ld, n_k, n_cols, packed_b);
-        const uint now = (k > 0 ? ADD : todo) | (k + BLOCK_K >= K ? last_todo : 0);
+        const uint now = (k > 0 ? ADD : beside) | (k + BLOCK_K >= K ? last_beside : 0);
         for (ulong panel = get_group_id(1) * block_panels; panel < panel_end; panel++) {
             const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
             for (uint tile = 0; tile * TILE_N < n_cols; tile++) {

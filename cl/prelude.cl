@@ -238,3 +238,19 @@ static inline float keep_factor(ulong key, ulong step, ulong e, uint threshold, 
     const uint word = e % 4 == 0 ? words.x : e % 4 == 1 ? words.y : e % 4 == 2 ? words.z : words.w;
     return word >= threshold ? scale : 0.0f;
 }
+
+// Dropout of attention's weights: drawn only where threshold > 0.
+typedef struct {
+    ulong key, step;
+    uint threshold;
+    float scale;
+} mask;
+
+static inline mask make_mask(ulong key, uint threshold, float scale, const global uint *rng_step) {
+    mask m;
+    m.key = key;
+    m.threshold = threshold;
+    m.scale = scale;
+    m.step = threshold > 0 ? micro_step(rng_step) : 0;
+    return m;
+}

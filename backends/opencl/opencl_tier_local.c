@@ -134,10 +134,10 @@ static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles 
 }
 
 // The sums of the parts, added up, and what is done beside the product.
-static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t todo) {
+static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t beside) {
     enum { ITEMS = 64, ITEM_COLS = 4 };
     begin_matmul(b, p, t, "matmul_sum");
-    opencl_arg_uint(b, todo);
+    opencl_arg_uint(b, beside);
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
     opencl_arg_ulong(b, (uint64_t)t->n_parts);
@@ -150,9 +150,9 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t,
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const tiles t = choose_tiles(&b->e->device->facts, p, way);
-    const uint32_t todo = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
+    const uint32_t beside = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
     begin_matmul(b, p, &t, "matmul");
-    opencl_arg_uint(b, t.n_parts > 1 ? 0 : todo);
+    opencl_arg_uint(b, t.n_parts > 1 ? 0 : beside);
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
     opencl_arg_ulong(b, (uint64_t)p->K);
@@ -168,7 +168,7 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts, (size_t)items_of(&t));
     if (t.n_parts > 1) {
-        add_parts(b, p, &t, todo);
+        add_parts(b, p, &t, beside);
     }
 }
 
