@@ -41,6 +41,9 @@ typedef struct {
     int64_t grid_rows;   // parts that the rows are divided into among the threads; 0: by an estimate of the cost
 } cpu_blocking;
 
+// A slice of a block of a is at most 600 KiB, one of a block of b at most 2.3 MiB.
+static const cpu_blocking cpu_default_blocking = {.slice_k = 768, .block_tiles = 24, .block_cols = 768};
+
 // Who computes it.
 typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } cpu_method;
 
@@ -134,6 +137,9 @@ size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three o
 double ISA(cpu_peak_flops)(int64_t n_rounds);
 double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 
+static inline int64_t cpu_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t cpu_divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
 // A half-open range of rows, columns or elements.
 typedef struct {
     int64_t first;
@@ -142,7 +148,7 @@ typedef struct {
 
 // Part `part` of `n_parts` nearly equal parts of 0..n-1, cut at multiples of `step`.
 static inline cpu_range cpu_split(int64_t n, int64_t step, int part, int n_parts) {
-    int64_t n_steps = (n + step - 1) / step;
+    int64_t n_steps = cpu_divide_up(n, step);
     int64_t share = n_steps / n_parts;
     int64_t rest = n_steps % n_parts; // the first `rest` parts take one step more
     int64_t first = part * share + (part < rest ? part : rest);

@@ -4,6 +4,7 @@
 // (cpu_kernel_product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of bf16 data our own kernels do (cpu_kernel_product_bf16.c). Mode tuned may
 // choose otherwise.
+#include "cpu_geometry.h"
 #include "cpu_product.h"
 
 #if defined(__AVX__) || defined(CPU_DATA_BF16)
@@ -42,26 +43,24 @@ static void set_result(cpu_product *p, void *result) {
 #endif
 }
 
-// A product of the rows of op's first input with W, which lies in memory as (k,n) or, else, as (n,k).
-static cpu_product rows_by_weight(const host_op *op, bool w_is_kn) {
-    const int64_t n = sm_tensor_cols(op->out_tensor[0]);
-    const int64_t k = sm_tensor_cols(op->in_tensor[0]);
+static cpu_product product_of(const host_op *op) {
+    const cpu_geometry g = cpu_geometry_of(op);
     return (cpu_product){
-        .m = sm_tensor_rows(op->in_tensor[0]),
-        .n = n,
-        .k = k,
-        .a = op->in[0],
-        .a_row = k,
-        .a_col = 1,
-        .b = op->in[1],
-        .b_row = w_is_kn ? n : 1,
-        .b_col = w_is_kn ? 1 : k,
+        .m = g.m,
+        .n = g.n,
+        .k = g.k,
+        .a = op->in[g.a_in],
+        .a_row = g.a_row,
+        .a_col = g.a_col,
+        .b = op->in[1 - g.a_in],
+        .b_row = g.b_row,
+        .b_col = g.b_col,
     };
 }
 
 // y = x W, and the epilogues.
 CPU_MATMUL(forward) {
-    cpu_product p = rows_by_weight(op, !op->op->attr.w_transposed);
+    cpu_product p = product_of(op);
     set_result(&p, op->out[0]);
     p.bias = op->in[2];
     p.act = op->out[1];
@@ -70,7 +69,7 @@ CPU_MATMUL(forward) {
 
 // dx = dy W^T, and gelu'.
 CPU_MATMUL(backward_input) {
-    cpu_product p = rows_by_weight(op, op->op->attr.w_transposed);
+    cpu_product p = product_of(op);
     set_result(&p, op->out[0]);
     p.pre = op->in[2];
     multiply(&p, team);
@@ -78,30 +77,13 @@ CPU_MATMUL(backward_input) {
 
 // dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites.
 CPU_MATMUL(backward_weight) {
-    const int left = op->op->attr.w_transposed ? 1 : 0;
-    cpu_product p = {
-        .m = sm_tensor_cols(op->in_tensor[left]),
-        .n = sm_tensor_cols(op->in_tensor[1 - left]),
-        .k = sm_tensor_rows(op->in_tensor[0]),
-        .a = op->in[left],
-        .b = op->in[1 - left],
-        .c = op->out[0],
-        .add = !op->op->attr.overwrites,
-    };
-    p.a_row = 1;
-    p.a_col = p.m;
-    p.b_row = p.n;
-    p.b_col = 1;
+    cpu_product p = product_of(op);
+    p.c = op->out[0];
+    p.add = !op->op->attr.overwrites;
     multiply(&p, team);
 }
 
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads) {
-    const bool is_weight = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
-    const int left = op->op->attr.w_transposed ? 1 : 0;
-    const int64_t rows = sm_tensor_rows(op->in_tensor[0]);
-    if (is_weight) {
-        return scratch_bytes(sm_tensor_cols(op->in_tensor[left]), sm_tensor_cols(op->in_tensor[1 - left]), rows,
-                             n_threads);
-    }
-    return scratch_bytes(rows, sm_tensor_cols(op->out_tensor[0]), sm_tensor_cols(op->in_tensor[0]), n_threads);
+    const cpu_geometry g = cpu_geometry_of(op);
+    return scratch_bytes(g.m, g.n, g.k, n_threads);
 }

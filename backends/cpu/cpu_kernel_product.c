@@ -44,12 +44,6 @@ enum {
     AHEAD_ELEMS = 64, // or so far along a line that is transposed
 };
 
-// A slice of a block of a is at most 600 KiB, one of a block of b at most 2.3 MiB.
-static const cpu_blocking default_blocking = {.slice_k = 768, .block_tiles = 24, .block_cols = 768};
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 // --- packing ---------------------------------------------------------------------------------
 
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
@@ -75,7 +69,7 @@ static inline void transpose_4x4(const float *from, int64_t ld, float *to, int64
 static void pack_lines(const float *from, int64_t ld, int64_t n_lines, int64_t k, float *to, int64_t width) {
     const int64_t n_whole = n_lines / 4 * 4;
     for (int64_t first = 0; first < k; first += AHEAD_ELEMS) {
-        const int64_t end = min64(first + AHEAD_ELEMS, k);
+        const int64_t end = cpu_min64(first + AHEAD_ELEMS, k);
         for (int64_t i = 0; i < n_whole; i += 4) {
             const float *lines = from + i * ld;
             for (int64_t q = 0; q < 4 * AHEAD_ELEMS; q += LINE_ELEMS) {
@@ -104,7 +98,7 @@ static void pack_lines(const float *from, int64_t ld, int64_t n_lines, int64_t k
 static inline __attribute__((always_inline)) void pack_rows(const float *from, int64_t ld, int64_t n, int64_t k,
                                                             float *to, int64_t width) {
     for (int64_t group = 0; group < n; group += GROUP * width) {
-        const int64_t end = min64(group + GROUP * width, n);
+        const int64_t end = cpu_min64(group + GROUP * width, n);
         for (int64_t j = 0; j < k; j++) {
             const float *row = from + j * ld;
             for (int64_t first = group; first < end; first += width) {
@@ -296,7 +290,7 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
     (void)n;
     (void)k;
     (void)n_threads;
-    const cpu_blocking *d = &default_blocking;
+    const cpu_blocking *d = &cpu_default_blocking;
     return (size_t)(d->block_cols + d->block_tiles * TILE_ROWS) * (size_t)d->slice_k * sizeof(float);
 }
 
@@ -361,15 +355,15 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
 static fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
-    const int64_t n_cols = min64(j->cols.end - col, TILE_COLS);
+    const int64_t n_cols = cpu_min64(j->cols.end - col, TILE_COLS);
     const bool transposed = p->b_col != 1;
     if (n_cols <= 0) {
         return (fetching){.left = 0};
     }
     fetching f = {.next = p->b + j->slice.first * p->b_row + col * p->b_col, .ld = transposed ? p->b_col : p->b_row};
-    f.n_lines = divide_up(transposed ? depth : n_cols, LINE_ELEMS);
+    f.n_lines = cpu_divide_up(transposed ? depth : n_cols, LINE_ELEMS);
     f.left = f.n_lines * (transposed ? n_cols : depth);
-    f.each = divide_up(f.left, divide_up(length(rows), TILE_ROWS) * divide_up(depth, LINE_ELEMS));
+    f.each = cpu_divide_up(f.left, cpu_divide_up(length(rows), TILE_ROWS) * cpu_divide_up(depth, LINE_ELEMS));
     return f;
 }
 
@@ -382,7 +376,7 @@ static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_
     }
     const int64_t depth = length(j->slice);
     const bool add = p->add || j->slice.first > 0;
-    const tile_function whole = tiles[divide_up(n_cols, CPU_VECTOR) - 1];
+    const tile_function whole = tiles[cpu_divide_up(n_cols, CPU_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
     int64_t row = 0;
     if (fresh && p->b_col != 1) {
@@ -395,7 +389,7 @@ static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_
         row = TILE_ROWS;
     }
     for (; row < length(rows); row += TILE_ROWS) {
-        const int64_t n_rows = min64(length(rows) - row, TILE_ROWS);
+        const int64_t n_rows = cpu_min64(length(rows) - row, TILE_ROWS);
         const a_rows a = rows_of_tile(j, rows, row);
         float *c = p->c + (rows.first + row) * p->n + col;
         if (n_rows == TILE_ROWS && n_cols % CPU_VECTOR == 0) {
@@ -412,7 +406,7 @@ static void multiply_panel(const job *j, cpu_range rows, int64_t col, int64_t n_
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
 // panel is used up at once, and one place in the scratch does for all.
 static void multiply_columns(const job *j, cpu_range cols) {
-    const int n_blocks = (int)divide_up(length(j->rows), j->blocking.block_tiles * TILE_ROWS);
+    const int n_blocks = (int)cpu_divide_up(length(j->rows), j->blocking.block_tiles * TILE_ROWS);
     for (int i = 0; i < n_blocks; i++) {
         cpu_range rows = cpu_split(length(j->rows), TILE_ROWS, i, n_blocks);
         rows.first += j->rows.first;
@@ -420,7 +414,7 @@ static void multiply_columns(const job *j, cpu_range cols) {
         pack_a(j, rows);
         for (int64_t col = cols.first; col < cols.end; col += TILE_COLS) {
             float *panel = j->b_panels + (n_blocks == 1 ? 0 : (col - cols.first) * j->blocking.slice_k);
-            multiply_panel(j, rows, col, min64(cols.end - col, TILE_COLS), panel, i == 0);
+            multiply_panel(j, rows, col, cpu_min64(cols.end - col, TILE_COLS), panel, i == 0);
         }
     }
 }
@@ -434,8 +428,8 @@ static void choose_part(const cpu_team *team, job *j) {
     int64_t best = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
         const int grid_cols = team->n_threads / grid_rows;
-        const int64_t cell_rows = divide_up(divide_up(p->m, TILE_ROWS), grid_rows) * TILE_ROWS;
-        const int64_t cell_cols = divide_up(divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
+        const int64_t cell_rows = cpu_divide_up(cpu_divide_up(p->m, TILE_ROWS), grid_rows) * TILE_ROWS;
+        const int64_t cell_cols = cpu_divide_up(cpu_divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
         const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + a_cost_cols);
         const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
         if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
@@ -448,18 +442,18 @@ static void choose_part(const cpu_team *team, job *j) {
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     float *scratch = team->scratch[team->thread];
-    job j = {.p = p, .b_panels = scratch, .blocking = default_blocking};
+    job j = {.p = p, .b_panels = scratch, .blocking = cpu_default_blocking};
     if (team->choice != NULL && team->choice->method == CPU_BY_PACKED) {
         j.blocking = team->choice->blocking;
     }
     j.a_panels = scratch + j.blocking.block_cols * j.blocking.slice_k;
-    const int64_t n_slices = divide_up(p->k, j.blocking.slice_k);
+    const int64_t n_slices = cpu_divide_up(p->k, j.blocking.slice_k);
     choose_part(team, &j);
     for (int64_t slice = 0; slice < n_slices; slice++) {
         j.slice = slice_of(p->k, slice, n_slices);
         j.last_slice = slice + 1 == n_slices;
         for (int64_t col = j.cols.first; col < j.cols.end; col += j.blocking.block_cols) {
-            multiply_columns(&j, (cpu_range){col, min64(col + j.blocking.block_cols, j.cols.end)});
+            multiply_columns(&j, (cpu_range){col, cpu_min64(col + j.blocking.block_cols, j.cols.end)});
         }
     }
 }

@@ -29,10 +29,8 @@ enum {
     LINE_ELEMS = 32,        // of a cache line
 };
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static int64_t round_up(int64_t n, int64_t to) { return divide_up(n, to) * to; }
+static int64_t round_up(int64_t n, int64_t to) { return cpu_divide_up(n, to) * to; }
 
 // --- how a product is cut -----------------------------------------------------------------------
 
@@ -50,12 +48,12 @@ typedef struct {
 } plan;
 
 static plan make_plan(int64_t m, int64_t n, int64_t k, int n_threads) {
-    plan of = {.n_slices = divide_up(k, CPU_PRODUCT_SLICE_K)};
-    of.depth = round_up(divide_up(k, of.n_slices), STEP_K);
+    plan of = {.n_slices = cpu_divide_up(k, CPU_PRODUCT_SLICE_K)};
+    of.depth = round_up(cpu_divide_up(k, of.n_slices), STEP_K);
     of.steps = of.depth / CPU_PACK_K;
-    const int64_t n_chunks = divide_up(m * of.steps, CHUNK_PACKED);
-    of.chunk_rows = round_up(divide_up(m, n_chunks), ROWS);
-    of.n_panels = divide_up(of.chunk_rows / ROWS, n_threads);
+    const int64_t n_chunks = cpu_divide_up(m * of.steps, CHUNK_PACKED);
+    of.chunk_rows = round_up(cpu_divide_up(m, n_chunks), ROWS);
+    of.n_panels = cpu_divide_up(of.chunk_rows / ROWS, n_threads);
     of.block_rows = max64(CPU_PRODUCT_BLOCK_A / (of.steps * ROWS), 1) * ROWS;
     of.n_b = max64(BLOCK_B / (of.steps * COLS), 1);
     int64_t best = INT64_MAX;
@@ -63,8 +61,8 @@ static plan make_plan(int64_t m, int64_t n, int64_t k, int n_threads) {
         if (n_threads % grid_rows != 0) {
             continue;
         }
-        const int64_t rows = divide_up(of.chunk_rows / ROWS, grid_rows) * ROWS;
-        const int64_t cols = divide_up(divide_up(n, COLS), n_threads / grid_rows) * COLS;
+        const int64_t rows = cpu_divide_up(of.chunk_rows / ROWS, grid_rows) * ROWS;
+        const int64_t cols = cpu_divide_up(cpu_divide_up(n, COLS), n_threads / grid_rows) * COLS;
         const int64_t cost = rows * cols + CPU_PRODUCT_OPERAND_COST * (rows + cols);
         if (cost < best) {
             best = cost;
@@ -130,13 +128,13 @@ static float *sums_at(const job *j, int64_t row, int64_t col) {
 static void pack_a(const job *j) {
     const cpu_product *p = j->p;
     const int64_t first = j->team->thread * j->of.n_panels;
-    const int64_t end = min64(first + j->of.n_panels, divide_up(j->chunk_rows, ROWS));
+    const int64_t end = cpu_min64(first + j->of.n_panels, cpu_divide_up(j->chunk_rows, ROWS));
     const int64_t depth = j->ks.end - j->ks.first;
     enum { GROUP_ROWS = 32 }; // that are packed together where they are contiguous: a cache line
     const int64_t step = p->a_row == 1 ? max64(GROUP_ROWS / ROWS, 1) : 1;
     for (int64_t panel = first; panel < end; panel += step) {
         const int64_t row = panel * ROWS;
-        const int64_t n_rows = min64(j->chunk_rows - row, min64(step, end - panel) * ROWS);
+        const int64_t n_rows = cpu_min64(j->chunk_rows - row, cpu_min64(step, end - panel) * ROWS);
         const cpu_data *from = p->a + (j->chunk_first + row) * p->a_row + j->ks.first * p->a_col;
         if (p->a_row == 1) {
             cpu_pack_a_rows(from, p->a_col, n_rows, depth, a_panel(j, panel), ROWS * j->of.steps);
@@ -155,7 +153,7 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
     } else {
         cpu_pack_lines(from, p->b_col, n_cols, depth, to, COLS);
     }
-    const int64_t packed = divide_up(depth, CPU_PACK_K);
+    const int64_t packed = cpu_divide_up(depth, CPU_PACK_K);
     memset(to + packed * COLS, 0, (size_t)((j->steps - packed) * COLS) * sizeof *to);
 }
 
@@ -166,7 +164,7 @@ static void prefetch_b(const job *j, int64_t col, int64_t part, int64_t n_parts)
         return;
     }
     const int64_t depth = j->ks.end - j->ks.first;
-    const int64_t n_cols = min64(j->cols.end - col, COLS);
+    const int64_t n_cols = cpu_min64(j->cols.end - col, COLS);
     const bool by_rows = p->b_col == 1;
     const int64_t n_lines = by_rows ? depth : n_cols; // each contiguous, of that length:
     const int64_t length = by_rows ? n_cols : depth;
@@ -224,7 +222,7 @@ static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *
 static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
     for (int64_t row = rows.first; row < rows.end; row++) {
         for (int64_t col = cols.first; col < cols.end; col += COLS) {
-            finish(p, (cpu_range){row, row + 1}, (cpu_range){col, min64(col + COLS, cols.end)},
+            finish(p, (cpu_range){row, row + 1}, (cpu_range){col, cpu_min64(col + COLS, cols.end)},
                    sums + (row - rows.first) * ld + (col - cols.first), ld);
         }
     }
@@ -287,10 +285,10 @@ static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cp
 static void multiply_columns(const job *j, cpu_range cols) {
     const bool one_block = j->rows.end - j->rows.first <= j->of.block_rows;
     for (int64_t first = j->rows.first; first < j->rows.end; first += j->of.block_rows) {
-        const int64_t end = min64(first + j->of.block_rows, j->rows.end);
-        const int64_t n_tiles = divide_up(end - first, ROWS);
+        const int64_t end = cpu_min64(first + j->of.block_rows, j->rows.end);
+        const int64_t n_tiles = cpu_divide_up(end - first, ROWS);
         for (int64_t col = cols.first; col < cols.end; col += COLS) {
-            const cpu_range tile_cols = {col, min64(col + COLS, cols.end)};
+            const cpu_range tile_cols = {col, cpu_min64(col + COLS, cols.end)};
             cpu_packed *b = b_panel(j, one_block ? 0 : (col - cols.first) / COLS);
             const bool packs = first == j->rows.first;
             if (packs) {
@@ -301,15 +299,15 @@ static void multiply_columns(const job *j, cpu_range cols) {
                 if (packs) {
                     prefetch_b(j, col + COLS, t, n_tiles);
                 }
-                multiply_tile(j, (cpu_range){row, min64(row + ROWS, end)}, tile_cols, b);
+                multiply_tile(j, (cpu_range){row, cpu_min64(row + ROWS, end)}, tile_cols, b);
             }
         }
     }
 }
 
 static void multiply_slice(job *j) {
-    const int64_t first = min64(j->slice * j->of.depth, j->p->k);
-    j->ks = (cpu_range){first, min64(first + j->of.depth, j->p->k)};
+    const int64_t first = cpu_min64(j->slice * j->of.depth, j->p->k);
+    j->ks = (cpu_range){first, cpu_min64(first + j->of.depth, j->p->k)};
     j->steps = round_up(j->ks.end - j->ks.first, STEP_K) / CPU_PACK_K;
     if (j->packs_a) {
         if (j->chunk_first > 0 || j->slice > 0) {
@@ -320,7 +318,7 @@ static void multiply_slice(job *j) {
     }
     const int64_t step = j->of.n_b * COLS;
     for (int64_t col = j->cols.first; col < j->cols.end; col += step) {
-        multiply_columns(j, (cpu_range){col, min64(col + step, j->cols.end)});
+        multiply_columns(j, (cpu_range){col, cpu_min64(col + step, j->cols.end)});
     }
 }
 
@@ -331,7 +329,7 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     j.packs_a = p->a_col != 1 || !cpu_product_reads_rows(p->m, p->k);
     cpu_product_begin();
     for (j.chunk_first = 0; j.chunk_first < p->m; j.chunk_first += j.of.chunk_rows) {
-        j.chunk_rows = min64(p->m - j.chunk_first, j.of.chunk_rows);
+        j.chunk_rows = cpu_min64(p->m - j.chunk_first, j.of.chunk_rows);
         j.rows = cpu_split(j.chunk_rows, ROWS, team->thread / grid_cols, j.of.grid_rows);
         j.rows.first += j.chunk_first;
         j.rows.end += j.chunk_first;
@@ -347,9 +345,9 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
 static void multiply_part(const cpu_product *p, const cpu_onednn_matmul *matmul, int part, void *scratch) {
     const cpu_onednn_cut cut = cpu_onednn_matmul_cut(matmul, part);
     for (int64_t row = cut.mine.rows.first; row < cut.mine.rows.end; row += cut.panel_rows) {
-        const cpu_range rows = {row, min64(row + cut.panel_rows, cut.mine.rows.end)};
+        const cpu_range rows = {row, cpu_min64(row + cut.panel_rows, cut.mine.rows.end)};
         for (int64_t col = cut.mine.cols.first; col < cut.mine.cols.end; col += cut.panel_cols) {
-            const cpu_range cols = {col, min64(col + cut.panel_cols, cut.mine.cols.end)};
+            const cpu_range cols = {col, cpu_min64(col + cut.panel_cols, cut.mine.cols.end)};
             float *c = p->rounded != NULL ? scratch : p->c + row * p->n + col;
             cpu_onednn_matmul_run(matmul, part, rows.end - row, cols.end - col, p->a + row * p->a_row,
                                   p->b + col * p->b_col, c, scratch);

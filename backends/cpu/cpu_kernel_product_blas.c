@@ -10,37 +10,49 @@
 #include "cpu_product.h"
 #include "cpu_rectangle.h"
 
-typedef void (*serial_product)(const cpu_product *p, cpu_rectangle part);
+// A row-major product as sgemm takes it: c (m,n) = op(a) (m,k) op(b) (k,n), transposed or not.
+typedef struct {
+    int64_t m, n, k;
+    bool a_transposed, b_transposed;
+    const float *a, *b;
+    int64_t lda, ldb, ldc;
+    float beta; // 1: added to c
+    float *c;
+} sgemm;
 
-static void call_blas(const cpu_product *p, cpu_rectangle part) {
-    const int64_t m = part.rows.end - part.rows.first;
-    const int64_t n = part.cols.end - part.cols.first;
-    if (m <= 0 || n <= 0) {
-        return;
-    }
-    const bool a_transposed = p->a_col != 1;
-    const bool b_transposed = p->b_col != 1;
-    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans,
-                (blasint)m, (blasint)n, (blasint)p->k, 1.0f, p->a + part.rows.first * p->a_row,
-                (blasint)(a_transposed ? p->a_col : p->a_row), p->b + part.cols.first * p->b_col,
-                (blasint)(b_transposed ? p->b_col : p->b_row), p->add ? 1.0f : 0.0f,
-                p->c + part.rows.first * p->n + part.cols.first, (blasint)p->n);
+typedef void (*serial_sgemm)(const sgemm *g);
+
+static void call_blas(const sgemm *g) {
+    cblas_sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans, g->b_transposed ? CblasTrans : CblasNoTrans,
+                (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0f, g->a, (blasint)g->lda, g->b, (blasint)g->ldb,
+                g->beta, g->c, (blasint)g->ldc);
 }
 
 // oneDNN's sgemm is of row-major matrices, too. It runs on the thread that calls it.
-static void call_onednn(const cpu_product *p, cpu_rectangle part) {
-    const int64_t m = part.rows.end - part.rows.first;
-    const int64_t n = part.cols.end - part.cols.first;
-    if (m <= 0 || n <= 0) {
-        return;
-    }
-    const bool a_transposed = p->a_col != 1;
-    const bool b_transposed = p->b_col != 1;
+static void call_onednn(const sgemm *g) {
     cpu_onednn_one_thread();
-    cpu_onednn.sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, p->k, 1.0f,
-                     p->a + part.rows.first * p->a_row, a_transposed ? p->a_col : p->a_row,
-                     p->b + part.cols.first * p->b_col, b_transposed ? p->b_col : p->b_row, p->add ? 1.0f : 0.0f,
-                     p->c + part.rows.first * p->n + part.cols.first, p->n);
+    cpu_onednn.sgemm(g->a_transposed ? 'T' : 'N', g->b_transposed ? 'T' : 'N', g->m, g->n, g->k, 1.0f, g->a, g->lda,
+                     g->b, g->ldb, g->beta, g->c, g->ldc);
+}
+
+static void multiply_rectangle(const cpu_product *p, cpu_rectangle part, serial_sgemm call) {
+    const sgemm g = {
+        .m = part.rows.end - part.rows.first,
+        .n = part.cols.end - part.cols.first,
+        .k = p->k,
+        .a_transposed = p->a_col != 1,
+        .b_transposed = p->b_col != 1,
+        .a = p->a + part.rows.first * p->a_row,
+        .lda = p->a_col != 1 ? p->a_col : p->a_row,
+        .b = p->b + part.cols.first * p->b_col,
+        .ldb = p->b_col != 1 ? p->b_col : p->b_row,
+        .beta = p->add ? 1.0f : 0.0f,
+        .c = p->c + part.rows.first * p->n + part.cols.first,
+        .ldc = p->n,
+    };
+    if (g.m > 0 && g.n > 0) {
+        call(&g);
+    }
 }
 
 // The next panel of rows of `part` from row `first` on: so much that BLAS is efficient.
@@ -50,11 +62,11 @@ static cpu_rectangle panel_from(cpu_rectangle part, int64_t first) {
     return (cpu_rectangle){{first, end}, part.cols};
 }
 
-static void multiply_part(const cpu_product *p, const cpu_team *team, serial_product call) {
+static void multiply_part(const cpu_product *p, const cpu_team *team, serial_sgemm call) {
     const cpu_rectangle mine = cpu_rectangle_of(p->m, p->n, team->thread, team->n_threads);
     for (int64_t first = mine.rows.first; first < mine.rows.end;) {
         cpu_rectangle panel = panel_from(mine, first);
-        call(p, panel);
+        multiply_rectangle(p, panel, call);
         ISA(cpu_finish_product)(p, panel.rows, panel.cols);
         first = panel.rows.end;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu_onednn.h"
+#include "cpu_geometry.h"
 #include "cpu_onednn_matmul.h"
 
 #define FUNCTIONS(X)                      \
@@ -52,14 +53,11 @@ struct cpu_onednn_matmul {
     part_calls parts[];
 };
 
-// How the operands lie; element (i,j) of a at a[i * a_row + j * a_col].
 typedef struct {
-    int64_t m, n, k;
-    int64_t a_row, a_col;
-    int64_t b_row, b_col;
+    cpu_geometry of;
     bool is_rounded; // the result, afterwards
     bool add;
-} geometry;
+} product;
 
 bool cpu_onednn_matmul_load(void) {
     static bool tried = false;
@@ -73,20 +71,9 @@ bool cpu_onednn_matmul_load(void) {
     return loaded;
 }
 
-static geometry geometry_of(const host_op *op) {
-    const bool transposed = op->op->attr.w_transposed;
-    if (op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
-        const int left = transposed ? 1 : 0;
-        const int64_t m = sm_tensor_cols(op->in_tensor[left]);
-        const int64_t n = sm_tensor_cols(op->in_tensor[1 - left]);
-        const int64_t k = sm_tensor_rows(op->in_tensor[0]);
-        return (geometry){m, n, k, 1, m, n, 1, false, !op->op->attr.overwrites};
-    }
-    const bool w_is_kn = transposed == (op->op->kind == SM_OP_MATMUL_BACKWARD_INPUT);
-    const int64_t m = sm_tensor_rows(op->in_tensor[0]);
-    const int64_t n = sm_tensor_cols(op->out_tensor[0]);
-    const int64_t k = sm_tensor_cols(op->in_tensor[0]);
-    return (geometry){m, n, k, k, 1, w_is_kn ? n : 1, w_is_kn ? 1 : k, true, false};
+static product product_of(const host_op *op) {
+    const bool is_weight = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    return (product){cpu_geometry_of(op), !is_weight, is_weight && !op->op->attr.overwrites};
 }
 
 // --- one primitive ------------------------------------------------------------------------------
@@ -122,17 +109,18 @@ static bool make_memory(dnnl_memory_t *memory, const dnnl_memory_desc_t *descrip
     return dnnl.memory_create(memory, description, engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
-static bool make_call(const geometry *g, int64_t n_rows, int64_t n_cols, int64_t ld, call *to) {
+static bool make_call(const product *p, int64_t n_rows, int64_t n_cols, int64_t ld, call *to) {
     dnnl_memory_desc_t a, b, c;
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t description = NULL;
-    bool made =
-        describe(&a, n_rows, g->k, dnnl_bf16, g->a_row, g->a_col) &&
-        describe(&b, g->k, n_cols, dnnl_bf16, g->b_row, g->b_col) && describe(&c, n_rows, n_cols, dnnl_f32, ld, 1) &&
-        dnnl.matmul_desc_init(&matmul, &a, &b, NULL, &c) == dnnl_success && make_attributes(g->add, &attributes) &&
-        dnnl.primitive_desc_create(&description, &matmul, attributes, engine, NULL) == dnnl_success &&
-        !is_reference(description);
+    bool made = describe(&a, n_rows, p->of.k, dnnl_bf16, p->of.a_row, p->of.a_col) &&
+                describe(&b, p->of.k, n_cols, dnnl_bf16, p->of.b_row, p->of.b_col) &&
+                describe(&c, n_rows, n_cols, dnnl_f32, ld, 1) &&
+                dnnl.matmul_desc_init(&matmul, &a, &b, NULL, &c) == dnnl_success &&
+                make_attributes(p->add, &attributes) &&
+                dnnl.primitive_desc_create(&description, &matmul, attributes, engine, NULL) == dnnl_success &&
+                !is_reference(description);
     if (made) {
         const dnnl_memory_desc_t *scratchpad = dnnl.primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
         made = dnnl.memory_desc_get_size(scratchpad) <= CPU_ONEDNN_SCRATCH_BYTES - CPU_ONEDNN_PANEL_BYTES &&
@@ -154,10 +142,8 @@ static void free_call(call *of) {
 
 // --- one product --------------------------------------------------------------------------------
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static bool make_part(const geometry *g, int thread, int n_threads, part_calls *to) {
-    const cpu_rectangle mine = cpu_rectangle_of(g->m, g->n, thread, n_threads);
+static bool make_part(const product *p, int thread, int n_threads, part_calls *to) {
+    const cpu_rectangle mine = cpu_rectangle_of(p->of.m, p->of.n, thread, n_threads);
     const int64_t n_rows = mine.rows.end - mine.rows.first;
     const int64_t n_cols = mine.cols.end - mine.cols.first;
     to->cut.mine = mine;
@@ -165,22 +151,22 @@ static bool make_part(const geometry *g, int thread, int n_threads, part_calls *
         to->cut.mine.rows.end = mine.rows.first;
         return true;
     }
-    to->cut.panel_rows = g->is_rounded ? min64(n_rows, CPU_ONEDNN_PANEL_ROWS) : n_rows;
-    to->cut.panel_cols = g->is_rounded ? min64(n_cols, CPU_ONEDNN_PANEL_COLS) : n_cols;
-    const int64_t ld = g->is_rounded ? to->cut.panel_cols : g->n;
+    to->cut.panel_rows = p->is_rounded ? cpu_min64(n_rows, CPU_ONEDNN_PANEL_ROWS) : n_rows;
+    to->cut.panel_cols = p->is_rounded ? cpu_min64(n_cols, CPU_ONEDNN_PANEL_COLS) : n_cols;
+    const int64_t ld = p->is_rounded ? to->cut.panel_cols : p->of.n;
     const int64_t rows[2] = {to->cut.panel_rows, n_rows % to->cut.panel_rows};
     const int64_t cols[2] = {to->cut.panel_cols, n_cols % to->cut.panel_cols};
     bool made = dnnl.stream_create(&to->stream, engine, dnnl_stream_default_flags) == dnnl_success;
     for (int i = 0; i < 4; i++) {
         if (made && rows[i / 2] > 0 && cols[i % 2] > 0) {
-            made = make_call(g, rows[i / 2], cols[i % 2], ld, &to->calls[i / 2][i % 2]);
+            made = make_call(p, rows[i / 2], cols[i % 2], ld, &to->calls[i / 2][i % 2]);
         }
     }
     return made;
 }
 
 cpu_onednn_matmul *cpu_onednn_matmul_make(const host_op *op, int n_threads) {
-    const geometry g = geometry_of(op);
+    const product p = product_of(op);
     bool made = cpu_onednn_matmul_load();
     cpu_onednn_matmul *matmul = made ? calloc(1, sizeof *matmul + (size_t)n_threads * sizeof matmul->parts[0]) : NULL;
     if (matmul == NULL) {
@@ -191,7 +177,7 @@ cpu_onednn_matmul *cpu_onednn_matmul_make(const host_op *op, int n_threads) {
     {
         cpu_onednn_one_thread();
         for (int i = omp_get_thread_num(); i < n_threads; i += omp_get_num_threads()) {
-            made = made && make_part(&g, i, n_threads, &matmul->parts[i]);
+            made = made && make_part(&p, i, n_threads, &matmul->parts[i]);
         }
     }
     if (!made) {

@@ -32,7 +32,6 @@ static const cpu_blocking blockings[] = {
     {.slice_k = 384, .block_tiles = 48, .block_cols = 1152},
     {.slice_k = 1024, .block_tiles = 16, .block_cols = 576},
 };
-static const cpu_blocking usual_blocking = {.slice_k = 768, .block_tiles = 24, .block_cols = 768};
 
 typedef struct {
     cpu_device *device;
@@ -81,7 +80,7 @@ static void list_candidates(tuner *t) {
     }
     for (int rows = 1; packed && t->e->n_threads > 1 && rows <= t->e->n_threads; rows++) {
         if (t->e->n_threads % rows == 0) {
-            cpu_blocking blocking = usual_blocking;
+            cpu_blocking blocking = cpu_default_blocking;
             blocking.grid_rows = rows;
             add_candidate(t, CPU_BY_PACKED, blocking);
         }
