@@ -379,8 +379,7 @@ static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots
         fprintf(script, "$w using %d:1:%d:%d:($1-0.33):($1+0.33) with boxxyerror lc rgb '#0a00%02x' title '%s', ",
                 k + 2, k + 2, k + 3, k + 1, parts[k]);
     }
-    fputs("$w using 7:1 axes x2y1 with linespoints pt 7 lc rgb '#010101' dt (3,3) title 'step time, ms'\n",
-          script);
+    fputs("$w using 7:1 axes x2y1 with linespoints pt 7 lc rgb '#010101' dt (3,3) title 'step time, ms'\n", script);
 }
 
 sm_status sm_report_charts(const sm_report_rows *report, sm_plots *plots) {

@@ -104,7 +104,7 @@ typedef struct {
     int64_t n_attribution;
     sm_row_phases phases;
     double attribution_percent; // attribution_ns above median_ns
-    int64_t overhead_ns; // median_ns less the four: what the headline step has beyond its ops
+    int64_t overhead_ns;        // median_ns less the four: what the headline step has beyond its ops
 
     // Headline pass.
     sm_integers samples_ns;
