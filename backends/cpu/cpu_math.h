@@ -9,51 +9,61 @@
 
 #include "philox.h"
 
-// e^x with a relative error below 2e-7. Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r,
-// where 2^n is written into the exponent bits and e^r is its Taylor series to r^7 (next term:
-// (ln2/2)^8/8! = 5e-9). ln2 is subtracted in two pieces (Cody and Waite 1980), the first with
-// few enough bits that n times it is exact. Below -87 the result is 0: it would be denormal.
-static inline float cpu_exp(float x) {
-    const float lowest = -87.0f;
-    const float highest = 88.8f; // beyond ln(FLT_MAX): overflows to infinity as it should
-    float clamped = x < lowest ? lowest : x;
-    clamped = clamped > highest ? highest : clamped;
+// e^x 2^(bias - 127), where that and 2^(n + bias - 127) below are normal numbers, with a relative error below 2e-7.
+// Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is written into the exponent bits and e^r is a
+// polynomial: of all with 1 + r + ... + r^6 the one with the smallest relative error there, 3e-9. ln2 is subtracted
+// in two pieces (Cody and Waite 1980), the first with few enough bits that n times it is exact.
+static inline float cpu_exp_biased(float x, uint32_t bias) {
     const float round = 12582912.0f; // 1.5 * 2^23: adding it leaves round(n) in the low mantissa bits
-    float shifted = clamped * 1.44269504f + round;
+    float shifted = x * 1.44269504f + round;
     float n = shifted - round;
-    float r = clamped - n * 0.693359375f;
+    float r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
+    float p = 0.0013814539f;
+    p = p * r + 0.0083687454f;
+    p = p * r + 0.041668389f;
+    p = p * r + 0.16666521f;
+    p = p * r + 0.49999994f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    // 2^(n-1), doubled at the end, so that n = 128 does not overflow the exponent bits.
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4B400000u + 126u) << 23;
+    bits = (bits - 0x4B400000u + bias) << 23;
     float power;
     memcpy(&power, &bits, sizeof power);
-    float y = p * power * 2.0f;
+    return p * power;
+}
+
+// e^x. Below -87 the result is 0: it would be denormal. Beyond ln(FLT_MAX) it overflows to infinity as it should.
+static inline float cpu_exp(float x) {
+    const float lowest = -87.0f;
+    const float highest = 88.8f;
+    float clamped = x < lowest ? lowest : x;
+    clamped = clamped > highest ? highest : clamped;
+    float y = cpu_exp_biased(clamped, 126) * 2.0f; // 2^128 would overflow the exponent bits
     return x < lowest ? 0.0f : y;
 }
 
-// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
-static inline float cpu_gelu(float x) {
-    float minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
-    return x / (1.0f + cpu_exp(minus_2u));
+// Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
+static const float cpu_gelu_edge = 9.9f;
+
+static inline float cpu_gelu_clamp(float x) {
+    float above = x < -cpu_gelu_edge ? -cpu_gelu_edge : x;
+    return above > cpu_gelu_edge ? cpu_gelu_edge : above;
 }
 
-// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u) kept finite.
-// Beyond +-20 it is 1 and 0 to the last digit; there x stands still, so that its powers stay finite.
+// e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge.
+static inline float cpu_gelu_exp(float x) {
+    return cpu_exp_biased(-1.5957691216057308f * x * (1.0f + 0.044715f * x * x), 127);
+}
+
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)).
+static inline float cpu_gelu(float x) { return x / (1.0f + cpu_gelu_exp(cpu_gelu_clamp(x))); }
+
+// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u).
 static inline float cpu_gelu_derivative(float wide_x) {
-    float x = wide_x < -20.0f ? -20.0f : wide_x;
-    x = x > 20.0f ? 20.0f : x;
-    float minus_2u = -1.5957691216057308f * x * (1.0f + 0.044715f * x * x);
-    float e = cpu_exp(minus_2u > 80.0f ? 80.0f : minus_2u);
+    float x = cpu_gelu_clamp(wide_x);
+    float e = cpu_gelu_exp(x);
     float s = 1.0f / (1.0f + e);
     float slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x); // 2u'
     return s + x * slope * (e * s) * s;
