@@ -1,0 +1,215 @@
+// cpu_tile_f32.h: the tile of float products: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result, whose sums stay in
+// registers while k runs. Beside its arithmetic it packs what later tiles will read, and asks for their memory.
+#ifndef STEPMARK_CPU_TILE_F32_H
+#define STEPMARK_CPU_TILE_F32_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cpu_vector.h"
+
+#if defined(__AVX512F__)
+enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
+#else
+enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
+#endif
+
+enum {
+    CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS,
+    CPU_LINE_ELEMS = 16, // of a cache line
+    CPU_AHEAD = 32,      // operands are asked for so many steps of k before they are needed
+};
+
+// Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step]. CPU_LINE_ELEMS steps are in
+// CPU_PRODUCT_ROWS cache lines, `line` elements apart.
+typedef struct {
+    const float *data;
+    int64_t row;
+    int64_t step;
+    int64_t line;
+    const float *next; // the same rows of the tile below
+    float *pack;       // where a tile that packs a puts these rows;
+    int64_t pack_next; // so much further on those of the tile below, which lie beside these: they share cache lines
+} cpu_a_rows;
+
+// Where a tile's sums go: c, or += with `add`. Rows lie ld apart.
+typedef struct {
+    float *c;
+    int64_t ld;
+    bool add;
+    const float *beside; // what of the same shape is going to be used with them; NULL: nothing
+} cpu_tile_result;
+
+// The cache lines of the b panel that comes next, asked for a few at a time while tiles are computed: rows ld elements
+// apart, of n_lines lines each.
+typedef struct {
+    const float *next;
+    int64_t ld;
+    int64_t n_lines;
+    int64_t line; // in the row
+    int64_t left; // lines, in all
+    int64_t each; // so many in CPU_LINE_ELEMS steps
+    float *pack;  // where the panel will be packed
+} cpu_fetching;
+
+static inline __attribute__((always_inline)) void cpu_fetch(cpu_fetching *f) {
+    for (int64_t i = 0; i < f->each && f->left > 0; i++) {
+        __builtin_prefetch(f->next, 0, 2); // into the second-level cache
+        __builtin_prefetch(f->pack, 1, 2);
+        f->next += CPU_LINE_ELEMS;
+        f->pack += CPU_LINE_ELEMS;
+        f->left--;
+        if (++f->line == f->n_lines) {
+            f->line = 0;
+            f->next += f->ld - f->n_lines * CPU_LINE_ELEMS;
+        }
+    }
+}
+
+// What a tile packs while it multiplies.
+typedef enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 } cpu_tile_packs;
+
+// sum += a b over k steps. b's row j is at b + j * b_step, n_vectors CPU_VECTOR wide; with CPU_PACK_B it is also stored
+// at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it is called.
+static inline __attribute__((always_inline)) void
+cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
+               float *restrict b_pack, cpu_fetching *f, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    for (int64_t left = k; left > 0; left -= CPU_LINE_ELEMS) {
+        cpu_fetch(f);
+        if (!(packs & CPU_PACK_A)) {
+#pragma GCC unroll 8
+            for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+                __builtin_prefetch(a.data + CPU_AHEAD * a.step + r * a.line);
+                __builtin_prefetch(a.next + r * a.line, 0, 2);
+            }
+            a.next += CPU_LINE_ELEMS * a.step;
+        }
+        const int64_t n_steps = left < CPU_LINE_ELEMS ? left : CPU_LINE_ELEMS;
+        for (int64_t j = 0; j < n_steps; j++) {
+            if (packs & CPU_PACK_A) {
+                __builtin_prefetch(a.data + CPU_AHEAD * a.step);
+                __builtin_prefetch(a.data + CPU_AHEAD * a.step + 2 * CPU_PRODUCT_ROWS - 1);
+                memcpy(a.pack, a.data, CPU_PRODUCT_ROWS * sizeof *a.pack);
+                memcpy(a.pack + a.pack_next, a.data + CPU_PRODUCT_ROWS, CPU_PRODUCT_ROWS * sizeof *a.pack);
+                a.pack += CPU_PRODUCT_ROWS;
+            }
+            cpu_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vectors; v++) {
+                row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
+                if (packs & CPU_PACK_B) {
+                    *(cpu_vector *)(b_pack + v * CPU_VECTOR) = row[v];
+                    __builtin_prefetch(b + CPU_AHEAD * b_step + v * CPU_VECTOR);
+                }
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+                for (int v = 0; v < n_vectors; v++) {
+                    sum[r][v] += a.data[r * a.row] * row[v];
+                }
+            }
+            a.data += a.step;
+            b += b_step;
+            if (packs & CPU_PACK_B) {
+                b_pack += CPU_PRODUCT_COLS;
+            }
+        }
+    }
+}
+
+// Of CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR.
+static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vectors, const float *at, int64_t ld) {
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        for (int v = 0; v < n_vectors; v++) {
+            __builtin_prefetch(at + r * ld + v * CPU_VECTOR, 1);
+        }
+        __builtin_prefetch(at + r * ld + n_vectors * CPU_VECTOR - 1, 1);
+    }
+}
+
+// to (CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR) = a b
+static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
+                                                                   cpu_a_rows a, const float *b, int64_t b_step,
+                                                                   float *b_pack, cpu_tile_result to, cpu_fetching *f) {
+    const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
+    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            sum[r][v] = (cpu_vector){0};
+        }
+    }
+    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, f, sum);
+    cpu_prefetch_result(n_vectors, to.c, to.ld);
+    if (to.beside != NULL) {
+        cpu_prefetch_result(n_vectors, to.beside, to.ld);
+    }
+    a.data += body * a.step;
+    a.next += body * a.step;
+    if (packs & CPU_PACK_A) {
+        a.pack += body * CPU_PRODUCT_ROWS;
+    }
+    if (packs & CPU_PACK_B) {
+        b_pack += body * CPU_PRODUCT_COLS;
+    }
+    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, f, sum);
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            cpu_vector *at = (cpu_vector *)(to.c + r * to.ld + v * CPU_VECTOR);
+            if (to.add) {
+                sum[r][v] += *at;
+            }
+            *at = sum[r][v];
+        }
+    }
+}
+
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f);
+
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+    cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+}
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+    cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+}
+#if defined(__AVX512F__)
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+    cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+}
+static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
+#else
+static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
+#endif
+
+// Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+}
+static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
+                             cpu_fetching *f) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
+}
+static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
+                                cpu_tile_result to, cpu_fetching *f) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
+}
+
+// A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
+static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
+                             int64_t n_rows, int64_t n_cols, cpu_fetching *f) {
+    float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
+    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, f);
+    for (int64_t r = 0; r < n_rows; r++) {
+        for (int64_t i = 0; i < n_cols; i++) {
+            float value = buffer[r * CPU_PRODUCT_COLS + i];
+            to.c[r * to.ld + i] = to.add ? to.c[r * to.ld + i] + value : value;
+        }
+    }
+}
+
+#endif
