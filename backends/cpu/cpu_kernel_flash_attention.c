@@ -1,19 +1,28 @@
 // cpu_kernel_flash_attention.c: attention in tiles that stay in cache; T x T is never stored
 // (Dao et al. 2022). Memory grows with T, not with its square.
 //
-// Rows and keys are cut into tiles of TILE. A head's operands are first copied to this thread's
-// scratch, one array a tile: rows of a head lie 3C floats apart in qkv, which strikes the same few
-// cache sets over and over. Tiles are padded with zeros to whole register blocks, so that the
-// inner loops have no remainders; padded keys are masked like future ones, padded rows dropped.
+// Rows (of q: what asks) and keys (what is asked) are cut into tiles of TILE. Both passes walk the rows from the
+// top, and for a tile of rows its keys from left to right; a tile of keys and values is packed when the rows beside
+// it are, and stays in scratch for all rows below.
 //
 //     keys  0   1   2   3       D: on the diagonal; #: below it
-//   rows 0  D                   forward: a tile of rows walks its keys left to right, keeping per
-//        1  #   D               row the largest score, the sum and the result so far.
-//        2  #   #   D           backward: a tile of keys walks the rows from D down, gathering dk
-//        3  #   #   #   D       and dv; dq of the whole head gathers in scratch. Scores are computed
-//                               again, from lse.
+//   rows 0  D                   forward: keeps per row the largest score, the sum and the result so far.
+//        1  #   D               backward: scores are computed again, from lse. dq of the tile of rows gathers over
+//        2  #   #   D           its keys; dk and dv of the whole head gather in scratch.
+//        3  #   #   #   D
 //
-// In a tile on the diagonal, register blocks wholly above it are skipped.
+// Scores lie transposed, (keys, rows): a vector holds one key's scores for CPU_VECTOR rows. So the softmax has
+// neither sums nor maxima across a vector, and each row's statistics are lanes. For this q and dy are transposed when
+// they are packed; keys and values need not be.
+//
+//     scores^T = k q^T        (TILE, HS) by (HS, TILE)       y  = weights^T^T v      (TILE, TILE) by (TILE, HS)
+//     da^T     = dy v^T ^T = v dy^T                          dq = ds^T^T k
+//                                                            dv = weights^T dy,  dk = ds^T q
+//
+// A head's operands are copied because rows of a head lie 3C floats apart in qkv, which strikes the same few cache
+// sets over and over; what the next tile copies is fetched while this one multiplies. Tiles are padded with zeros to
+// whole vectors, so that the inner loops have no remainders; padded keys are masked like future ones, padded rows
+// dropped. On the diagonal, blocks wholly above it are skipped.
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +35,7 @@ enum { TILE = 64, TILE_ELEMS = TILE * TILE };
 // One head of one sequence: what it is, and where it lies in qkv (B,T,3C) and y (B,T,C).
 typedef struct {
     int64_t T, HS;
-    int64_t width;   // HS rounded up to whole register blocks: the rows of a packed tile
+    int64_t width;   // HS rounded up to whole vectors: the rows of a packed tile
     int64_t n_tiles; // of T
     int64_t index;   // b*NH + h
     int64_t ld_qkv, ld_y;
@@ -37,7 +46,7 @@ typedef struct {
     bool drops;
 } head;
 
-static int64_t padded_width(int64_t HS) { return (HS + CPU_BLOCK_COLS - 1) / CPU_BLOCK_COLS * CPU_BLOCK_COLS; }
+static int64_t padded_width(int64_t HS) { return cpu_divide_up(HS, CPU_VECTOR) * CPU_VECTOR; }
 
 static head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, int64_t index) {
     const sm_attrs *attr = &op->op->attr;
@@ -50,7 +59,7 @@ static head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng
         .T = T,
         .HS = HS,
         .width = padded_width(HS),
-        .n_tiles = (T + TILE - 1) / TILE,
+        .n_tiles = cpu_divide_up(T, TILE),
         .index = index,
         .ld_qkv = 3 * C,
         .ld_y = C,
@@ -67,14 +76,17 @@ static head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng
 // Rows of tile `tile` of a head's operand, times factor, as (TILE, width); zeros beyond T and HS.
 static void pack_rows(const head *h, int64_t tile, const cpu_data *x, int64_t ld, float factor, float *packed) {
     for (int64_t i = 0; i < TILE; i++) {
-        float *row = packed + i * h->width;
+        float *restrict row = packed + i * h->width;
         int64_t t = tile * TILE + i;
         int64_t n = t < h->T ? h->HS : 0;
+        const cpu_data *from = x + t * ld;
 #pragma omp simd
         for (int64_t d = 0; d < n; d++) {
-            row[d] = factor * cpu_widen(x[t * ld + d]);
+            row[d] = factor * cpu_widen(from[d]);
         }
-        memset(row + n, 0, (size_t)(h->width - n) * sizeof *row);
+        if (n < h->width) {
+            memset(row + n, 0, (size_t)(h->width - n) * sizeof *row);
+        }
     }
 }
 
@@ -101,74 +113,97 @@ static void unpack_rows(const head *h, int64_t tile, const float *packed, float 
 
 // --- products of tiles ----------------------------------------------------------------
 
-// scores (TILE, TILE) = rows (TILE, width) by keys (HS, TILE); `diagonal`: only keys <= row count,
-// and blocks without any are left as they are.
-static void multiply_scores(const head *h, const float *rows, const float *keys, bool diagonal, float *scores) {
-    memset(scores, 0, TILE_ELEMS * sizeof *scores);
-    for (int64_t i = 0; i < TILE; i += CPU_BLOCK_ROWS) {
-        int64_t n_keys = diagonal ? i + CPU_BLOCK_ROWS : TILE;
-        for (int64_t j = 0; j < n_keys; j += CPU_BLOCK_COLS) {
-            cpu_tile_block((cpu_view){rows + i * h->width, h->width, 1}, keys + j, TILE, 0, h->HS,
-                           scores + i * TILE + j, TILE);
-        }
-    }
-}
-
-// result (TILE, width) += weights (TILE, TILE) by x (TILE, width); on the diagonal, weights are lower triangular.
-static void multiply_add(const head *h, const float *weights, const float *x, bool diagonal, float *result) {
-    for (int64_t i = 0; i < TILE; i += CPU_BLOCK_ROWS) {
-        int64_t n_keys = diagonal ? i + CPU_BLOCK_ROWS : TILE;
-        for (int64_t d = 0; d < h->width; d += CPU_BLOCK_COLS) {
-            cpu_tile_block((cpu_view){weights + i * TILE, TILE, 1}, x + d, h->width, 0, n_keys,
-                           result + i * h->width + d, h->width);
-        }
-    }
-}
-
-// result (TILE, width) += weights^T by x.
-static void multiply_transposed_add(const head *h, const float *weights, const float *x, bool diagonal, float *result) {
+// scores^T (TILE, TILE) = keys (TILE, width) by rows (HS, TILE); `diagonal`: vectors of rows that see no key
+// of a block are left as they are.
+static void multiply_scores(const head *h, const float *keys, const float *rows, bool diagonal, float *scores) {
     for (int64_t j = 0; j < TILE; j += CPU_BLOCK_ROWS) {
-        int64_t first_row = diagonal ? j : 0;
-        for (int64_t d = 0; d < h->width; d += CPU_BLOCK_COLS) {
-            cpu_tile_block((cpu_view){weights + j, 1, TILE}, x + d, h->width, first_row, TILE,
-                           result + j * h->width + d, h->width);
+        const int64_t first = diagonal ? j / CPU_VECTOR * CPU_VECTOR : 0;
+        cpu_tile_rows((TILE - first) / CPU_VECTOR, h->HS, (cpu_view){keys + j * h->width, h->width, 1}, rows + first,
+                      TILE, false, scores + j * TILE + first, TILE);
+    }
+}
+
+// result (TILE, width), of rows, = or += weights^T^T by x (TILE, width), of keys.
+static void multiply_to_rows(const head *h, const float *weights, const float *x, bool diagonal, bool add,
+                             float *result) {
+    for (int64_t i = 0; i < TILE; i += CPU_BLOCK_ROWS) {
+        const int64_t n_keys = diagonal ? i + CPU_BLOCK_ROWS : TILE;
+        cpu_tile_rows(h->width / CPU_VECTOR, n_keys, (cpu_view){weights + i, 1, TILE}, x, h->width, add,
+                      result + i * h->width, h->width);
+    }
+}
+
+// result (TILE, width), of keys, = or += weights^T by x (TILE, width), of rows.
+static void multiply_to_keys(const head *h, const float *weights, const float *x, bool diagonal, bool add,
+                             float *result) {
+    for (int64_t j = 0; j < TILE; j += CPU_BLOCK_ROWS) {
+        const int64_t first = diagonal ? j : 0;
+        cpu_tile_rows(h->width / CPU_VECTOR, TILE - first, (cpu_view){weights + j * TILE + first, TILE, 1},
+                      x + first * h->width, h->width, add, result + j * h->width, h->width);
+    }
+}
+
+// Masks of the CPU_VECTOR keys and rows on the diagonal: element r of mask + CPU_VECTOR - j is -infinity for rows r
+// that come before key j, else infinity.
+static void make_mask(float mask[2 * CPU_VECTOR]) {
+    for (int i = 0; i < 2 * CPU_VECTOR; i++) {
+        mask[i] = i < CPU_VECTOR ? -INFINITY : INFINITY;
+    }
+}
+
+// Dropout's factors of a tile of rows and keys, as the scores lie; `room` (TILE, TILE).
+static void find_factors(const head *h, int64_t row_tile, int64_t key_tile, float *room, float *factors) {
+    for (int64_t i = 0; i < TILE; i++) {
+        const int64_t t = row_tile * TILE + i;
+        cpu_dropout_factors(&h->dropout, (uint64_t)((h->index * h->T + t) * h->T + key_tile * TILE), TILE,
+                            room + i * TILE);
+    }
+    for (int64_t j = 0; j < TILE; j++) {
+        for (int64_t i = 0; i < TILE; i++) {
+            factors[j * TILE + i] = room[i * TILE + j];
         }
     }
 }
 
-// Dropout's factors of row t against the keys of a tile.
-static void row_factors(const head *h, int64_t t, int64_t key_tile, float factors[TILE]) {
-    uint64_t first = (uint64_t)((h->index * h->T + t) * h->T + key_tile * TILE);
-    cpu_dropout_factors(&h->dropout, first, TILE, factors);
-}
-
-// How many keys of tile key_tile row t may see: all, or on the diagonal those up to itself.
-static int64_t visible_keys(int64_t t, int64_t key_tile) {
-    return t - key_tile * TILE + 1 < TILE ? t - key_tile * TILE + 1 : TILE;
+// On the diagonal, hides what CPU_VECTOR rows from row i on may not see of the keys beside them.
+static void hide_future(float *scores, int64_t i) {
+    float mask[2 * CPU_VECTOR];
+    make_mask(mask);
+    for (int64_t j = 1; j < CPU_VECTOR; j++) {
+        float *x = scores + (i + j) * TILE + i;
+#pragma omp simd
+        for (int64_t r = 0; r < CPU_VECTOR; r++) {
+            const float limit = mask[CPU_VECTOR - j + r];
+            x[r] = x[r] < limit ? x[r] : limit;
+        }
+    }
 }
 
 // --- forward --------------------------------------------------------------------------
 
-// Scratch of the forward pass: transposed keys and values of the whole head, and one row tile.
+// Scratch of the forward pass: keys and values of the whole head, and one tile of rows.
 typedef struct {
-    float *keys;    // n_tiles of (HS, TILE)
+    float *keys;    // n_tiles of (TILE, width)
     float *values;  // n_tiles of (TILE, width)
     float *rows;    // (TILE, width): q, scaled
+    float *rows_t;  // (HS, TILE): the same transposed
     float *scores;  // (TILE, TILE)
+    float *factors; // 2 of (TILE, TILE)
     float *result;  // (TILE, width)
     float *largest; // (TILE)
     float *sum;     // (TILE)
+    float *shrink;  // (TILE)
 } forward_scratch;
 
 static size_t forward_elems(int64_t HS, int64_t n_tiles) {
     size_t tile = TILE * (size_t)padded_width(HS);
-    return (size_t)n_tiles * 2 * tile + 2 * tile + TILE_ELEMS + 2 * TILE;
+    return (size_t)n_tiles * 2 * tile + 3 * tile + 3 * TILE_ELEMS + 3 * TILE;
 }
 
 CPU_SCRATCH(flash_attention_forward) {
     (void)n_threads;
     const sm_tensor *y = op->out_tensor[0];
-    return forward_elems(y->dims[2] / op->op->attr.n_head, (y->dims[1] + TILE - 1) / TILE) * sizeof(float);
+    return forward_elems(y->dims[2] / op->op->attr.n_head, cpu_divide_up(y->dims[1], TILE)) * sizeof(float);
 }
 
 static forward_scratch forward_carve(const head *h, float *scratch) {
@@ -177,58 +212,55 @@ static forward_scratch forward_carve(const head *h, float *scratch) {
     s.keys = scratch;
     s.values = s.keys + h->n_tiles * tile;
     s.rows = s.values + h->n_tiles * tile;
-    s.result = s.rows + tile;
+    s.rows_t = s.rows + tile;
+    s.result = s.rows_t + tile;
     s.scores = s.result + tile;
-    s.largest = s.scores + TILE_ELEMS;
+    s.factors = s.scores + TILE_ELEMS;
+    s.largest = s.factors + 2 * TILE_ELEMS;
     s.sum = s.largest + TILE;
+    s.shrink = s.sum + TILE;
     return s;
 }
 
-static void pack_keys(const head *h, const cpu_data *qkv, const forward_scratch *s) {
-    const cpu_data *k = qkv + h->qkv_offset_elems + h->ld_y;
-    const cpu_data *v = k + h->ld_y;
-    for (int64_t tile = 0; tile < h->n_tiles; tile++) {
-        pack_rows(h, tile, k, h->ld_qkv, 1.0f, s->rows);
-        transpose_rows(h, s->rows, s->keys + tile * TILE * h->width);
-        pack_rows(h, tile, v, h->ld_qkv, 1.0f, s->values + tile * TILE * h->width);
-    }
-}
-
-// Turns row i's scores of n visible keys into weights relative to the largest score so far;
-// when that grows, what was gathered shrinks to match.
-static void softmax_row(const head *h, const forward_scratch *s, int64_t i, int64_t n) {
-    float *x = s->scores + i * TILE;
-    for (int64_t j = n; j < TILE; j++) {
-        x[j] = -INFINITY;
-    }
-    const float tile_largest = cpu_largest(x, TILE);
-    const float largest = tile_largest > s->largest[i] ? tile_largest : s->largest[i];
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < TILE; j++) {
-        x[j] = cpu_exp(x[j] - largest);
-        sum += x[j];
-    }
-    if (largest > s->largest[i]) {
-        const float shrink = cpu_exp(s->largest[i] - largest);
-        float *result = s->result + i * h->width;
+// Turns CPU_VECTOR rows' scores of n_keys keys into weights relative to the largest score so far.
+static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
+    float largest[CPU_VECTOR];
+    float sum[CPU_VECTOR];
+    memcpy(largest, s->largest + i, sizeof largest);
+    for (int64_t j = 0; j < n_keys; j++) {
+        const float *x = s->scores + j * TILE + i;
 #pragma omp simd
-        for (int64_t d = 0; d < h->width; d++) {
-            result[d] *= shrink;
+        for (int64_t r = 0; r < CPU_VECTOR; r++) {
+            largest[r] = x[r] > largest[r] ? x[r] : largest[r];
         }
-        s->sum[i] *= shrink;
-        s->largest[i] = largest;
     }
-    s->sum[i] += sum;
+#pragma omp simd
+    for (int64_t r = 0; r < CPU_VECTOR; r++) {
+        s->shrink[i + r] = cpu_exp(s->largest[i + r] - largest[r]);
+        sum[r] = s->sum[i + r] * s->shrink[i + r];
+    }
+    for (int64_t j = 0; j < n_keys; j++) {
+        float *x = s->scores + j * TILE + i;
+#pragma omp simd
+        for (int64_t r = 0; r < CPU_VECTOR; r++) {
+            x[r] = cpu_exp(x[r] - largest[r]);
+            sum[r] += x[r];
+        }
+    }
+    memcpy(s->largest + i, largest, sizeof largest);
+    memcpy(s->sum + i, sum, sizeof sum);
 }
 
-static void drop_weights(const head *h, float *weights, int64_t row_tile, int64_t key_tile) {
-    float factors[TILE];
-    for (int64_t i = 0; i < TILE && row_tile * TILE + i < h->T; i++) {
-        row_factors(h, row_tile * TILE + i, key_tile, factors);
+// Where a row's largest score grew, what it gathered shrinks to match.
+static void shrink_results(const head *h, const forward_scratch *s) {
+    for (int64_t i = 0; i < TILE; i++) {
+        const float shrink = s->shrink[i];
+        float *result = s->result + i * h->width;
+        if (shrink != 1.0f) {
 #pragma omp simd
-        for (int64_t j = 0; j < TILE; j++) {
-            weights[i * TILE + j] *= factors[j];
+            for (int64_t d = 0; d < h->width; d++) {
+                result[d] *= shrink;
+            }
         }
     }
 }
@@ -238,21 +270,31 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
     cpu_data *y = (cpu_data *)op->out[0] + h->y_offset_elems;
     float *lse = (float *)op->out[1] + h->index * h->T;
     pack_rows(h, row_tile, q, h->ld_qkv, h->scale, s->rows);
-    memset(s->result, 0, TILE * (size_t)h->width * sizeof *s->result);
+    transpose_rows(h, s->rows, s->rows_t);
     for (int64_t i = 0; i < TILE; i++) {
         s->largest[i] = -INFINITY;
         s->sum[i] = 0;
     }
     for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
-        bool diagonal = key_tile == row_tile;
-        multiply_scores(h, s->rows, s->keys + key_tile * TILE * h->width, diagonal, s->scores);
-        for (int64_t i = 0; i < TILE; i++) {
-            softmax_row(h, s, i, visible_keys(row_tile * TILE + i, key_tile));
+        const bool diagonal = key_tile == row_tile;
+        multiply_scores(h, s->keys + key_tile * TILE * h->width, s->rows_t, diagonal, s->scores);
+        for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
+            if (diagonal) {
+                hide_future(s->scores, i);
+            }
+            softmax_rows(s, i, diagonal ? i + CPU_VECTOR : TILE);
         }
         if (h->drops) {
-            drop_weights(h, s->scores, row_tile, key_tile);
+            find_factors(h, row_tile, key_tile, s->factors + TILE_ELEMS, s->factors);
+#pragma omp simd
+            for (int64_t i = 0; i < TILE_ELEMS; i++) {
+                s->scores[i] *= s->factors[i];
+            }
         }
-        multiply_add(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, s->result);
+        if (key_tile > 0) {
+            shrink_results(h, s);
+        }
+        multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result);
     }
     for (int64_t i = 0; i < TILE && row_tile * TILE + i < h->T; i++) {
         const float inverse = 1.0f / s->sum[i];
@@ -276,11 +318,13 @@ CPU_KERNEL(flash_attention_forward) {
     for (int64_t unit = units.first; unit < units.end; unit++) {
         head h = find_head(op, y, op->in[1], unit / n_parts);
         forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
-        if (unit % n_parts >= h.n_tiles) {
-            continue;
-        }
-        pack_keys(&h, op->in[0], &s);
+        const cpu_data *k = (const cpu_data *)op->in[0] + h.qkv_offset_elems + h.ld_y;
+        int64_t packed = 0;
         for (int64_t row_tile = unit % n_parts; row_tile < h.n_tiles; row_tile += n_parts) {
+            for (; packed <= row_tile; packed++) {
+                pack_rows(&h, packed, k, h.ld_qkv, 1.0f, s.keys + packed * TILE * h.width);
+                pack_rows(&h, packed, k + h.ld_y, h.ld_qkv, 1.0f, s.values + packed * TILE * h.width);
+            }
             forward_tile(op, &h, &s, row_tile);
         }
     }
@@ -288,47 +332,45 @@ CPU_KERNEL(flash_attention_forward) {
 
 // --- backward -------------------------------------------------------------------------
 
-// Scratch of the backward pass: rows of the whole head, and one key tile.
+// Scratch of the backward pass: keys and their gradients of the whole head, and one tile of rows.
 typedef struct {
-    float *q;   // n_tiles of (TILE, width), scaled
-    float *dy;  // n_tiles of (TILE, width)
-    float *dq;  // n_tiles of (TILE, width)
-    float *D;   // n_tiles of (TILE): sum over channels of dy y
-    float *lse; // n_tiles of (TILE)
-    float *k;   // (TILE, width)
-    float *k_t; // (HS, TILE)
-    float *v;   // (TILE, width)
-    float *v_t; // (HS, TILE)
-    float *dk;  // (TILE, width)
-    float *dv;  // (TILE, width)
-    float *att; // (TILE, TILE): weights
-    float *ds;  // (TILE, TILE): gradient of the scores
+    float *k, *v;      // n_tiles of (TILE, width)
+    float *dk, *dv;    // n_tiles of (TILE, width)
+    float *q, *dy;     // (TILE, width); q scaled
+    float *q_t, *dy_t; // (HS, TILE)
+    float *dq;         // (TILE, width)
+    float *weights;    // (TILE, TILE)
+    float *ds;         // (TILE, TILE): gradient of the scores
+    float *factors;    // 2 of (TILE, TILE)
+    float *D;          // (TILE): sum over channels of dy y
+    float *lse;        // (TILE)
 } backward_scratch;
 
 CPU_SCRATCH(flash_attention_backward) {
     (void)n_threads;
     const sm_tensor *y = op->in_tensor[0];
     size_t tile = TILE * (size_t)padded_width(y->dims[2] / op->op->attr.n_head);
-    size_t n_tiles = (size_t)((y->dims[1] + TILE - 1) / TILE);
-    return (n_tiles * (3 * tile + 2 * TILE) + 6 * tile + 2 * TILE_ELEMS) * sizeof(float);
+    size_t n_tiles = (size_t)cpu_divide_up(y->dims[1], TILE);
+    return (n_tiles * 4 * tile + 5 * tile + 4 * TILE_ELEMS + 2 * TILE) * sizeof(float);
 }
 
 static backward_scratch backward_carve(const head *h, float *scratch) {
     int64_t tile = TILE * h->width;
     backward_scratch s;
-    s.q = scratch;
-    s.dy = s.q + h->n_tiles * tile;
-    s.dq = s.dy + h->n_tiles * tile;
-    s.D = s.dq + h->n_tiles * tile;
-    s.lse = s.D + h->n_tiles * TILE;
-    s.k = s.lse + h->n_tiles * TILE;
-    s.k_t = s.k + tile;
-    s.v = s.k_t + tile;
-    s.v_t = s.v + tile;
-    s.dk = s.v_t + tile;
-    s.dv = s.dk + tile;
-    s.att = s.dv + tile;
-    s.ds = s.att + TILE_ELEMS;
+    s.k = scratch;
+    s.v = s.k + h->n_tiles * tile;
+    s.dk = s.v + h->n_tiles * tile;
+    s.dv = s.dk + h->n_tiles * tile;
+    s.q = s.dv + h->n_tiles * tile;
+    s.dy = s.q + tile;
+    s.q_t = s.dy + tile;
+    s.dy_t = s.q_t + tile;
+    s.dq = s.dy_t + tile;
+    s.weights = s.dq + tile;
+    s.ds = s.weights + TILE_ELEMS;
+    s.factors = s.ds + TILE_ELEMS;
+    s.D = s.factors + 2 * TILE_ELEMS;
+    s.lse = s.D + TILE;
     return s;
 }
 
@@ -341,68 +383,69 @@ static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
     return sum;
 }
 
-static void pack_head_rows(const host_op *op, const head *h, const backward_scratch *s) {
+static void pack_backward(const host_op *op, const head *h, const backward_scratch *s, int64_t tile) {
     const cpu_data *dy = (const cpu_data *)op->in[0] + h->y_offset_elems;
     const cpu_data *q = (const cpu_data *)op->in[1] + h->qkv_offset_elems;
     const cpu_data *y = (const cpu_data *)op->in[2] + h->y_offset_elems;
     const float *lse = (const float *)op->in[3] + h->index * h->T;
-    for (int64_t tile = 0; tile < h->n_tiles; tile++) {
-        pack_rows(h, tile, q, h->ld_qkv, h->scale, s->q + tile * TILE * h->width);
-        pack_rows(h, tile, dy, h->ld_y, 1.0f, s->dy + tile * TILE * h->width);
-    }
-    memset(s->dq, 0, (size_t)(h->n_tiles * TILE * h->width) * sizeof *s->dq);
-    for (int64_t t = 0; t < h->n_tiles * TILE; t++) {
-        bool real = t < h->T;
-        s->D[t] = real ? dot(dy + t * h->ld_y, y + t * h->ld_y, h->HS) : 0;
-        s->lse[t] = real ? lse[t] : 0;
-    }
-}
-
-// From scores (in att) and dy v^T (in ds): att = the dropped weights, ds = att (da - D).
-static void weights_row(const head *h, const backward_scratch *s, int64_t t, int64_t key_tile) {
-    float *x = s->att + t % TILE * TILE;
-    float *ds = s->ds + t % TILE * TILE;
-    const float lse = s->lse[t];
-    const float D = s->D[t];
-    for (int64_t j = visible_keys(t, key_tile); j < TILE; j++) {
-        x[j] = -INFINITY;
-    }
-    if (!h->drops) {
-#pragma omp simd
-        for (int64_t j = 0; j < TILE; j++) {
-            x[j] = cpu_exp(x[j] - lse);
-            ds[j] = x[j] * (ds[j] - D);
-        }
-        return;
-    }
-    float factors[TILE];
-    row_factors(h, t, key_tile, factors);
-#pragma omp simd
-    for (int64_t j = 0; j < TILE; j++) {
-        float weight = cpu_exp(x[j] - lse);
-        ds[j] = weight * (factors[j] * ds[j] - D);
-        x[j] = weight * factors[j];
+    pack_rows(h, tile, q, h->ld_qkv, h->scale, s->q);
+    pack_rows(h, tile, q + h->ld_y, h->ld_qkv, 1.0f, s->k + tile * TILE * h->width);
+    pack_rows(h, tile, q + 2 * h->ld_y, h->ld_qkv, 1.0f, s->v + tile * TILE * h->width);
+    pack_rows(h, tile, dy, h->ld_y, 1.0f, s->dy);
+    transpose_rows(h, s->q, s->q_t);
+    transpose_rows(h, s->dy, s->dy_t);
+    for (int64_t i = 0; i < TILE; i++) {
+        const int64_t t = tile * TILE + i;
+        s->D[i] = t < h->T ? dot(dy + t * h->ld_y, y + t * h->ld_y, h->HS) : 0;
+        s->lse[i] = t < h->T ? lse[t] : 0;
     }
 }
 
-static void backward_key_tile(const head *h, const backward_scratch *s, int64_t key_tile) {
-    const size_t tile_bytes = TILE * (size_t)h->width * sizeof(float);
-    transpose_rows(h, s->k, s->k_t);
-    transpose_rows(h, s->v, s->v_t);
-    memset(s->dk, 0, tile_bytes);
-    memset(s->dv, 0, tile_bytes);
-    for (int64_t row_tile = key_tile; row_tile < h->n_tiles; row_tile++) {
-        bool diagonal = row_tile == key_tile;
-        const float *q = s->q + row_tile * TILE * h->width;
-        const float *dy = s->dy + row_tile * TILE * h->width;
-        multiply_scores(h, q, s->k_t, diagonal, s->att);
-        multiply_scores(h, dy, s->v_t, diagonal, s->ds);
-        for (int64_t i = 0; i < TILE; i++) {
-            weights_row(h, s, row_tile * TILE + i, key_tile);
+// From scores (in weights) and da = dy v^T (in ds), of CPU_VECTOR rows: the dropped weights, and ds = weight (da - D).
+static void score_gradients(const head *h, const backward_scratch *s, int64_t i, int64_t n_keys) {
+    float lse[CPU_VECTOR];
+    float D[CPU_VECTOR];
+    memcpy(lse, s->lse + i, sizeof lse);
+    memcpy(D, s->D + i, sizeof D);
+    for (int64_t j = 0; j < n_keys; j++) {
+        float *restrict weights = s->weights + j * TILE + i;
+        float *restrict ds = s->ds + j * TILE + i;
+        const float *restrict factors = s->factors + j * TILE + i;
+        if (h->drops) {
+#pragma omp simd
+            for (int64_t r = 0; r < CPU_VECTOR; r++) {
+                const float weight = cpu_exp(weights[r] - lse[r]);
+                ds[r] = weight * (factors[r] * ds[r] - D[r]);
+                weights[r] = weight * factors[r];
+            }
+        } else {
+#pragma omp simd
+            for (int64_t r = 0; r < CPU_VECTOR; r++) {
+                weights[r] = cpu_exp(weights[r] - lse[r]);
+                ds[r] = weights[r] * (ds[r] - D[r]);
+            }
         }
-        multiply_transposed_add(h, s->att, dy, diagonal, s->dv);
-        multiply_transposed_add(h, s->ds, q, diagonal, s->dk); // q carries the scale
-        multiply_add(h, s->ds, s->k, diagonal, s->dq + row_tile * TILE * h->width);
+    }
+}
+
+static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile) {
+    for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
+        const bool diagonal = row_tile == key_tile;
+        const int64_t keys = key_tile * TILE * h->width;
+        multiply_scores(h, s->k + keys, s->q_t, diagonal, s->weights);
+        multiply_scores(h, s->v + keys, s->dy_t, diagonal, s->ds);
+        if (h->drops) {
+            find_factors(h, row_tile, key_tile, s->factors + TILE_ELEMS, s->factors);
+        }
+        for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
+            if (diagonal) {
+                hide_future(s->weights, i);
+            }
+            score_gradients(h, s, i, diagonal ? i + CPU_VECTOR : TILE);
+        }
+        multiply_to_keys(h, s->weights, s->dy, diagonal, !diagonal, s->dv + keys);
+        multiply_to_keys(h, s->ds, s->q, diagonal, !diagonal, s->dk + keys); // q carries the scale
+        multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > 0, s->dq);
     }
 }
 
@@ -412,18 +455,15 @@ CPU_KERNEL(flash_attention_backward) {
     for (int64_t index = mine.first; index < mine.end; index++) {
         head h = find_head(op, dy, op->in[4], index);
         backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        const cpu_data *k = (const cpu_data *)op->in[1] + h.qkv_offset_elems + h.ld_y;
         cpu_data *dq = (cpu_data *)op->out[0] + h.qkv_offset_elems;
-        pack_head_rows(op, &h, &s);
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
-            pack_rows(&h, tile, k, h.ld_qkv, 1.0f, s.k);
-            pack_rows(&h, tile, k + h.ld_y, h.ld_qkv, 1.0f, s.v);
-            backward_key_tile(&h, &s, tile);
-            unpack_rows(&h, tile, s.dk, 1.0f, dq + h.ld_y, h.ld_qkv);
-            unpack_rows(&h, tile, s.dv, 1.0f, dq + 2 * h.ld_y, h.ld_qkv);
+            pack_backward(op, &h, &s, tile);
+            backward_tile(&h, &s, tile);
+            unpack_rows(&h, tile, s.dq, h.scale, dq, h.ld_qkv);
         }
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
-            unpack_rows(&h, tile, s.dq + tile * TILE * h.width, h.scale, dq, h.ld_qkv);
+            unpack_rows(&h, tile, s.dk + tile * TILE * h.width, 1.0f, dq + h.ld_y, h.ld_qkv);
+            unpack_rows(&h, tile, s.dv + tile * TILE * h.width, 1.0f, dq + 2 * h.ld_y, h.ld_qkv);
         }
     }
 }

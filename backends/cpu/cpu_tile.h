@@ -8,16 +8,14 @@
 
 #include "cpu_vector.h"
 
-// A block of CPU_BLOCK_ROWS x CPU_BLOCK_COLS of the result stays in registers: 16, 8 and 8
+// A block of CPU_BLOCK_ROWS x CPU_BLOCK_VECTORS vectors of the result stays in registers: 16, 12 and 12
 // accumulators of the 32, 16 and 16 registers there are, enough to hide the latency of a
 // multiply-add (4 cycles, two a cycle).
 #if defined(__AVX512F__)
 enum { CPU_BLOCK_ROWS = 8, CPU_BLOCK_VECTORS = 2 };
 #else
-enum { CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 2 };
+enum { CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 3 };
 #endif
-
-enum { CPU_BLOCK_COLS = CPU_VECTOR * CPU_BLOCK_VECTORS };
 
 // One operand of a product: element (i, j) at data[i * row_stride + j * col_stride]. A transposed
 // view exchanges the strides.
@@ -27,31 +25,56 @@ typedef struct {
     int64_t col_stride;
 } cpu_view;
 
-// One block in registers: c += a (rows, k_first..k_end) b (k_first..k_end, cols).
-static inline void cpu_tile_block(cpu_view a, const float *b, int64_t ldb, int64_t k_first, int64_t k_end, float *c,
-                                  int64_t ldc) {
+// One block in registers: c = a (rows, k) b (k, n_vectors), or += with `add`. n_vectors is a constant where it is
+// called.
+static inline __attribute__((always_inline)) void cpu_tile_block(int n_vectors, int64_t k, cpu_view a, const float *b,
+                                                                 int64_t ldb, bool add, float *c, int64_t ldc) {
     cpu_vector sum[CPU_BLOCK_ROWS][CPU_BLOCK_VECTORS];
+#pragma GCC unroll 8
     for (int r = 0; r < CPU_BLOCK_ROWS; r++) {
-        for (int v = 0; v < CPU_BLOCK_VECTORS; v++) {
-            sum[r][v] = *(const cpu_vector *)(c + r * ldc + v * CPU_VECTOR);
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            sum[r][v] = add ? *(const cpu_vector *)(c + r * ldc + v * CPU_VECTOR) : (cpu_vector){0};
         }
     }
-    for (int64_t k = k_first; k < k_end; k++) {
+    for (int64_t j = 0; j < k; j++) {
         cpu_vector row[CPU_BLOCK_VECTORS];
-        for (int v = 0; v < CPU_BLOCK_VECTORS; v++) {
-            row[v] = *(const cpu_vector *)(b + k * ldb + v * CPU_VECTOR);
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
         }
+#pragma GCC unroll 8
         for (int r = 0; r < CPU_BLOCK_ROWS; r++) {
-            const float factor = a.data[r * a.row_stride + k * a.col_stride];
-            for (int v = 0; v < CPU_BLOCK_VECTORS; v++) {
+            const float factor = a.data[r * a.row_stride];
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vectors; v++) {
                 sum[r][v] += factor * row[v];
             }
         }
+        a.data += a.col_stride;
+        b += ldb;
     }
+#pragma GCC unroll 8
     for (int r = 0; r < CPU_BLOCK_ROWS; r++) {
-        for (int v = 0; v < CPU_BLOCK_VECTORS; v++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
             *(cpu_vector *)(c + r * ldc + v * CPU_VECTOR) = sum[r][v];
         }
+    }
+}
+
+// CPU_BLOCK_ROWS rows of a product: c = a (rows, k) b (k, n_vectors CPU_VECTOR), or += with `add`.
+static inline __attribute__((always_inline)) void
+cpu_tile_rows(int64_t n_vectors, int64_t k, cpu_view a, const float *b, int64_t ldb, bool add, float *c, int64_t ldc) {
+    for (; n_vectors >= CPU_BLOCK_VECTORS; n_vectors -= CPU_BLOCK_VECTORS) {
+        cpu_tile_block(CPU_BLOCK_VECTORS, k, a, b, ldb, add, c, ldc);
+        b += CPU_BLOCK_VECTORS * CPU_VECTOR;
+        c += CPU_BLOCK_VECTORS * CPU_VECTOR;
+    }
+    if (n_vectors == 2) {
+        cpu_tile_block(2, k, a, b, ldb, add, c, ldc);
+    } else if (n_vectors == 1) {
+        cpu_tile_block(1, k, a, b, ldb, add, c, ldc);
     }
 }
 
