@@ -12,142 +12,56 @@
 //        3  #   #   #   D
 //
 // Scores lie transposed, (keys, rows): a vector holds one key's scores for CPU_VECTOR rows. So the softmax has
-// neither sums nor maxima across a vector, and each row's statistics are lanes. For this q and dy are transposed when
-// they are packed; keys and values need not be.
+// neither sums nor maxima across a vector: a row's statistics are a lane.
 //
-//     scores^T = k q^T        (TILE, HS) by (HS, TILE)       y  = weights^T^T v      (TILE, TILE) by (TILE, HS)
-//     da^T     = dy v^T ^T = v dy^T                          dq = ds^T^T k
-//                                                            dv = weights^T dy,  dk = ds^T q
+//     scores^T = k q^T                 y  = weights v          weights and ds are read by way of a
+//     da^T     = v dy^T                dq = ds k               transposed view of weights^T and ds^T
+//                                      dv = weights^T dy
+//                                      dk = ds^T q
 //
-// A head's operands are copied because rows of a head lie 3C floats apart in qkv, which strikes the same few cache
-// sets over and over; what the next tile copies is fetched while this one multiplies. Tiles are padded with zeros to
-// whole vectors, so that the inner loops have no remainders; padded keys are masked like future ones, padded rows
-// dropped. On the diagonal, blocks wholly above it are skipped.
+// The first column's products want a transposed q and dy, which a tile of rows is packed as, too. Where the next tile
+// is copied from is fetched while this one multiplies. Padded keys are masked like future ones, padded rows dropped. On
+// the diagonal, vectors and keys wholly above it are skipped.
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_math.h"
-#include "cpu_tile.h"
+#include "cpu_head.h"
 
-enum { TILE = 64, TILE_ELEMS = TILE * TILE };
-
-// One head of one sequence: what it is, and where it lies in qkv (B,T,3C) and y (B,T,C).
-typedef struct {
-    int64_t T, HS;
-    int64_t width;   // HS rounded up to whole vectors: the rows of a packed tile
-    int64_t n_tiles; // of T
-    int64_t index;   // b*NH + h
-    int64_t ld_qkv, ld_y;
-    int64_t qkv_offset_elems; // of its first q; k and v follow C and 2C further
-    int64_t y_offset_elems;
-    float scale;
-    cpu_dropout_rule dropout;
-    bool drops;
-} head;
-
-static int64_t padded_width(int64_t HS) { return cpu_divide_up(HS, CPU_VECTOR) * CPU_VECTOR; }
-
-static head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, int64_t index) {
-    const sm_attrs *attr = &op->op->attr;
-    int64_t T = y->dims[1];
-    int64_t C = y->dims[2];
-    int64_t HS = C / attr->n_head;
-    int64_t row = index / attr->n_head * T;
-    int64_t column = index % attr->n_head * HS;
-    return (head){
-        .T = T,
-        .HS = HS,
-        .width = padded_width(HS),
-        .n_tiles = cpu_divide_up(T, TILE),
-        .index = index,
-        .ld_qkv = 3 * C,
-        .ld_y = C,
-        .qkv_offset_elems = row * 3 * C + column,
-        .y_offset_elems = row * C + column,
-        .scale = 1.0f / sqrtf((float)HS),
-        .dropout = cpu_dropout_make(attr->dropout_p, attr->rng_key, rng_step),
-        .drops = attr->dropout_p > 0,
-    };
-}
-
-// --- packing --------------------------------------------------------------------------
-
-// Rows of tile `tile` of a head's operand, times factor, as (TILE, width); zeros beyond T and HS.
-static void pack_rows(const head *h, int64_t tile, const cpu_data *x, int64_t ld, float factor, float *packed) {
-    for (int64_t i = 0; i < TILE; i++) {
-        float *restrict row = packed + i * h->width;
-        int64_t t = tile * TILE + i;
-        int64_t n = t < h->T ? h->HS : 0;
-        const cpu_data *from = x + t * ld;
-#pragma omp simd
-        for (int64_t d = 0; d < n; d++) {
-            row[d] = factor * cpu_widen(from[d]);
-        }
-        if (n < h->width) {
-            memset(row + n, 0, (size_t)(h->width - n) * sizeof *row);
-        }
-    }
-}
-
-// The same transposed, as (HS, TILE), from the packed rows.
-static void transpose_rows(const head *h, const float *packed, float *transposed) {
-    for (int64_t d = 0; d < h->HS; d++) {
-#pragma omp simd
-        for (int64_t i = 0; i < TILE; i++) {
-            transposed[d * TILE + i] = packed[i * h->width + d];
-        }
-    }
-}
-
-// Copies the tile's real rows and channels, times factor, to strided rows of the result.
-static void unpack_rows(const head *h, int64_t tile, const float *packed, float factor, cpu_data *x, int64_t ld) {
-    for (int64_t i = 0; i < TILE && tile * TILE + i < h->T; i++) {
-        cpu_data *row = x + (tile * TILE + i) * ld;
-#pragma omp simd
-        for (int64_t d = 0; d < h->HS; d++) {
-            row[d] = cpu_round(factor * packed[i * h->width + d]);
-        }
-    }
-}
+// The softmax is one of powers of 2: q carries log2(e) / sqrt(HS), and lse is natural only outside this file.
+static const float LOG2_E = 1.44269504f;
+static const float LN_2 = 0.693147182f;
 
 // --- products of tiles ----------------------------------------------------------------
 
-// scores^T (TILE, TILE) = keys (TILE, width) by rows (HS, TILE); `diagonal`: vectors of rows that see no key
-// of a block are left as they are.
-static void multiply_scores(const head *h, const float *keys, const float *rows, bool diagonal, float *scores) {
+// scores^T (TILE, TILE) = keys (TILE, width) by rows (HS, TILE). `diagonal`: vectors of rows that see no key of a block
+// are left as they are.
+static void multiply_scores(const head *h, const float *keys, const float *rows, bool diagonal, float *scores,
+                            cpu_fetching *f) {
     for (int64_t j = 0; j < TILE; j += CPU_BLOCK_ROWS) {
         const int64_t first = diagonal ? j / CPU_VECTOR * CPU_VECTOR : 0;
         cpu_tile_rows((TILE - first) / CPU_VECTOR, h->HS, (cpu_view){keys + j * h->width, h->width, 1}, rows + first,
-                      TILE, false, scores + j * TILE + first, TILE);
+                      TILE, false, scores + j * TILE + first, TILE, f);
     }
 }
 
-// result (TILE, width), of rows, = or += weights^T^T by x (TILE, width), of keys.
-static void multiply_to_rows(const head *h, const float *weights, const float *x, bool diagonal, bool add,
-                             float *result) {
+// result (TILE, width), of rows, = weights by x (TILE, width), of keys; += with `add`. weights_t (TILE, TILE):
+// weights^T.
+static void multiply_to_rows(const head *h, const float *weights_t, const float *x, bool diagonal, bool add,
+                             float *result, cpu_fetching *f) {
     for (int64_t i = 0; i < TILE; i += CPU_BLOCK_ROWS) {
         const int64_t n_keys = diagonal ? i + CPU_BLOCK_ROWS : TILE;
-        cpu_tile_rows(h->width / CPU_VECTOR, n_keys, (cpu_view){weights + i, 1, TILE}, x, h->width, add,
-                      result + i * h->width, h->width);
+        cpu_tile_rows(h->width / CPU_VECTOR, n_keys, (cpu_view){weights_t + i, 1, TILE}, x, h->width, add,
+                      result + i * h->width, h->width, f);
     }
 }
 
-// result (TILE, width), of keys, = or += weights^T by x (TILE, width), of rows.
-static void multiply_to_keys(const head *h, const float *weights, const float *x, bool diagonal, bool add,
-                             float *result) {
+// result (TILE, width), of keys, = weights^T by x (TILE, width), of rows; += with `add`.
+static void multiply_to_keys(const head *h, const float *weights_t, const float *x, bool diagonal, bool add,
+                             float *result, cpu_fetching *f) {
     for (int64_t j = 0; j < TILE; j += CPU_BLOCK_ROWS) {
         const int64_t first = diagonal ? j : 0;
-        cpu_tile_rows(h->width / CPU_VECTOR, TILE - first, (cpu_view){weights + j * TILE + first, TILE, 1},
-                      x + first * h->width, h->width, add, result + j * h->width, h->width);
-    }
-}
-
-// Masks of the CPU_VECTOR keys and rows on the diagonal: element r of mask + CPU_VECTOR - j is -infinity for rows r
-// that come before key j, else infinity.
-static void make_mask(float mask[2 * CPU_VECTOR]) {
-    for (int i = 0; i < 2 * CPU_VECTOR; i++) {
-        mask[i] = i < CPU_VECTOR ? -INFINITY : INFINITY;
+        cpu_tile_rows(h->width / CPU_VECTOR, TILE - first, (cpu_view){weights_t + j * TILE + first, TILE, 1},
+                      x + first * h->width, h->width, add, result + j * h->width, h->width, f);
     }
 }
 
@@ -165,16 +79,13 @@ static void find_factors(const head *h, int64_t row_tile, int64_t key_tile, floa
     }
 }
 
-// On the diagonal, hides what CPU_VECTOR rows from row i on may not see of the keys beside them.
+// On the diagonal: CPU_VECTOR rows from row i on see no key that comes after them.
 static void hide_future(float *scores, int64_t i) {
-    float mask[2 * CPU_VECTOR];
-    make_mask(mask);
-    for (int64_t j = 1; j < CPU_VECTOR; j++) {
+    for (int j = 1; j < CPU_VECTOR; j++) {
         float *x = scores + (i + j) * TILE + i;
 #pragma omp simd
-        for (int64_t r = 0; r < CPU_VECTOR; r++) {
-            const float limit = mask[CPU_VECTOR - j + r];
-            x[r] = x[r] < limit ? x[r] : limit;
+        for (int r = 0; r < CPU_VECTOR; r++) {
+            x[r] = r < j ? -INFINITY : x[r];
         }
     }
 }
@@ -185,7 +96,7 @@ static void hide_future(float *scores, int64_t i) {
 typedef struct {
     float *keys;    // n_tiles of (TILE, width)
     float *values;  // n_tiles of (TILE, width)
-    float *rows;    // (TILE, width): q, scaled
+    float *rows;    // (TILE, width): q, times log2(e) / sqrt(HS)
     float *rows_t;  // (HS, TILE): the same transposed
     float *scores;  // (TILE, TILE)
     float *factors; // 2 of (TILE, TILE)
@@ -225,30 +136,30 @@ static forward_scratch forward_carve(const head *h, float *scratch) {
 // Turns CPU_VECTOR rows' scores of n_keys keys into weights relative to the largest score so far.
 static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
     float largest[CPU_VECTOR];
-    float sum[CPU_VECTOR];
     memcpy(largest, s->largest + i, sizeof largest);
     for (int64_t j = 0; j < n_keys; j++) {
         const float *x = s->scores + j * TILE + i;
 #pragma omp simd
-        for (int64_t r = 0; r < CPU_VECTOR; r++) {
+        for (int r = 0; r < CPU_VECTOR; r++) {
             largest[r] = x[r] > largest[r] ? x[r] : largest[r];
         }
     }
 #pragma omp simd
-    for (int64_t r = 0; r < CPU_VECTOR; r++) {
-        s->shrink[i + r] = cpu_exp(s->largest[i + r] - largest[r]);
-        sum[r] = s->sum[i + r] * s->shrink[i + r];
+    for (int r = 0; r < CPU_VECTOR; r++) {
+        s->shrink[i + r] = cpu_exp2(s->largest[i + r] - largest[r]);
     }
+    cpu_vector *total = (cpu_vector *)(s->sum + i);
+    cpu_vector sum = *total * *(cpu_vector *)(s->shrink + i);
     for (int64_t j = 0; j < n_keys; j++) {
         float *x = s->scores + j * TILE + i;
 #pragma omp simd
-        for (int64_t r = 0; r < CPU_VECTOR; r++) {
-            x[r] = cpu_exp(x[r] - largest[r]);
-            sum[r] += x[r];
+        for (int r = 0; r < CPU_VECTOR; r++) {
+            x[r] = cpu_exp2(x[r] - largest[r]);
         }
+        sum += *(const cpu_vector *)x;
     }
+    *total = sum;
     memcpy(s->largest + i, largest, sizeof largest);
-    memcpy(s->sum + i, sum, sizeof sum);
 }
 
 // Where a row's largest score grew, what it gathered shrinks to match.
@@ -265,11 +176,12 @@ static void shrink_results(const head *h, const forward_scratch *s) {
     }
 }
 
-static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile) {
+static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile,
+                         cpu_fetching *f) {
     const cpu_data *q = (const cpu_data *)op->in[0] + h->qkv_offset_elems;
     cpu_data *y = (cpu_data *)op->out[0] + h->y_offset_elems;
     float *lse = (float *)op->out[1] + h->index * h->T;
-    pack_rows(h, row_tile, q, h->ld_qkv, h->scale, s->rows);
+    pack_rows(h, row_tile, q, h->ld_qkv, h->scale * LOG2_E, s->rows);
     transpose_rows(h, s->rows, s->rows_t);
     for (int64_t i = 0; i < TILE; i++) {
         s->largest[i] = -INFINITY;
@@ -277,7 +189,7 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
     }
     for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
         const bool diagonal = key_tile == row_tile;
-        multiply_scores(h, s->keys + key_tile * TILE * h->width, s->rows_t, diagonal, s->scores);
+        multiply_scores(h, s->keys + key_tile * TILE * h->width, s->rows_t, diagonal, s->scores, f);
         for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
             if (diagonal) {
                 hide_future(s->scores, i);
@@ -294,7 +206,7 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
         if (key_tile > 0) {
             shrink_results(h, s);
         }
-        multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result);
+        multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result, f);
     }
     for (int64_t i = 0; i < TILE && row_tile * TILE + i < h->T; i++) {
         const float inverse = 1.0f / s->sum[i];
@@ -303,29 +215,49 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
         for (int64_t d = 0; d < h->width; d++) {
             row[d] *= inverse;
         }
-        lse[row_tile * TILE + i] = s->largest[i] + logf(s->sum[i]);
+        lse[row_tile * TILE + i] = LN_2 * s->largest[i] + logf(s->sum[i]);
     }
     unpack_rows(h, row_tile, s->result, 1.0f, y, h->ld_y);
+}
+
+// Has y of this tile of rows fetched, and what is copied for the next: tile `tile` of `next`, if there is one.
+static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t row_tile, const head *next,
+                                     int64_t tile) {
+    cpu_fetching f = {.n_areas = 0};
+    if (next != NULL) {
+        const cpu_data *q = (const cpu_data *)op->in[0] + next->qkv_offset_elems;
+        fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
+        fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
+        fetch_tile(&f, next, tile, q, next->ld_qkv);
+    }
+    fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[0] + h->y_offset_elems, h->ld_y);
+    pace_fetching(&f, h, 2 * (row_tile + 1));
+    return f;
 }
 
 // A unit of work is every n_parts-th row tile of a head: the whole head, unless there are
 // fewer heads than threads.
 CPU_KERNEL(flash_attention_forward) {
     const sm_tensor *y = op->out_tensor[0];
-    int64_t n_heads = y->dims[0] * op->op->attr.n_head;
-    int64_t n_parts = (team->n_threads + n_heads - 1) / n_heads;
-    cpu_range units = cpu_my_rows(team, n_heads * n_parts);
+    const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
+    const int64_t n_parts = cpu_divide_up(team->n_threads, n_heads);
+    const cpu_range units = cpu_my_rows(team, n_heads * n_parts);
     for (int64_t unit = units.first; unit < units.end; unit++) {
-        head h = find_head(op, y, op->in[1], unit / n_parts);
-        forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
+        const head h = find_head(op, y, op->in[1], unit / n_parts);
+        const head next = find_head(op, y, op->in[1], (unit + 1) / n_parts);
+        const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
         const cpu_data *k = (const cpu_data *)op->in[0] + h.qkv_offset_elems + h.ld_y;
-        int64_t packed = 0;
+        int64_t n_packed = 0;
         for (int64_t row_tile = unit % n_parts; row_tile < h.n_tiles; row_tile += n_parts) {
-            for (; packed <= row_tile; packed++) {
-                pack_rows(&h, packed, k, h.ld_qkv, 1.0f, s.keys + packed * TILE * h.width);
-                pack_rows(&h, packed, k + h.ld_y, h.ld_qkv, 1.0f, s.values + packed * TILE * h.width);
+            for (; n_packed <= row_tile; n_packed++) {
+                pack_rows(&h, n_packed, k, h.ld_qkv, 1.0f, s.keys + n_packed * TILE * h.width);
+                pack_rows(&h, n_packed, k + h.ld_y, h.ld_qkv, 1.0f, s.values + n_packed * TILE * h.width);
             }
-            forward_tile(op, &h, &s, row_tile);
+            const bool last = row_tile + n_parts >= h.n_tiles;
+            cpu_fetching f =
+                last ? forward_fetching(op, &h, row_tile, unit + 1 < units.end ? &next : NULL, (unit + 1) % n_parts)
+                     : forward_fetching(op, &h, row_tile, &h, row_tile + n_parts);
+            forward_tile(op, &h, &s, row_tile, &f);
         }
     }
 }
@@ -336,7 +268,7 @@ CPU_KERNEL(flash_attention_forward) {
 typedef struct {
     float *k, *v;      // n_tiles of (TILE, width)
     float *dk, *dv;    // n_tiles of (TILE, width)
-    float *q, *dy;     // (TILE, width); q scaled
+    float *q, *dy;     // (TILE, width); q times log2(e) / sqrt(HS)
     float *q_t, *dy_t; // (HS, TILE)
     float *dq;         // (TILE, width)
     float *weights;    // (TILE, TILE)
@@ -388,7 +320,7 @@ static void pack_backward(const host_op *op, const head *h, const backward_scrat
     const cpu_data *q = (const cpu_data *)op->in[1] + h->qkv_offset_elems;
     const cpu_data *y = (const cpu_data *)op->in[2] + h->y_offset_elems;
     const float *lse = (const float *)op->in[3] + h->index * h->T;
-    pack_rows(h, tile, q, h->ld_qkv, h->scale, s->q);
+    pack_rows(h, tile, q, h->ld_qkv, h->scale * LOG2_E, s->q);
     pack_rows(h, tile, q + h->ld_y, h->ld_qkv, 1.0f, s->k + tile * TILE * h->width);
     pack_rows(h, tile, q + 2 * h->ld_y, h->ld_qkv, 1.0f, s->v + tile * TILE * h->width);
     pack_rows(h, tile, dy, h->ld_y, 1.0f, s->dy);
@@ -397,7 +329,7 @@ static void pack_backward(const host_op *op, const head *h, const backward_scrat
     for (int64_t i = 0; i < TILE; i++) {
         const int64_t t = tile * TILE + i;
         s->D[i] = t < h->T ? dot(dy + t * h->ld_y, y + t * h->ld_y, h->HS) : 0;
-        s->lse[i] = t < h->T ? lse[t] : 0;
+        s->lse[i] = t < h->T ? LOG2_E * lse[t] : 0;
     }
 }
 
@@ -414,26 +346,26 @@ static void score_gradients(const head *h, const backward_scratch *s, int64_t i,
         if (h->drops) {
 #pragma omp simd
             for (int64_t r = 0; r < CPU_VECTOR; r++) {
-                const float weight = cpu_exp(weights[r] - lse[r]);
+                const float weight = cpu_exp2(weights[r] - lse[r]);
                 ds[r] = weight * (factors[r] * ds[r] - D[r]);
                 weights[r] = weight * factors[r];
             }
         } else {
 #pragma omp simd
             for (int64_t r = 0; r < CPU_VECTOR; r++) {
-                weights[r] = cpu_exp(weights[r] - lse[r]);
+                weights[r] = cpu_exp2(weights[r] - lse[r]);
                 ds[r] = weights[r] * (ds[r] - D[r]);
             }
         }
     }
 }
 
-static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile) {
+static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile, cpu_fetching *f) {
     for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
         const bool diagonal = row_tile == key_tile;
         const int64_t keys = key_tile * TILE * h->width;
-        multiply_scores(h, s->k + keys, s->q_t, diagonal, s->weights);
-        multiply_scores(h, s->v + keys, s->dy_t, diagonal, s->ds);
+        multiply_scores(h, s->k + keys, s->q_t, diagonal, s->weights, f);
+        multiply_scores(h, s->v + keys, s->dy_t, diagonal, s->ds, f);
         if (h->drops) {
             find_factors(h, row_tile, key_tile, s->factors + TILE_ELEMS, s->factors);
         }
@@ -443,26 +375,53 @@ static void backward_tile(const head *h, const backward_scratch *s, int64_t row_
             }
             score_gradients(h, s, i, diagonal ? i + CPU_VECTOR : TILE);
         }
-        multiply_to_keys(h, s->weights, s->dy, diagonal, !diagonal, s->dv + keys);
-        multiply_to_keys(h, s->ds, s->q, diagonal, !diagonal, s->dk + keys); // q carries the scale
-        multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > 0, s->dq);
+        multiply_to_keys(h, s->weights, s->dy, diagonal, !diagonal, s->dv + keys, f);
+        multiply_to_keys(h, s->ds, s->q, diagonal, !diagonal, s->dk + keys, f); // q carries log2(e) / sqrt(HS)
+        multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > 0, s->dq, f);
     }
+}
+
+// Has fetched what the gradients of this tile of rows, and after the last those of all keys, are written over, and
+// what is copied for the next: tile `tile` of `next`, if there is one.
+static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t row_tile, const head *next,
+                                      int64_t tile) {
+    cpu_fetching f = {.n_areas = 0};
+    if (next != NULL) {
+        const cpu_data *q = (const cpu_data *)op->in[1] + next->qkv_offset_elems;
+        fetch_tile(&f, next, tile, (const cpu_data *)op->in[2] + next->y_offset_elems, next->ld_y);
+        fetch_tile(&f, next, tile, (const cpu_data *)op->in[0] + next->y_offset_elems, next->ld_y);
+        fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
+        fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
+        fetch_tile(&f, next, tile, q, next->ld_qkv);
+    }
+    const cpu_data *dq = (const cpu_data *)op->out[0] + h->qkv_offset_elems;
+    fetch_tile(&f, h, row_tile, dq, h->ld_qkv);
+    if (row_tile + 1 == h->n_tiles) {
+        fetch_rows(&f, dq + h->ld_y, h->ld_qkv, h->T);
+        fetch_rows(&f, dq + 2 * h->ld_y, h->ld_qkv, h->T);
+    }
+    pace_fetching(&f, h, 5 * (row_tile + 1));
+    return f;
 }
 
 CPU_KERNEL(flash_attention_backward) {
     const sm_tensor *dy = op->in_tensor[0];
-    cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
+    const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
     for (int64_t index = mine.first; index < mine.end; index++) {
-        head h = find_head(op, dy, op->in[4], index);
-        backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+        const head h = find_head(op, dy, op->in[4], index);
+        const head next = find_head(op, dy, op->in[4], index + 1);
+        const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
         cpu_data *dq = (cpu_data *)op->out[0] + h.qkv_offset_elems;
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
+            const bool last = tile + 1 == h.n_tiles;
+            cpu_fetching f = last ? backward_fetching(op, &h, tile, index + 1 < mine.end ? &next : NULL, 0)
+                                  : backward_fetching(op, &h, tile, &h, tile + 1);
             pack_backward(op, &h, &s, tile);
-            backward_tile(&h, &s, tile);
+            backward_tile(&h, &s, tile, &f);
             unpack_rows(&h, tile, s.dq, h.scale, dq, h.ld_qkv);
         }
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
-            unpack_rows(&h, tile, s.dk + tile * TILE * h.width, 1.0f, dq + h.ld_y, h.ld_qkv);
+            unpack_rows(&h, tile, s.dk + tile * TILE * h.width, LN_2, dq + h.ld_y, h.ld_qkv);
             unpack_rows(&h, tile, s.dv + tile * TILE * h.width, 1.0f, dq + 2 * h.ld_y, h.ld_qkv);
         }
     }

@@ -44,6 +44,30 @@ static inline float cpu_exp(float x) {
     return x < lowest ? 0.0f : y;
 }
 
+// 2^x for x < 128 with a relative error below 1e-7, in fewer instructions than cpu_exp: for a softmax whose
+// scores carry the factor log2(e). Write x = n + r, |r| <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's
+// nodes. The constant leaves n + 127 in the low mantissa bits, from where it is shifted into the exponent's place. From
+// -126.5 down that is 0, and so is the result: it would be denormal.
+static inline float cpu_exp2(float x) {
+    const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
+    float clamped = x < -127.0f ? -127.0f : x;
+    float shifted = clamped + round;
+    float r = clamped - (shifted - round);
+    float p = 1.54531634e-4f;
+    p = p * r + 1.33908633e-3f;
+    p = p * r + 9.61808302e-3f;
+    p = p * r + 5.55035695e-2f;
+    p = p * r + 2.40226507e-1f;
+    p = p * r + 6.93147182e-1f;
+    p = p * r + 1.0f;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
 // Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
 static const float cpu_gelu_edge = 9.9f;
 

@@ -25,6 +25,37 @@ typedef struct {
     int64_t col_stride;
 } cpu_view;
 
+// Rows of memory that are needed next, asked for a few at a time while blocks are computed: from the last area on.
+enum { CPU_FETCH_AREAS = 8 };
+
+typedef struct {
+    const char *row; // the next one
+    int64_t ld_bytes;
+    int64_t n_rows; // left
+} cpu_fetch_area;
+
+typedef struct {
+    cpu_fetch_area area[CPU_FETCH_AREAS];
+    int n_areas;
+    int64_t row_bytes; // of every area
+    int64_t each;      // so many rows a block
+} cpu_fetching;
+
+static inline void cpu_fetch_add(cpu_fetching *f, const void *first, int64_t ld_bytes, int64_t n_rows) {
+    f->area[f->n_areas++] = (cpu_fetch_area){first, ld_bytes, n_rows};
+}
+
+static inline void cpu_fetch(cpu_fetching *f) {
+    for (int64_t i = 0; i < f->each && f->n_areas > 0; i++) {
+        cpu_fetch_area *a = &f->area[f->n_areas - 1];
+        for (int64_t byte = 0; byte < f->row_bytes; byte += 64) {
+            __builtin_prefetch(a->row + byte, 0, 2); // into the second-level cache
+        }
+        a->row += a->ld_bytes;
+        f->n_areas -= --a->n_rows == 0;
+    }
+}
+
 // One block in registers: c = a (rows, k) b (k, n_vectors), or += with `add`. n_vectors is a constant where it is
 // called.
 static inline __attribute__((always_inline)) void cpu_tile_block(int n_vectors, int64_t k, cpu_view a, const float *b,
@@ -64,9 +95,11 @@ static inline __attribute__((always_inline)) void cpu_tile_block(int n_vectors, 
 }
 
 // CPU_BLOCK_ROWS rows of a product: c = a (rows, k) b (k, n_vectors CPU_VECTOR), or += with `add`.
-static inline __attribute__((always_inline)) void
-cpu_tile_rows(int64_t n_vectors, int64_t k, cpu_view a, const float *b, int64_t ldb, bool add, float *c, int64_t ldc) {
+static inline __attribute__((always_inline)) void cpu_tile_rows(int64_t n_vectors, int64_t k, cpu_view a,
+                                                                const float *b, int64_t ldb, bool add, float *c,
+                                                                int64_t ldc, cpu_fetching *f) {
     for (; n_vectors >= CPU_BLOCK_VECTORS; n_vectors -= CPU_BLOCK_VECTORS) {
+        cpu_fetch(f);
         cpu_tile_block(CPU_BLOCK_VECTORS, k, a, b, ldb, add, c, ldc);
         b += CPU_BLOCK_VECTORS * CPU_VECTOR;
         c += CPU_BLOCK_VECTORS * CPU_VECTOR;

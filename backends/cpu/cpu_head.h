@@ -1,0 +1,122 @@
+// cpu_head.h: one head of one sequence, as flash attention sees it: where it lies in memory, and copies of TILE of its
+// rows at a time.
+//
+// Rows of a head lie 3C elements apart in qkv, which strikes the same few cache sets over and over, and may be bf16: so
+// they are copied to scratch, as float. Tiles are padded with zeros to TILE rows of whole vectors.
+#ifndef STEPMARK_CPU_HEAD_H
+#define STEPMARK_CPU_HEAD_H
+
+#include <math.h>
+#include <string.h>
+
+#include "cpu_kernel.h"
+#include "cpu_math.h"
+#include "cpu_tile.h"
+
+enum { TILE = 64, TILE_ELEMS = TILE * TILE };
+
+// One head of one sequence: what it is, and where it lies in qkv (B,T,3C) and y (B,T,C).
+typedef struct {
+    int64_t T, HS;
+    int64_t width;   // HS rounded up to whole vectors: the rows of a packed tile
+    int64_t n_tiles; // of T
+    int64_t index;   // b*NH + h
+    int64_t ld_qkv, ld_y;
+    int64_t qkv_offset_elems; // of its first q; k and v follow C and 2C further
+    int64_t y_offset_elems;
+    float scale;
+    cpu_dropout_rule dropout;
+    bool drops;
+} head;
+
+static inline int64_t padded_width(int64_t HS) { return cpu_divide_up(HS, CPU_VECTOR) * CPU_VECTOR; }
+
+static inline head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, int64_t index) {
+    const sm_attrs *attr = &op->op->attr;
+    int64_t T = y->dims[1];
+    int64_t C = y->dims[2];
+    int64_t HS = C / attr->n_head;
+    int64_t row = index / attr->n_head * T;
+    int64_t column = index % attr->n_head * HS;
+    return (head){
+        .T = T,
+        .HS = HS,
+        .width = padded_width(HS),
+        .n_tiles = cpu_divide_up(T, TILE),
+        .index = index,
+        .ld_qkv = 3 * C,
+        .ld_y = C,
+        .qkv_offset_elems = row * 3 * C + column,
+        .y_offset_elems = row * C + column,
+        .scale = 1.0f / sqrtf((float)HS),
+        .dropout = cpu_dropout_make(attr->dropout_p, attr->rng_key, rng_step),
+        .drops = attr->dropout_p > 0,
+    };
+}
+
+// --- packing --------------------------------------------------------------------------
+
+// Rows of tile `tile` of a head's operand, times factor, as (TILE, width); zeros beyond T and HS.
+static inline void pack_rows(const head *h, int64_t tile, const cpu_data *x, int64_t ld, float factor, float *packed) {
+    for (int64_t i = 0; i < TILE; i++) {
+        float *restrict row = packed + i * h->width;
+        int64_t t = tile * TILE + i;
+        int64_t n = t < h->T ? h->HS : 0;
+        const cpu_data *from = x + t * ld;
+#pragma omp simd
+        for (int64_t d = 0; d < n; d++) {
+            row[d] = factor * cpu_widen(from[d]);
+        }
+        if (n < h->width) {
+            memset(row + n, 0, (size_t)(h->width - n) * sizeof *row);
+        }
+    }
+}
+
+// The same transposed, as (HS, TILE), from the packed rows.
+static inline void transpose_rows(const head *h, const float *packed, float *transposed) {
+    for (int64_t d = 0; d < h->HS; d++) {
+#pragma omp simd
+        for (int64_t i = 0; i < TILE; i++) {
+            transposed[d * TILE + i] = packed[i * h->width + d];
+        }
+    }
+}
+
+// Copies the tile's real rows and channels, times factor, to strided rows of the result.
+static inline void unpack_rows(const head *h, int64_t tile, const float *packed, float factor, cpu_data *x,
+                               int64_t ld) {
+    for (int64_t i = 0; i < TILE && tile * TILE + i < h->T; i++) {
+        cpu_data *row = x + (tile * TILE + i) * ld;
+#pragma omp simd
+        for (int64_t d = 0; d < h->HS; d++) {
+            row[d] = cpu_round(factor * packed[i * h->width + d]);
+        }
+    }
+}
+
+// --- fetching -------------------------------------------------------------------------
+
+// Adds n_rows of a head's operand to what is fetched.
+static inline void fetch_rows(cpu_fetching *f, const cpu_data *x, int64_t ld, int64_t n_rows) {
+    cpu_fetch_add(f, x, ld * (int64_t)sizeof *x, n_rows);
+}
+
+// Adds the real rows of tile `tile`.
+static inline void fetch_tile(cpu_fetching *f, const head *h, int64_t tile, const cpu_data *x, int64_t ld) {
+    if (tile < h->n_tiles) {
+        fetch_rows(f, x + tile * TILE * ld, ld, cpu_min64(TILE, h->T - tile * TILE));
+    }
+}
+
+// Sets how many rows are fetched a block, so that all are while n_products products of tiles are computed.
+static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_products) {
+    int64_t n_rows = 0;
+    for (int i = 0; i < f->n_areas; i++) {
+        n_rows += f->area[i].n_rows;
+    }
+    f->row_bytes = h->HS * (int64_t)sizeof(cpu_data);
+    f->each = cpu_divide_up(n_rows, n_products * (TILE / CPU_BLOCK_ROWS));
+}
+
+#endif
