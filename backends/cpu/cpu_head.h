@@ -12,6 +12,7 @@
 #include "cpu_kernel.h"
 #include "cpu_math.h"
 #include "cpu_tile.h"
+#include "cpu_transpose.h"
 
 enum { TILE = 64, TILE_ELEMS = TILE * TILE };
 
@@ -73,12 +74,11 @@ static inline void pack_rows(const head *h, int64_t tile, const cpu_data *x, int
     }
 }
 
-// The same transposed, as (HS, TILE), from the packed rows.
+// The same transposed, as (width, TILE), from the packed rows.
 static inline void transpose_rows(const head *h, const float *packed, float *transposed) {
-    for (int64_t d = 0; d < h->HS; d++) {
-#pragma omp simd
-        for (int64_t i = 0; i < TILE; i++) {
-            transposed[d * TILE + i] = packed[i * h->width + d];
+    for (int64_t d = 0; d < h->width; d += CPU_VECTOR) {
+        for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
+            cpu_transpose(packed + i * h->width + d, h->width, transposed + d * TILE + i, TILE);
         }
     }
 }

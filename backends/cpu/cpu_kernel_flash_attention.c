@@ -33,8 +33,8 @@ static const float LN_2 = 0.693147182f;
 
 // --- products of tiles ----------------------------------------------------------------
 
-// scores^T (TILE, TILE) = keys (TILE, width) by rows (HS, TILE). `diagonal`: vectors of rows that see no key of a block
-// are left as they are.
+// scores^T (TILE, TILE) = keys (TILE, width) by rows (width, TILE). `diagonal`: vectors of rows that see no key of a
+// block are left as they are.
 static void multiply_scores(const head *h, const float *keys, const float *rows, bool diagonal, float *scores,
                             cpu_fetching *f) {
     for (int64_t j = 0; j < TILE; j += CPU_BLOCK_ROWS) {
@@ -72,9 +72,9 @@ static void find_factors(const head *h, int64_t row_tile, int64_t key_tile, floa
         cpu_dropout_factors(&h->dropout, (uint64_t)((h->index * h->T + t) * h->T + key_tile * TILE), TILE,
                             room + i * TILE);
     }
-    for (int64_t j = 0; j < TILE; j++) {
-        for (int64_t i = 0; i < TILE; i++) {
-            factors[j * TILE + i] = room[i * TILE + j];
+    for (int64_t j = 0; j < TILE; j += CPU_VECTOR) {
+        for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
+            cpu_transpose(room + i * TILE + j, TILE, factors + j * TILE + i, TILE);
         }
     }
 }
@@ -97,7 +97,7 @@ typedef struct {
     float *keys;    // n_tiles of (TILE, width)
     float *values;  // n_tiles of (TILE, width)
     float *rows;    // (TILE, width): q, times log2(e) / sqrt(HS)
-    float *rows_t;  // (HS, TILE): the same transposed
+    float *rows_t;  // (width, TILE): the same transposed
     float *scores;  // (TILE, TILE)
     float *factors; // 2 of (TILE, TILE)
     float *result;  // (TILE, width)
@@ -269,7 +269,7 @@ typedef struct {
     float *k, *v;      // n_tiles of (TILE, width)
     float *dk, *dv;    // n_tiles of (TILE, width)
     float *q, *dy;     // (TILE, width); q times log2(e) / sqrt(HS)
-    float *q_t, *dy_t; // (HS, TILE)
+    float *q_t, *dy_t; // (width, TILE)
     float *dq;         // (TILE, width)
     float *weights;    // (TILE, TILE)
     float *ds;         // (TILE, TILE): gradient of the scores
