@@ -10,11 +10,12 @@
 
 // A block of CPU_BLOCK_ROWS x CPU_BLOCK_VECTORS vectors of the result stays in registers: 16, 12 and 12
 // accumulators of the 32, 16 and 16 registers there are, enough to hide the latency of a
-// multiply-add (4 cycles, two a cycle).
+// multiply-add (4 cycles, two a cycle). Few rows, because of a triangle whole blocks are computed.
+enum { CPU_BLOCK_ROWS = 4 };
 #if defined(__AVX512F__)
-enum { CPU_BLOCK_ROWS = 8, CPU_BLOCK_VECTORS = 2 };
+enum { CPU_BLOCK_VECTORS = 4 };
 #else
-enum { CPU_BLOCK_ROWS = 4, CPU_BLOCK_VECTORS = 3 };
+enum { CPU_BLOCK_VECTORS = 3 };
 #endif
 
 // One operand of a product: element (i, j) at data[i * row_stride + j * col_stride]. A transposed
@@ -104,7 +105,9 @@ static inline __attribute__((always_inline)) void cpu_tile_rows(int64_t n_vector
         b += CPU_BLOCK_VECTORS * CPU_VECTOR;
         c += CPU_BLOCK_VECTORS * CPU_VECTOR;
     }
-    if (n_vectors == 2) {
+    if (n_vectors == 3) {
+        cpu_tile_block(3, k, a, b, ldb, add, c, ldc);
+    } else if (n_vectors == 2) {
         cpu_tile_block(2, k, a, b, ldb, add, c, ldc);
     } else if (n_vectors == 1) {
         cpu_tile_block(1, k, a, b, ldb, add, c, ldc);
