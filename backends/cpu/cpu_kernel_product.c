@@ -134,22 +134,12 @@ static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool 
     const float *lying = p->a + (of->rows.first + row) * p->a_row + j->slice.first * p->a_col;
     float *packed = j->a_panels + row * depth;
     if (packs) {
-        return (cpu_a_rows){.data = lying,
-                            .row = 1,
-                            .step = p->a_col,
-                            .next = lying,
-                            .pack = packed,
-                            .pack_next = CPU_PRODUCT_ROWS * depth};
+        return (cpu_a_rows){lying, 1, p->a_col, packed, CPU_PRODUCT_ROWS * depth};
     }
     if (p->a_row == 1 || row + CPU_PRODUCT_ROWS > length(of->rows)) {
-        return (cpu_a_rows){.data = packed,
-                            .row = 1,
-                            .step = CPU_PRODUCT_ROWS,
-                            .line = CPU_LINE_ELEMS,
-                            .next = packed + CPU_PRODUCT_ROWS * depth};
+        return (cpu_a_rows){.data = packed, .row = 1, .step = CPU_PRODUCT_ROWS};
     }
-    return (cpu_a_rows){
-        .data = lying, .row = p->a_row, .step = 1, .line = p->a_row, .next = lying + CPU_PRODUCT_ROWS * p->a_row};
+    return (cpu_a_rows){.data = lying, .row = p->a_row, .step = 1};
 }
 
 // What is done to n elements of a row of c, from element `at` on, whose column is `col`.
@@ -191,7 +181,7 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
 }
 
 // The panel from column `col` on, to be fetched while a panel's tiles of these rows are computed.
-static cpu_fetching fetch_panel(const job *j, int64_t col, cpu_range rows, float *panel) {
+static cpu_fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
     const int64_t n_cols = cpu_min64(j->cols.end - col, CPU_PRODUCT_COLS);
@@ -205,7 +195,6 @@ static cpu_fetching fetch_panel(const job *j, int64_t col, cpu_range rows, float
     f.left = f.n_lines * (transposed ? n_cols : depth);
     f.each =
         cpu_divide_up(f.left, cpu_divide_up(length(rows), CPU_PRODUCT_ROWS) * cpu_divide_up(depth, CPU_LINE_ELEMS));
-    f.pack = panel;
     return f;
 }
 
@@ -218,9 +207,9 @@ static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
     }
 }
 
-// Tiles of a block under the b panel from column `col` on. `fresh`: the panel is not packed yet; then what lies in
-// the place of the next one is fetched, too.
-static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, float *next_panel, bool fresh) {
+// Tiles of a block under the b panel from column `col` on. `fresh`: the panel is not packed yet; the next one
+// is fetched, too.
+static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, bool fresh) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
     const int64_t n_cols = cpu_min64(of->cols.end - col, CPU_PRODUCT_COLS);
@@ -231,7 +220,7 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const bool finishes = j->last_slice && (p->bias != NULL || p->act != NULL || p->pre != NULL);
     cpu_fetching f = {.left = 0};
     if (fresh) {
-        f = fetch_panel(j, col + CPU_PRODUCT_COLS, of->rows, next_panel);
+        f = fetch_panel(j, col + CPU_PRODUCT_COLS, of->rows);
     }
     if (fresh && !tile_packs) {
         pack_b(j, b, n_cols, panel);
@@ -274,7 +263,7 @@ static void multiply_columns(const job *j, cpu_range cols) {
         pack_a(j, &of);
         float *panel = j->b_panels;
         for (int64_t col = cols.first; col < cols.end; col += CPU_PRODUCT_COLS) {
-            multiply_panel(j, &of, col, panel, panel + panel_elems, i == 0);
+            multiply_panel(j, &of, col, panel, i == 0);
             panel += panel_elems;
         }
     }

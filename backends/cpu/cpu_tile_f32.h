@@ -21,14 +21,11 @@ enum {
     CPU_AHEAD = 32,      // operands are asked for so many steps of k before they are needed
 };
 
-// Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step]. CPU_LINE_ELEMS steps are in
-// CPU_PRODUCT_ROWS cache lines, `line` elements apart.
+// Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step].
 typedef struct {
     const float *data;
     int64_t row;
     int64_t step;
-    int64_t line;
-    const float *next; // the same rows of the tile below
     float *pack;       // where a tile that packs a puts these rows;
     int64_t pack_next; // so much further on those of the tile below, which lie beside these: they share cache lines
 } cpu_a_rows;
@@ -50,15 +47,12 @@ typedef struct {
     int64_t line; // in the row
     int64_t left; // lines, in all
     int64_t each; // so many in CPU_LINE_ELEMS steps
-    float *pack;  // where the panel will be packed
 } cpu_fetching;
 
 static inline __attribute__((always_inline)) void cpu_fetch(cpu_fetching *f) {
     for (int64_t i = 0; i < f->each && f->left > 0; i++) {
         __builtin_prefetch(f->next, 0, 2); // into the second-level cache
-        __builtin_prefetch(f->pack, 1, 2);
         f->next += CPU_LINE_ELEMS;
-        f->pack += CPU_LINE_ELEMS;
         f->left--;
         if (++f->line == f->n_lines) {
             f->line = 0;
@@ -77,14 +71,6 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
                float *restrict b_pack, cpu_fetching *f, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0; left -= CPU_LINE_ELEMS) {
         cpu_fetch(f);
-        if (!(packs & CPU_PACK_A)) {
-#pragma GCC unroll 8
-            for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-                __builtin_prefetch(a.data + CPU_AHEAD * a.step + r * a.line);
-                __builtin_prefetch(a.next + r * a.line, 0, 2);
-            }
-            a.next += CPU_LINE_ELEMS * a.step;
-        }
         const int64_t n_steps = left < CPU_LINE_ELEMS ? left : CPU_LINE_ELEMS;
         for (int64_t j = 0; j < n_steps; j++) {
             if (packs & CPU_PACK_A) {
@@ -148,7 +134,6 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
         cpu_prefetch_result(n_vectors, to.beside, to.ld);
     }
     a.data += body * a.step;
-    a.next += body * a.step;
     if (packs & CPU_PACK_A) {
         a.pack += body * CPU_PRODUCT_ROWS;
     }

@@ -30,7 +30,7 @@ static const double clearly_faster = 0.97;                 // of the default's t
 static const cpu_blocking blockings[] = {
     {.slice_k = 512, .block_tiles = 32, .block_cols = 1152},
     {.slice_k = 384, .block_tiles = 48, .block_cols = 1152},
-    {.slice_k = 1024, .block_tiles = 16, .block_cols = 576},
+    {.slice_k = 768, .block_tiles = 24, .block_cols = 768},
 };
 
 typedef struct {
