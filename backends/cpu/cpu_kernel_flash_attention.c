@@ -1,27 +1,28 @@
 // cpu_kernel_flash_attention.c: attention in tiles that stay in cache; T x T is never stored
-// (Dao et al. 2022). Memory grows with T, not with its square.
+// (Dao et al. 2022, "FlashAttention"). Memory grows with T, not with its square.
 //
-// Rows (of q: what asks) and keys (what is asked) are cut into tiles of TILE. Both passes walk the rows from the
-// top, and for a tile of rows its keys from left to right; a tile of keys and values is packed when the rows beside
-// it are, and stays in scratch for all rows below.
+// Rows (of q: who asks) and keys (who is asked) are cut into tiles of TILE. Both passes walk the rows from the top, and
+// for a tile of rows its keys from left to right. A tile of keys and values is packed together with the rows beside it,
+// and stays in scratch for all rows below.
 //
 //     keys  0   1   2   3       D: on the diagonal; #: below it
-//   rows 0  D                   forward: keeps per row the largest score, the sum and the result so far.
-//        1  #   D               backward: scores are computed again, from lse. dq of the tile of rows gathers over
-//        2  #   #   D           its keys; dk and dv of the whole head gather in scratch.
-//        3  #   #   #   D
+//   rows 0  D
+//        1  #   D               forward:  s = q k^T          largest' = max(largest, s)     p = e^(s - largest')
+//        2  #   #   D             shrink = e^(largest - largest')                          what was gathered shrinks:
+//        3  #   #   #   D         sum = sum shrink + p       y = y shrink + p v
+//                                 after the last key: y / sum, and lse = largest + log(sum)
 //
-// Scores lie transposed, (keys, rows): a vector holds one key's scores for CPU_VECTOR rows. So the softmax has
-// neither sums nor maxima across a vector: a row's statistics are a lane.
+//                               backward: s = q k^T again    p = e^(s - lse)                da = dy v^T
+//                                 ds = p (da - D), where D = sum over channels of dy y
+//                                 dq += ds k, over the keys of a tile of rows; dv += p^T dy and dk += ds^T q, over all
+//                                 rows of a head
 //
-//     scores^T = k q^T                 y  = weights v          weights and ds are read by way of a
-//     da^T     = v dy^T                dq = ds k               transposed view of weights^T and ds^T
-//                                      dv = weights^T dy
-//                                      dk = ds^T q
+// Scores lie transposed, (keys, rows): a vector holds one key's scores for CPU_VECTOR rows. So the softmax has neither
+// sums nor maxima across a vector: a row's statistics are a lane. s^T = k q^T and da^T = v dy^T want q and dy
+// transposed, too; the other products read s^T either as it lies or by way of a transposed view.
 //
-// The first column's products want a transposed q and dy, which a tile of rows is packed as, too. Where the next tile
-// is copied from is fetched while this one multiplies. Padded keys are masked like future ones, padded rows dropped. On
-// the diagonal, vectors and keys wholly above it are skipped.
+// Where the next tile is copied from is fetched while this one multiplies. Padded keys are masked like future ones,
+// padded rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
 #include <math.h>
 #include <string.h>
 
@@ -176,11 +177,23 @@ static void shrink_results(const head *h, const forward_scratch *s) {
     }
 }
 
+// After the last key: results over their sums, and lse (T) of the head.
+static void finish_rows(const head *h, const forward_scratch *s, int64_t row_tile, float *lse) {
+    for (int64_t i = 0; i < TILE && row_tile * TILE + i < h->T; i++) {
+        const float inverse = 1.0f / s->sum[i];
+        float *row = s->result + i * h->width;
+#pragma omp simd
+        for (int64_t d = 0; d < h->width; d++) {
+            row[d] *= inverse;
+        }
+        lse[row_tile * TILE + i] = LN_2 * s->largest[i] + logf(s->sum[i]);
+    }
+}
+
 static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile,
                          cpu_fetching *f) {
     const cpu_data *q = (const cpu_data *)op->in[0] + h->qkv_offset_elems;
     cpu_data *y = (cpu_data *)op->out[0] + h->y_offset_elems;
-    float *lse = (float *)op->out[1] + h->index * h->T;
     pack_rows(h, row_tile, q, h->ld_qkv, h->scale * LOG2_E, s->rows);
     transpose_rows(h, s->rows, s->rows_t);
     for (int64_t i = 0; i < TILE; i++) {
@@ -208,15 +221,7 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
         }
         multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result, f);
     }
-    for (int64_t i = 0; i < TILE && row_tile * TILE + i < h->T; i++) {
-        const float inverse = 1.0f / s->sum[i];
-        float *row = s->result + i * h->width;
-#pragma omp simd
-        for (int64_t d = 0; d < h->width; d++) {
-            row[d] *= inverse;
-        }
-        lse[row_tile * TILE + i] = LN_2 * s->largest[i] + logf(s->sum[i]);
-    }
+    finish_rows(h, s, row_tile, (float *)op->out[1] + h->index * h->T);
     unpack_rows(h, row_tile, s->result, 1.0f, y, h->ld_y);
 }
 
