@@ -67,11 +67,12 @@ static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype 
     return SM_OK;
 }
 
-static sm_status check_transfer(const sm_session *session, int tensor, int64_t n_elems) {
+static sm_status check_transfer(const sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems) {
     const sm_tensor *t = &session->plan->tensors[tensor];
-    if (n_elems < 0 || n_elems > sm_tensor_elems(t)) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements asked for, it has %lld", t->name, (long long)n_elems,
-                       (long long)sm_tensor_elems(t));
+    const int64_t total = sm_tensor_elems(t);
+    if (n_elems < 0 || offset_elems < 0 || offset_elems > total || n_elems > total - offset_elems) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name,
+                       (long long)n_elems, (long long)offset_elems, (long long)total);
     }
     if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
@@ -110,7 +111,7 @@ sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_
     const sm_backend *backend = session->device->backend;
     const sm_tensor *t = &session->plan->tensors[tensor];
     const void *converted = values;
-    SM_TRY(check_transfer(session, tensor, n_elems));
+    SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
     if (t->dtype != SM_F32) {
         SM_TRY(reserve_staging(session, n_elems, t->dtype));
         convert_from_f32(t->dtype, n_elems, values, session->staging);
@@ -125,7 +126,7 @@ sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_
 sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
-    SM_TRY(check_transfer(session, tensor, n_elems));
+    SM_TRY(check_transfer(session, tensor, 0, n_elems));
     if (dtype == SM_F32) {
         return backend->download(session->executable, tensor, 0, n_elems, values);
     }

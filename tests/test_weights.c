@@ -378,6 +378,25 @@ static void optimizer_state_comes_back(void **state) {
     free(dir);
 }
 
+static void a_part_beyond_the_tensor_is_refused(void **state) {
+    (void)state;
+    float values[MAX_ELEMS] = {0};
+    sm_session *session = open_session(SM_F32, false, 0);
+    int tensor = 0;
+    while (!sm_gpt2_is_param(session->plan, tensor)) {
+        tensor++;
+    }
+    const int64_t n = sm_tensor_elems(&session->plan->tensors[tensor]);
+    expect_ok("whole", sm_session_write_part(session, tensor, 0, n, values));
+    expect_ok("end", sm_session_write_part(session, tensor, n - 1, 1, values));
+    expect_ok("nothing", sm_session_write_part(session, tensor, n, 0, values));
+    expect_failure("long", sm_session_write_part(session, tensor, 1, n, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("late", sm_session_write_part(session, tensor, n + 1, 0, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("early", sm_session_write_part(session, tensor, -1, 1, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("less", sm_session_write_part(session, tensor, 0, -1, values), SM_ERR_INTERNAL, "asked for");
+    sm_session_close(session);
+}
+
 static void bad_optimizer_files_are_refused(void **state) {
     (void)state;
     static const sm_safetensors_pair steps[] = {
@@ -418,6 +437,7 @@ int main(void) {
         cmocka_unit_test(variants_load_or_are_refused_by_name),
         cmocka_unit_test(whole_numbers_are_no_weights),
         cmocka_unit_test(optimizer_state_comes_back),
+        cmocka_unit_test(a_part_beyond_the_tensor_is_refused),
         cmocka_unit_test(bad_optimizer_files_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
