@@ -181,16 +181,16 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
 }
 
 // The panel from column `col` on, to be fetched while a panel's tiles of these rows are computed.
-static cpu_fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
+static cpu_panel_fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
     const int64_t n_cols = cpu_min64(j->cols.end - col, CPU_PRODUCT_COLS);
     const bool transposed = p->b_col != 1;
     if (n_cols <= 0) {
-        return (cpu_fetching){.left = 0};
+        return (cpu_panel_fetching){.left = 0};
     }
-    cpu_fetching f = {.next = p->b + j->slice.first * p->b_row + col * p->b_col,
-                      .ld = transposed ? p->b_col : p->b_row};
+    cpu_panel_fetching f = {.next = p->b + j->slice.first * p->b_row + col * p->b_col,
+                            .ld = transposed ? p->b_col : p->b_row};
     f.n_lines = cpu_divide_up(transposed ? depth : n_cols, CPU_LINE_ELEMS);
     f.left = f.n_lines * (transposed ? n_cols : depth);
     f.each =
@@ -218,7 +218,7 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const bool tile_packs =
         fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
     const bool finishes = j->last_slice && (p->bias != NULL || p->act != NULL || p->pre != NULL);
-    cpu_fetching f = {.left = 0};
+    cpu_panel_fetching f = {.left = 0};
     if (fresh) {
         f = fetch_panel(j, col + CPU_PRODUCT_COLS, of->rows);
     }

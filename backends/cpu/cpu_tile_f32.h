@@ -47,9 +47,9 @@ typedef struct {
     int64_t line; // in the row
     int64_t left; // lines, in all
     int64_t each; // so many in CPU_LINE_ELEMS steps
-} cpu_fetching;
+} cpu_panel_fetching;
 
-static inline __attribute__((always_inline)) void cpu_fetch(cpu_fetching *f) {
+static inline __attribute__((always_inline)) void cpu_fetch_lines(cpu_panel_fetching *f) {
     for (int64_t i = 0; i < f->each && f->left > 0; i++) {
         __builtin_prefetch(f->next, 0, 2); // into the second-level cache
         f->next += CPU_LINE_ELEMS;
@@ -68,9 +68,9 @@ typedef enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 } cpu_tile_packs
 // at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it is called.
 static inline __attribute__((always_inline)) void
 cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
-               float *restrict b_pack, cpu_fetching *f, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+               float *restrict b_pack, cpu_panel_fetching *f, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0; left -= CPU_LINE_ELEMS) {
-        cpu_fetch(f);
+        cpu_fetch_lines(f);
         const int64_t n_steps = left < CPU_LINE_ELEMS ? left : CPU_LINE_ELEMS;
         for (int64_t j = 0; j < n_steps; j++) {
             if (packs & CPU_PACK_A) {
@@ -118,7 +118,8 @@ static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vect
 // to (CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR) = a b
 static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
                                                                    cpu_a_rows a, const float *b, int64_t b_step,
-                                                                   float *b_pack, cpu_tile_result to, cpu_fetching *f) {
+                                                                   float *b_pack, cpu_tile_result to,
+                                                                   cpu_panel_fetching *f) {
     const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
     cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
@@ -154,16 +155,16 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     }
 }
 
-typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f);
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f);
 
-static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
     cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
 }
-static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
     cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
 }
 #if defined(__AVX512F__)
-static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
     cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
 }
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
@@ -172,21 +173,21 @@ static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
 #endif
 
 // Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
-static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_fetching *f) {
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
     cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
 }
 static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
-                             cpu_fetching *f) {
+                             cpu_panel_fetching *f) {
     cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
 }
 static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
-                                cpu_tile_result to, cpu_fetching *f) {
+                                cpu_tile_result to, cpu_panel_fetching *f) {
     cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
 }
 
 // A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
 static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
-                             int64_t n_rows, int64_t n_cols, cpu_fetching *f) {
+                             int64_t n_rows, int64_t n_cols, cpu_panel_fetching *f) {
     float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
     whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, f);
     for (int64_t r = 0; r < n_rows; r++) {
