@@ -34,9 +34,9 @@ static inline float cpu_exp_biased(float x, uint32_t bias) {
     return p * power;
 }
 
-// e^x. Below -87 the result is 0: it would be denormal. Beyond ln(FLT_MAX) it overflows to infinity as it should.
+// e^x. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it overflows to infinity as it should.
 static inline float cpu_exp(float x) {
-    const float lowest = -87.0f;
+    const float lowest = -86.9f;
     const float highest = 88.8f;
     float clamped = x < lowest ? lowest : x;
     clamped = clamped > highest ? highest : clamped;
@@ -44,7 +44,7 @@ static inline float cpu_exp(float x) {
     return x < lowest ? 0.0f : y;
 }
 
-// 2^x for x < 128 with a relative error below 1e-7, in fewer instructions than cpu_exp: for a softmax whose
+// 2^x for x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp: for a softmax whose
 // scores carry the factor log2(e). Write x = n + r, |r| <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's
 // nodes. The constant leaves n + 127 in the low mantissa bits, from where it is shifted into the exponent's place. From
 // -126.5 down that is 0, and so is the result: it would be denormal.
@@ -81,7 +81,7 @@ static inline float cpu_gelu_exp(float x) {
     return cpu_exp_biased(-1.5957691216057308f * x * (1.0f + 0.044715f * x * x), 127);
 }
 
-// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)).
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not clamped: -infinity must show.
 static inline float cpu_gelu(float x) { return x / (1.0f + cpu_gelu_exp(cpu_gelu_clamp(x))); }
 
 // Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u).

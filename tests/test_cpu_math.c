@@ -1,0 +1,76 @@
+// test_cpu_math.c: the cpu backend's exp, 2^x and GELU against the C library's in double.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cpu_math.h"
+
+static void expect_near(const char *what, float x, float got, double wanted, double tol) {
+    if (!(fabs(got - wanted) <= tol)) {
+        fail_msg("%s(%.9g) = %.9g, expected %.9g", what, x, got, wanted);
+    }
+}
+
+static void exp_is_right(void **state) {
+    (void)state;
+    for (double x = -86.9; x <= 88.7; x += 1.0 / 512) {
+        const double wanted = exp((double)(float)x);
+        expect_near("exp", (float)x, cpu_exp((float)x), wanted, 2e-7 * wanted);
+    }
+    assert_true(cpu_exp(-88.0f) == 0.0f);
+    assert_true(cpu_exp(-INFINITY) == 0.0f);
+    assert_true(isinf(cpu_exp(89.0f)));
+    assert_true(isinf(cpu_exp(INFINITY)));
+    assert_true(isnan(cpu_exp(NAN)));
+}
+
+static void exp2_is_right(void **state) {
+    (void)state;
+    for (double x = -126; x < 127.5; x += 1.0 / 512) {
+        const double wanted = exp2((double)(float)x);
+        expect_near("exp2", (float)x, cpu_exp2((float)x), wanted, 1.5e-7 * wanted);
+    }
+    assert_true(cpu_exp2(-127.0f) == 0.0f);
+    assert_true(cpu_exp2(-INFINITY) == 0.0f);
+    assert_true(cpu_exp2(0.0f) == 1.0f);
+    assert_true(isnan(cpu_exp2(NAN)));
+}
+
+static double gelu(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))); }
+
+static double gelu_derivative(double x) {
+    const double inner = sqrt(2 / acos(-1.0));
+    const double t = tanh(inner * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner * (1 + 3 * 0.044715 * x * x);
+}
+
+static void gelu_is_right(void **state) {
+    (void)state;
+    for (double x = -30; x <= 30; x += 1.0 / 1024) {
+        expect_near("gelu", (float)x, cpu_gelu((float)x), gelu(x), 5e-7 * fmax(1, fabs(x)));
+        expect_near("gelu'", (float)x, cpu_gelu_derivative((float)x), gelu_derivative(x), 2e-6);
+    }
+    const float far[] = {1e3f, 1e10f, 1e30f, 3e38f};
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        assert_true(cpu_gelu(far[i]) == far[i]);
+        assert_true(cpu_gelu_derivative(far[i]) == 1.0f);
+        expect_near("gelu", -far[i], cpu_gelu(-far[i]), 0, 2e-37 * far[i]);
+        expect_near("gelu'", -far[i], cpu_gelu_derivative(-far[i]), 0, 1e-30);
+    }
+    assert_true(isinf(cpu_gelu(-INFINITY)));
+    assert_true(isnan(cpu_gelu(NAN)));
+    assert_true(isnan(cpu_gelu_derivative(NAN)));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_is_right),
+        cmocka_unit_test(exp2_is_right),
+        cmocka_unit_test(gelu_is_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
