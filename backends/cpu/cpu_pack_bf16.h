@@ -5,13 +5,15 @@
 // ways, since k lies along a row of memory or across rows:
 //
 //     lines: each contiguous along k        rows: each contiguous across, one k after another
-//     4x4 of cpu_packed are transposed      pairs are woven of two rows, floats widened
+//     squares of cpu_packed are             pairs are woven of two rows, floats widened
+//     transposed in registers
 //
 // A panel is `width` packed elements of each k, or pair of them. What the operand lacks is zero.
 #ifndef STEPMARK_CPU_PACK_BF16_H
 #define STEPMARK_CPU_PACK_BF16_H
 
 #include "cpu_data.h"
+#include "cpu_transpose.h"
 
 #if defined(__AVX512BF16__)
 typedef uint32_t cpu_packed;
@@ -64,12 +66,27 @@ static inline void cpu_pack_4x4(const cpu_data *from, int64_t ld, cpu_packed *to
     *(cpu_quad *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
+// Squares as large as vectors allow, of n_lines and n_packed elements of each, multiples of CPU_VECTOR.
+static inline void cpu_pack_squares(const cpu_data *from, int64_t ld, int64_t n_lines, int64_t n_packed, cpu_packed *to,
+                                    int64_t width) {
+    for (int64_t j = 0; j < n_packed; j += CPU_VECTOR) {
+        for (int64_t i = 0; i < n_lines; i += CPU_VECTOR) {
+            const cpu_data *square = from + i * ld + j * CPU_PACK_K;
+            cpu_transpose((const float *)square, ld / CPU_PACK_K, (float *)(to + j * width + i), width);
+        }
+    }
+}
+
 // n lines of length k, ld apart, as a panel of that width.
 static inline void cpu_pack_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
                                   int64_t width) {
     const int64_t whole = k / CPU_PACK_K;
+    const bool by_squares = CPU_PACK_K == 2 && ld % CPU_PACK_K == 0; // pairs are words already
+    const int64_t n_in_squares = by_squares ? n / CPU_VECTOR * CPU_VECTOR : 0;
+    const int64_t whole_in_squares = whole / CPU_VECTOR * CPU_VECTOR;
+    cpu_pack_squares(from, ld, n_in_squares, whole_in_squares, to, width);
     for (int64_t i = 0; i < width; i += 4) {
-        int64_t j = 0;
+        int64_t j = i < n_in_squares ? whole_in_squares : 0;
         for (; i + 4 <= n && j + 4 <= whole; j += 4) {
             cpu_pack_4x4(from + i * ld + j * CPU_PACK_K, ld, to + j * width + i, width);
         }
