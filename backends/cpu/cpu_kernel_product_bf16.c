@@ -26,7 +26,6 @@ enum {
     STEP_K = CPU_PRODUCT_STEP_K,
     CHUNK_PACKED = 2 << 20, // packed elements of a at a time: 8 MiB for all threads
     BLOCK_B = 256 << 10,    // packed elements of b that a thread keeps: 1 MiB
-    LINE_ELEMS = 32,        // of a cache line
 };
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -157,24 +156,18 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
     memset(to + packed * COLS, 0, (size_t)((j->steps - packed) * COLS) * sizeof *to);
 }
 
-// Asks for a share of the next b panel's memory, so that packing it does not wait: part `part` of n_parts.
-static void prefetch_b(const job *j, int64_t col, int64_t part, int64_t n_parts) {
+// The memory of the b panel from column `col` on, to be asked for while n_tiles tiles are computed.
+static cpu_lines lines_of_b(const job *j, int64_t col, int64_t n_tiles) {
     const cpu_product *p = j->p;
     if (col >= j->cols.end) {
-        return;
+        return (cpu_lines){.left = 0};
     }
     const int64_t depth = j->ks.end - j->ks.first;
     const int64_t n_cols = cpu_min64(j->cols.end - col, COLS);
-    const bool by_rows = p->b_col == 1;
-    const int64_t n_lines = by_rows ? depth : n_cols; // each contiguous, of that length:
-    const int64_t length = by_rows ? n_cols : depth;
-    const int64_t ld = by_rows ? p->b_row : p->b_col;
+    const int64_t n_times = n_tiles * cpu_divide_up(j->steps, CPU_ASK_STEPS);
     const cpu_data *from = p->b + j->ks.first * p->b_row + col * p->b_col;
-    for (int64_t line = n_lines * part / n_parts; line < n_lines * (part + 1) / n_parts; line++) {
-        for (int64_t i = 0; i < length; i += LINE_ELEMS) {
-            __builtin_prefetch(from + line * ld + i);
-        }
-    }
+    return p->b_col == 1 ? cpu_lines_of(from, p->b_row, depth, n_cols, n_times)
+                         : cpu_lines_of(from, p->b_col, n_cols, depth, n_times);
 }
 
 // --- results ------------------------------------------------------------------------------------
@@ -228,23 +221,21 @@ static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, f
     }
 }
 
-// Asks for the memory that finish() is going to read and write.
-static void prefetch_finish(const cpu_product *p, cpu_range rows, cpu_range cols) {
-    for (int64_t row = rows.first; row < rows.end; row++) {
-        for (int64_t col = cols.first; col < cols.end; col += LINE_ELEMS) {
-            const int64_t at = row * p->n + col;
-            __builtin_prefetch(p->rounded + at, 1);
-            if (p->act != NULL) {
-                __builtin_prefetch(p->act + at, 1);
-            }
-            if (p->pre != NULL) {
-                __builtin_prefetch(p->pre + at);
-            }
-        }
+// Adds to asking what finish() is going to read and write.
+static void ask_for_result(const job *j, cpu_range rows, cpu_range cols, cpu_asking *asking) {
+    const cpu_product *p = j->p;
+    const int64_t at = rows.first * p->n + cols.first;
+    const int64_t n_rows = rows.end - rows.first;
+    const int64_t n_cols = cols.end - cols.first;
+    const int64_t n_times = cpu_divide_up(j->steps, CPU_ASK_STEPS);
+    const cpu_data *beside = p->act != NULL ? p->act : p->pre;
+    asking->result = cpu_lines_of(p->rounded + at, p->n, n_rows, n_cols, n_times);
+    if (beside != NULL) {
+        asking->beside = cpu_lines_of(beside + at, p->n, n_rows, n_cols, n_times);
     }
 }
 
-static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cpu_packed *b) {
+static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cpu_packed *b, cpu_asking *asking) {
     const cpu_product_a a = rows_of_a(j, rows.first);
     const cpu_product *p = j->p;
     const int64_t n_rows = rows.end - rows.first;
@@ -257,9 +248,9 @@ static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cp
         const int64_t ld = many ? j->of.cell_cols : COLS;
         const bool is_last = j->slice + 1 == j->of.n_slices;
         if (is_last) {
-            prefetch_finish(p, rows, cols);
+            ask_for_result(j, rows, cols, asking);
         }
-        cpu_product_tile(j->steps, a, b, sums, ld, j->slice > 0);
+        cpu_product_tile(j->steps, a, b, sums, ld, j->slice > 0, asking);
         if (is_last) {
             finish(p, rows, cols, sums, ld);
         }
@@ -267,10 +258,10 @@ static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cp
     }
     float *c = p->c + rows.first * p->n + cols.first;
     if (n_rows == ROWS && n_cols == COLS) {
-        cpu_product_tile(j->steps, a, b, c, p->n, add);
+        cpu_product_tile(j->steps, a, b, c, p->n, add, asking);
         return;
     }
-    cpu_product_tile(j->steps, a, b, room, COLS, false);
+    cpu_product_tile(j->steps, a, b, room, COLS, false, asking);
     for (int64_t r = 0; r < n_rows; r++) {
         for (int64_t i = 0; i < n_cols; i++) {
             c[r * p->n + i] = room[r * COLS + i] + (add ? c[r * p->n + i] : 0.0f);
@@ -286,20 +277,16 @@ static void multiply_columns(const job *j, cpu_range cols) {
     const bool one_block = j->rows.end - j->rows.first <= j->of.block_rows;
     for (int64_t first = j->rows.first; first < j->rows.end; first += j->of.block_rows) {
         const int64_t end = cpu_min64(first + j->of.block_rows, j->rows.end);
-        const int64_t n_tiles = cpu_divide_up(end - first, ROWS);
         for (int64_t col = cols.first; col < cols.end; col += COLS) {
             const cpu_range tile_cols = {col, cpu_min64(col + COLS, cols.end)};
             cpu_packed *b = b_panel(j, one_block ? 0 : (col - cols.first) / COLS);
-            const bool packs = first == j->rows.first;
-            if (packs) {
+            cpu_asking asking = {.b.left = 0};
+            if (first == j->rows.first) {
                 pack_b(j, col, tile_cols.end - col, b);
+                asking.b = lines_of_b(j, col + COLS, cpu_divide_up(end - first, ROWS));
             }
-            for (int64_t t = 0; t < n_tiles; t++) {
-                const int64_t row = first + t * ROWS;
-                if (packs) {
-                    prefetch_b(j, col + COLS, t, n_tiles);
-                }
-                multiply_tile(j, (cpu_range){row, cpu_min64(row + ROWS, end)}, tile_cols, b);
+            for (int64_t row = first; row < end; row += ROWS) {
+                multiply_tile(j, (cpu_range){row, cpu_min64(row + ROWS, end)}, tile_cols, b, &asking);
             }
         }
     }

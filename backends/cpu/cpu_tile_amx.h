@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
+#include "cpu_ask.h"
 #include "cpu_pack_bf16.h"
 
 enum {
@@ -102,7 +103,7 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 
 // c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
 static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc,
-                                    bool add) {
+                                    bool add, cpu_asking *asking) {
     enum { B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof(cpu_packed) };
     const int64_t c_row_bytes = ldc * (int64_t)sizeof *c;
     float *below = c + CPU_AMX_ROWS * ldc;
@@ -124,6 +125,7 @@ static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pa
         _tile_loadd(7, b + CPU_AMX_PAIRS, B_ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
+        cpu_ask(asking);
         _tile_loadd(5, a.data + a.below_bytes, a.row_bytes);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "cpu_ask.h"
 #include "cpu_pack_bf16.h"
 #include "cpu_vector.h"
 
@@ -29,23 +30,24 @@ enum {
     CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
 };
 
-// Where a tile's rows of a lie: in a packed panel.
+// Where a tile's rows of a lie: element (r, j) at data[r * row + j * step].
+typedef cpu_packed cpu_lying __attribute__((may_alias)); // packed, or a pair of the operand's own elements
 typedef struct {
-    const cpu_packed *data;
+    const cpu_lying *data;
+    int64_t row;
+    int64_t step;
 } cpu_product_a;
 
-static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) { return (cpu_product_a){panel}; }
+static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) {
+    return (cpu_product_a){panel, 1, CPU_PRODUCT_ROWS};
+}
 
-// Rows of data are read from panels only.
+// Pairs of bf16 that are contiguous along k need no packing, where rows fill whole tiles.
 static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
-    (void)m;
-    (void)k;
-    return false;
+    return CPU_PACK_K == 2 && m % CPU_PRODUCT_ROWS == 0 && k % CPU_PACK_K == 0;
 }
 static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
-    (void)rows;
-    (void)ld;
-    return (cpu_product_a){NULL};
+    return (cpu_product_a){(const cpu_lying *)rows, ld / CPU_PACK_K, 1};
 }
 
 static inline void cpu_product_begin(void) {}
@@ -78,10 +80,9 @@ static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vect
 #endif
 }
 
-// c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
-static inline void cpu_product_tile(int64_t steps, cpu_product_a rows_of_a, const cpu_packed *restrict b,
-                                    float *restrict c, int64_t ldc, bool add) {
-    const cpu_packed *restrict a = rows_of_a.data;
+// c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
+static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
+                                    int64_t ldc, bool add, cpu_asking *asking) {
     cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
@@ -93,6 +94,9 @@ static inline void cpu_product_tile(int64_t steps, cpu_product_a rows_of_a, cons
         }
     }
     for (int64_t j = 0; j < steps; j++) {
+        if (j % CPU_ASK_STEPS == 0) {
+            cpu_ask(asking);
+        }
         cpu_vector row[CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
@@ -102,10 +106,10 @@ static inline void cpu_product_tile(int64_t steps, cpu_product_a rows_of_a, cons
         for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 4
             for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-                sum[r][v] = cpu_multiply_add(sum[r][v], a[r], row[v]);
+                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
             }
         }
-        a += CPU_PRODUCT_ROWS;
+        a.data += a.step;
         b += CPU_PRODUCT_COLS;
     }
 #pragma GCC unroll 8
