@@ -180,22 +180,18 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
     }
 }
 
-// The panel from column `col` on, to be fetched while a panel's tiles of these rows are computed.
-static cpu_panel_fetching fetch_panel(const job *j, int64_t col, cpu_range rows) {
+// The panel from column `col` on as b has it, to be asked for while tiles of n_rows rows are computed.
+static cpu_lines lines_of_panel(const job *j, int64_t col, int64_t n_rows) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
     const int64_t n_cols = cpu_min64(j->cols.end - col, CPU_PRODUCT_COLS);
-    const bool transposed = p->b_col != 1;
+    const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
+    const int64_t n_times = cpu_divide_up(n_rows, CPU_PRODUCT_ROWS) * cpu_divide_up(depth, CPU_ASK_STEPS);
     if (n_cols <= 0) {
-        return (cpu_panel_fetching){.left = 0};
+        return (cpu_lines){.left = 0};
     }
-    cpu_panel_fetching f = {.next = p->b + j->slice.first * p->b_row + col * p->b_col,
-                            .ld = transposed ? p->b_col : p->b_row};
-    f.n_lines = cpu_divide_up(transposed ? depth : n_cols, CPU_LINE_ELEMS);
-    f.left = f.n_lines * (transposed ? n_cols : depth);
-    f.each =
-        cpu_divide_up(f.left, cpu_divide_up(length(rows), CPU_PRODUCT_ROWS) * cpu_divide_up(depth, CPU_LINE_ELEMS));
-    return f;
+    return p->b_col != 1 ? cpu_lines_of(b, p->b_col, n_cols, depth, n_times)
+                         : cpu_lines_of(b, p->b_row, depth, n_cols, n_times);
 }
 
 // A b panel that no tile packs.
@@ -208,7 +204,7 @@ static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
 }
 
 // Tiles of a block under the b panel from column `col` on. `fresh`: the panel is not packed yet; the next one
-// is fetched, too.
+// is asked for, too.
 static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, bool fresh) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
@@ -218,9 +214,9 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const bool tile_packs =
         fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
     const bool finishes = j->last_slice && (p->bias != NULL || p->act != NULL || p->pre != NULL);
-    cpu_panel_fetching f = {.left = 0};
+    cpu_lines next = {.left = 0};
     if (fresh) {
-        f = fetch_panel(j, col + CPU_PRODUCT_COLS, of->rows);
+        next = lines_of_panel(j, col + CPU_PRODUCT_COLS, length(of->rows));
     }
     if (fresh && !tile_packs) {
         pack_b(j, b, n_cols, panel);
@@ -236,15 +232,15 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
             to.beside = p->act != NULL ? p->act + at : p->pre != NULL ? p->pre + at : NULL;
         }
         if (packs_a && packs_b) {
-            cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &f);
+            cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &next);
         } else if (packs_a) {
-            cpu_tile_packs_a(depth, a, panel, to, &f);
+            cpu_tile_packs_a(depth, a, panel, to, &next);
         } else if (packs_b) {
-            cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &f);
+            cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &next);
         } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_VECTOR == 0) {
-            whole(depth, a, panel, to, &f);
+            whole(depth, a, panel, to, &next);
         } else {
-            cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &f);
+            cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &next);
         }
         if (finishes) {
             ISA(cpu_finish_product)(p, rows, (cpu_range){col, col + n_cols});

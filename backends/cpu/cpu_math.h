@@ -34,7 +34,8 @@ static inline float cpu_exp_biased(float x, uint32_t bias) {
     return p * power;
 }
 
-// e^x. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it overflows to infinity as it should.
+// e^x. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it overflows to infinity as it
+// should.
 static inline float cpu_exp(float x) {
     const float lowest = -86.9f;
     const float highest = 88.8f;

@@ -10,20 +10,13 @@
 
 #include "cpu_ask.h"
 #include "cpu_pack_bf16.h"
-#include "cpu_vector.h"
+#include "cpu_tile_size.h"
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX512F__)
-enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
-#else
-enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
-#endif
-
 enum {
-    CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS,
     CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
     CPU_PRODUCT_SLICE_K = 3072,      // deepest slice of k
     CPU_PRODUCT_BLOCK_A = 1 << 30, // packed elements of a that tiles go over with one panel of b: as many as there are

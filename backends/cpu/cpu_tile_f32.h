@@ -7,19 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cpu_vector.h"
+#include "cpu_ask.h"
+#include "cpu_tile_size.h"
 
-#if defined(__AVX512F__)
-enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
-#else
-enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
-#endif
-
-enum {
-    CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS,
-    CPU_LINE_ELEMS = 16, // of a cache line
-    CPU_AHEAD = 32,      // operands are asked for so many steps of k before they are needed
-};
+enum { CPU_AHEAD = 32 }; // operands that a tile packs are asked for so many steps of k before they are needed
 
 // Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step].
 typedef struct {
@@ -38,40 +29,18 @@ typedef struct {
     const float *beside; // what of the same shape is going to be used with them; NULL: nothing
 } cpu_tile_result;
 
-// The cache lines of the b panel that comes next, asked for a few at a time while tiles are computed: rows ld elements
-// apart, of n_lines lines each.
-typedef struct {
-    const float *next;
-    int64_t ld;
-    int64_t n_lines;
-    int64_t line; // in the row
-    int64_t left; // lines, in all
-    int64_t each; // so many in CPU_LINE_ELEMS steps
-} cpu_panel_fetching;
-
-static inline __attribute__((always_inline)) void cpu_fetch_lines(cpu_panel_fetching *f) {
-    for (int64_t i = 0; i < f->each && f->left > 0; i++) {
-        __builtin_prefetch(f->next, 0, 2); // into the second-level cache
-        f->next += CPU_LINE_ELEMS;
-        f->left--;
-        if (++f->line == f->n_lines) {
-            f->line = 0;
-            f->next += f->ld - f->n_lines * CPU_LINE_ELEMS;
-        }
-    }
-}
-
 // What a tile packs while it multiplies.
 typedef enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 } cpu_tile_packs;
 
-// sum += a b over k steps. b's row j is at b + j * b_step, n_vectors CPU_VECTOR wide; with CPU_PACK_B it is also stored
-// at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it is called.
+// sum += a b over k steps; meanwhile the next panel is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
+// wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it
+// is called.
 static inline __attribute__((always_inline)) void
 cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
-               float *restrict b_pack, cpu_panel_fetching *f, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
-    for (int64_t left = k; left > 0; left -= CPU_LINE_ELEMS) {
-        cpu_fetch_lines(f);
-        const int64_t n_steps = left < CPU_LINE_ELEMS ? left : CPU_LINE_ELEMS;
+               float *restrict b_pack, cpu_lines *panel, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    for (int64_t left = k; left > 0; left -= CPU_ASK_STEPS) {
+        cpu_ask_to_read(panel);
+        const int64_t n_steps = left < CPU_ASK_STEPS ? left : CPU_ASK_STEPS;
         for (int64_t j = 0; j < n_steps; j++) {
             if (packs & CPU_PACK_A) {
                 __builtin_prefetch(a.data + CPU_AHEAD * a.step);
@@ -119,7 +88,7 @@ static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vect
 static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
                                                                    cpu_a_rows a, const float *b, int64_t b_step,
                                                                    float *b_pack, cpu_tile_result to,
-                                                                   cpu_panel_fetching *f) {
+                                                                   cpu_lines *panel) {
     const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
     cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
@@ -129,7 +98,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
             sum[r][v] = (cpu_vector){0};
         }
     }
-    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, f, sum);
+    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, panel, sum);
     cpu_prefetch_result(n_vectors, to.c, to.ld);
     if (to.beside != NULL) {
         cpu_prefetch_result(n_vectors, to.beside, to.ld);
@@ -141,7 +110,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     if (packs & CPU_PACK_B) {
         b_pack += body * CPU_PRODUCT_COLS;
     }
-    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, f, sum);
+    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, panel, sum);
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 4
@@ -155,17 +124,17 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     }
 }
 
-typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f);
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel);
 
-static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
-    cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
+    cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
 }
-static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
-    cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
+    cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
 }
 #if defined(__AVX512F__)
-static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
-    cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
+    cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
 }
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
 #else
@@ -173,23 +142,23 @@ static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
 #endif
 
 // Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
-static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_panel_fetching *f) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, f);
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
 }
 static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
-                             cpu_panel_fetching *f) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
+                             cpu_lines *panel) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, panel);
 }
 static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
-                                cpu_tile_result to, cpu_panel_fetching *f) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, f);
+                                cpu_tile_result to, cpu_lines *panel) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, panel);
 }
 
 // A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
 static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
-                             int64_t n_rows, int64_t n_cols, cpu_panel_fetching *f) {
+                             int64_t n_rows, int64_t n_cols, cpu_lines *panel) {
     float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
-    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, f);
+    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, panel);
     for (int64_t r = 0; r < n_rows; r++) {
         for (int64_t i = 0; i < n_cols; i++) {
             float value = buffer[r * CPU_PRODUCT_COLS + i];
