@@ -41,8 +41,8 @@ typedef struct {
     int64_t grid_rows;   // parts that the rows are divided into among the threads; 0: by an estimate of the cost
 } cpu_blocking;
 
-// A slice of a block of a is at most 768 KiB, one of a block of b at most 2.3 MiB.
-static const cpu_blocking cpu_default_blocking = {.slice_k = 1536, .block_tiles = 16, .block_cols = 384};
+// A slice of a block of a is at most 576 KiB, one of a block of b at most 2.3 MiB.
+static const cpu_blocking cpu_default_blocking = {.slice_k = 1536, .block_tiles = 12, .block_cols = 384};
 
 // Who computes it.
 typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } cpu_method;
