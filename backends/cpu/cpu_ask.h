@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CPU_ASK_H
 #define STEPMARK_CPU_ASK_H
 
-#include "cpu_data.h"
+#include "cpu_product.h"
 
 enum { CPU_LINE_ELEMS = 64 / sizeof(cpu_data) };
 
@@ -20,10 +20,22 @@ typedef struct {
 // Those of n_rows rows of `length` elements, to be asked for in n_times.
 static inline cpu_lines cpu_lines_of(const cpu_data *first, int64_t ld, int64_t n_rows, int64_t length,
                                      int64_t n_times) {
-    const int64_t row_lines = (length + CPU_LINE_ELEMS - 1) / CPU_LINE_ELEMS;
+    const int64_t row_lines = cpu_divide_up(length, CPU_LINE_ELEMS);
     const int64_t left = n_rows * row_lines;
     return (cpu_lines){
-        .next = first, .ld = ld, .row_lines = row_lines, .left = left, .each = (left + n_times - 1) / n_times};
+        .next = first, .ld = ld, .row_lines = row_lines, .left = left, .each = cpu_divide_up(left, n_times)};
+}
+
+// Those of a product's b, a slice of k and some columns, to be asked for in n_times. No columns: none.
+static inline cpu_lines cpu_lines_of_b(const cpu_product *p, cpu_range ks, cpu_range cols, int64_t n_times) {
+    const int64_t depth = ks.end - ks.first;
+    const int64_t n_cols = cols.end - cols.first;
+    if (n_cols <= 0) {
+        return (cpu_lines){.left = 0};
+    }
+    const cpu_data *b = p->b + ks.first * p->b_row + cols.first * p->b_col;
+    return p->b_col == 1 ? cpu_lines_of(b, p->b_row, depth, n_cols, n_times)
+                         : cpu_lines_of(b, p->b_col, n_cols, depth, n_times);
 }
 
 static inline void cpu_step_line(cpu_lines *lines) {

@@ -180,20 +180,6 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
     }
 }
 
-// The panel from column `col` on as b has it, to be asked for while tiles of n_rows rows are computed.
-static cpu_lines lines_of_panel(const job *j, int64_t col, int64_t n_rows) {
-    const cpu_product *p = j->p;
-    const int64_t depth = length(j->slice);
-    const int64_t n_cols = cpu_min64(j->cols.end - col, CPU_PRODUCT_COLS);
-    const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
-    const int64_t n_times = cpu_divide_up(n_rows, CPU_PRODUCT_ROWS) * cpu_divide_up(depth, CPU_ASK_STEPS);
-    if (n_cols <= 0) {
-        return (cpu_lines){.left = 0};
-    }
-    return p->b_col != 1 ? cpu_lines_of(b, p->b_col, n_cols, depth, n_times)
-                         : cpu_lines_of(b, p->b_row, depth, n_cols, n_times);
-}
-
 // A b panel that no tile packs.
 static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
     if (j->p->b_col != 1) {
@@ -213,10 +199,13 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
     const bool tile_packs =
         fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
-    const bool finishes = j->last_slice && (p->bias != NULL || p->act != NULL || p->pre != NULL);
+    const float *beside = p->act != NULL ? p->act : p->pre;
+    const bool finishes = j->last_slice && (p->bias != NULL || beside != NULL);
     cpu_lines next = {.left = 0};
     if (fresh) {
-        next = lines_of_panel(j, col + CPU_PRODUCT_COLS, length(of->rows));
+        const cpu_range cols = {col + CPU_PRODUCT_COLS, cpu_min64(col + 2 * CPU_PRODUCT_COLS, j->cols.end)};
+        const int64_t n_tiles = cpu_divide_up(length(of->rows), CPU_PRODUCT_ROWS);
+        next = cpu_lines_of_b(p, j->slice, cols, n_tiles * cpu_divide_up(depth, CPU_ASK_STEPS));
     }
     if (fresh && !tile_packs) {
         pack_b(j, b, n_cols, panel);
@@ -228,8 +217,8 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
         const cpu_a_rows a = rows_of_tile(j, of, row, packs_a);
         const int64_t at = rows.first * p->n + col;
         cpu_tile_result to = {.c = p->c + at, .ld = p->n, .add = p->add || j->slice.first > 0};
-        if (finishes) {
-            to.beside = p->act != NULL ? p->act + at : p->pre != NULL ? p->pre + at : NULL;
+        if (finishes && beside != NULL) {
+            to.beside = beside + at;
         }
         if (packs_a && packs_b) {
             cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &next);

@@ -156,20 +156,6 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
     memset(to + packed * COLS, 0, (size_t)((j->steps - packed) * COLS) * sizeof *to);
 }
 
-// The memory of the b panel from column `col` on, to be asked for while n_tiles tiles are computed.
-static cpu_lines lines_of_b(const job *j, int64_t col, int64_t n_tiles) {
-    const cpu_product *p = j->p;
-    if (col >= j->cols.end) {
-        return (cpu_lines){.left = 0};
-    }
-    const int64_t depth = j->ks.end - j->ks.first;
-    const int64_t n_cols = cpu_min64(j->cols.end - col, COLS);
-    const int64_t n_times = n_tiles * cpu_divide_up(j->steps, CPU_ASK_STEPS);
-    const cpu_data *from = p->b + j->ks.first * p->b_row + col * p->b_col;
-    return p->b_col == 1 ? cpu_lines_of(from, p->b_row, depth, n_cols, n_times)
-                         : cpu_lines_of(from, p->b_col, n_cols, depth, n_times);
-}
-
 // --- results ------------------------------------------------------------------------------------
 
 // What is done to n sums of a row of c, from element `at` on, whose column is `col`, before they are rounded.
@@ -283,7 +269,9 @@ static void multiply_columns(const job *j, cpu_range cols) {
             cpu_asking asking = {.b.left = 0};
             if (first == j->rows.first) {
                 pack_b(j, col, tile_cols.end - col, b);
-                asking.b = lines_of_b(j, col + COLS, cpu_divide_up(end - first, ROWS));
+                const cpu_range next_cols = {col + COLS, cpu_min64(col + 2 * COLS, j->cols.end)};
+                const int64_t n_tiles = cpu_divide_up(end - first, ROWS);
+                asking.b = cpu_lines_of_b(j->p, j->ks, next_cols, n_tiles * cpu_divide_up(j->steps, CPU_ASK_STEPS));
             }
             for (int64_t row = first; row < end; row += ROWS) {
                 multiply_tile(j, (cpu_range){row, cpu_min64(row + ROWS, end)}, tile_cols, b, &asking);

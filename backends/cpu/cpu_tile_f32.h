@@ -30,7 +30,7 @@ typedef struct {
 } cpu_tile_result;
 
 // What a tile packs while it multiplies.
-typedef enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 } cpu_tile_packs;
+enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
 // sum += a b over k steps; meanwhile the next panel is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
 // wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it
