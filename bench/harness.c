@@ -38,11 +38,9 @@ sm_protocol sm_protocol_default(void) {
 typedef struct {
     sm_session *session;
     const sm_protocol *protocol;
-    const sm_workload *workload;
+    sm_stepper stepper;
     sm_row *row;
     int64_t deadline_ns; // INT64_MAX: none
-    int64_t n_steps;     // begun so far
-    int64_t n_batches;   // asked of the workload so far
 
     sm_sensors *sensors;
     sm_reading before; // the headline pass
@@ -68,47 +66,11 @@ const char *sm_stage_name(sm_stage stage) {
 
 // --- one step ----------------------------------------------------------------------------
 
-// Phases that micro-batch `index` of a step executes: zero-grad before the first one, the
-// optimizer after the last.
-static unsigned micro_phases(const sm_protocol *protocol, int index) {
-    unsigned phases = sm_pass_phases(protocol->pass);
-    if (index > 0) {
-        phases &= ~(unsigned)SM_RUN_ZERO_GRAD;
-    }
-    if (index + 1 < protocol->n_accum) {
-        phases &= ~(unsigned)SM_RUN_OPTIMIZER;
-    }
-    return phases;
-}
-
-static sm_status start_step(measurement *m, int64_t *op_ns) {
-    const sm_protocol *p = m->protocol;
-    m->n_steps++;
-    if (m->session->plan->hyper != SM_NO_TENSOR) {
-        SM_TRY(sm_session_set_hyper(m->session, &p->adamw, m->n_steps, p->n_accum));
-    }
-    for (int i = 0; i < p->n_accum; i++) {
-        SM_TRY(m->workload->next_batch(m->workload->ctx, m->session, m->n_batches++));
-        SM_TRY(sm_session_run(m->session, micro_phases(p, i), op_ns));
-    }
-    return sm_session_synchronize(m->session);
-}
-
-// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to see whether a comparison finds it (make
-// prove). Its rows say so.
 #ifdef SM_TEST_SLOWDOWN
-static void wait_for_share(int64_t begin_ns) {
-    const int64_t end_ns = sm_now_ns() + (int64_t)(SM_TEST_SLOWDOWN * (double)(sm_now_ns() - begin_ns));
-    while (sm_now_ns() < end_ns) {
-    }
-}
-
 static sm_status warn_of_slowdown(sm_row *row) {
     return sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
 }
 #else
-static void wait_for_share(int64_t begin_ns) { (void)begin_ns; }
-
 static sm_status warn_of_slowdown(sm_row *row) {
     (void)row;
     return SM_OK;
@@ -130,20 +92,10 @@ static sm_status keep_loss(sm_row *row, double loss) {
     return SM_OK;
 }
 
-// Runs a step, and reads its loss once the clock has stopped.
-static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
-    int64_t begin_ns = sm_now_ns();
-    sm_status status = start_step(m, op_ns);
-    wait_for_share(begin_ns);
-    *elapsed_ns = sm_now_ns() - begin_ns;
-    SM_TRY(status);
-    SM_TRY(sm_session_loss(m->session, loss));
-    SM_TRY(keep_loss(m->row, *loss));
-    if (!isfinite(*loss)) {
-        return sm_fail(SM_ERR_MISMATCH, "the loss of step %lld is %g: no speed is reported for a wrong result",
-                       (long long)m->n_steps, *loss);
-    }
-    return SM_OK;
+static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
+    double loss = NAN;
+    SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
+    return keep_loss(m->row, loss);
 }
 
 // --- between steps -----------------------------------------------------------------------
@@ -177,12 +129,11 @@ static void rest(const sm_protocol *p) {
 
 static sm_status first_step_and_check(measurement *m) {
     sm_row *row = m->row;
-    double loss = NAN;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
-    SM_TRY(run_step(m, NULL, &row->first_step_ns, &loss));
-    row->loss = loss;
+    SM_TRY(run_step(m, NULL, &row->first_step_ns));
+    row->loss = row->losses.values[0];
     SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
-    SM_TRY(m->workload->check(m->workload->ctx, m->session, row));
+    SM_TRY(m->stepper.workload->check(m->stepper.workload->ctx, m->session, row));
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
 }
 
@@ -217,9 +168,8 @@ static sm_status warm_up(measurement *m) {
     steps_ns[0] = row->first_step_ns;
     while (!warm_up_ends(m, steps_ns)) {
         int64_t elapsed_ns = 0;
-        double loss = NAN;
         SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol)));
-        SM_TRY(run_step(m, NULL, &elapsed_ns, &loss));
+        SM_TRY(run_step(m, NULL, &elapsed_ns));
         row->warmup_ns += elapsed_ns;
         steps_ns[++row->n_warmup] = elapsed_ns;
     }
@@ -234,9 +184,8 @@ static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
     const sm_plan *plan = m->session->plan;
     sm_row *row = m->row;
     int64_t elapsed_ns = 0;
-    double loss = NAN;
     memset(m->op_ns, 0, (size_t)plan->n_ops * sizeof(*m->op_ns));
-    SM_TRY(run_step(m, m->op_ns, &elapsed_ns, &loss));
+    SM_TRY(run_step(m, m->op_ns, &elapsed_ns));
     int64_t by_phase_ns[SM_PHASE_COUNT];
     sm_pass_phase_sums(plan, m->op_ns, by_phase_ns);
     *sample_ns = by_phase_ns[SM_PHASE_BACKWARD];
@@ -291,9 +240,8 @@ static sm_status headline(measurement *m) {
     int64_t next_look = 0;
     while (m->stop_reason == NULL) {
         int64_t sample_ns = 0;
-        double loss = NAN;
         SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
-        SM_TRY(sm_pass_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns, &loss));
+        SM_TRY(sm_pass_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns));
         samples->values[samples->n++] = sample_ns;
         SM_TRY(look_at_samples(m, &next_look));
     }
@@ -326,10 +274,9 @@ static sm_status attribute(measurement *m) {
     const int total = m->protocol->n_attribution;
     for (int i = 0; i < total; i++) {
         int64_t *op_ns = m->op_ns + (size_t)i * (size_t)plan->n_ops;
-        double loss = NAN;
         SM_TRY(may_continue(m, SM_STAGE_ATTRIBUTION, i, total));
         memset(op_ns, 0, (size_t)plan->n_ops * sizeof(*op_ns));
-        SM_TRY(run_step(m, op_ns, &m->walls_ns[i], &loss));
+        SM_TRY(run_step(m, op_ns, &m->walls_ns[i]));
         m->n_walls++;
     }
     return SM_OK;
@@ -485,8 +432,12 @@ static sm_status describe(measurement *m) {
 
 sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
                              sm_row *row) {
-    measurement m = {
-        .session = session, .protocol = protocol, .workload = workload, .row = row, .deadline_ns = INT64_MAX};
+    measurement m = {.session = session, .protocol = protocol, .row = row, .deadline_ns = INT64_MAX};
+    m.stepper = (sm_stepper){.session = session,
+                             .workload = workload,
+                             .adamw = &protocol->adamw,
+                             .phases = sm_pass_phases(protocol->pass),
+                             .n_accum = protocol->n_accum};
     sm_status status = describe(&m);
     if (status == SM_OK) {
         status = take_samples(&m);

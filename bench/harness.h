@@ -1,7 +1,8 @@
 // harness.h: how a session is measured; the same for every device and every program.
 //
 //   first step   run once, timed apart: whatever happens only once falls in here
-//   check        the loss of that step against a reference, not timed. A wrong loss ends the
+//   check        the gradients of that step against differences of the loss, its update and the next step's against the
+//                reference's rule (step.h), and its loss against a reference; none of it timed. What is wrong ends the
 //                measurement: the row says error and holds no speed
 //   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
 //                fastest before them (steady.h), at most 50 of them and 30 s
@@ -27,8 +28,7 @@
 #ifndef STEPMARK_HARNESS_H
 #define STEPMARK_HARNESS_H
 
-#include "row.h"
-#include "session.h"
+#include "step.h"
 
 #include <signal.h>
 
@@ -90,21 +90,6 @@ typedef struct {
 
 // A few warm-up steps and repetitions of the whole step, sm_adamw_default, no limits.
 sm_protocol sm_protocol_default(void);
-
-// What is measured, as far as the harness must know.
-typedef struct {
-    void *ctx;
-
-    // Uploads micro-batch `index` (0, 1, ...). Runs inside of the measured step, and so uploads
-    // what lies ready: no allocation, no computation.
-    sm_status (*next_batch)(void *ctx, sm_session *session, int64_t index);
-
-    // Called after exactly one step from the initial state, with row->loss set to that step's
-    // loss (its last micro-batch, at the initial weights) and the plan's `losses` still holding
-    // its tokens. Fills loss_reference and loss_check (and may replace loss, by what it
-    // compared); SM_ERR_MISMATCH where they differ. Never NULL: no row says ok unchecked.
-    sm_status (*check)(void *ctx, sm_session *session, sm_row *row);
-} sm_workload;
 
 // FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);

@@ -6,14 +6,9 @@
 #include "harness.h"
 #include "stats.h"
 
-// One of the two: a session at its initial state, with its batches and its check. The counts are
-// kept by sm_paired_measure, so that a side can meet one opponent after another.
-typedef struct {
-    sm_session *session;
-    const sm_workload *workload;
-    int64_t n_steps;
-    int64_t n_batches;
-} sm_paired_side;
+// One of the two: a session at its initial state, whose steps are whole, of one micro-batch, with
+// sm_adamw_default. Steps are counted on, so that it can meet one opponent after another.
+sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload);
 
 typedef struct {
     sm_stats a_ns;  // of 2 n_rounds steps
@@ -21,10 +16,10 @@ typedef struct {
     sm_stats ratio; // b / a, of n_rounds rounds; its ci95 is NaN below six
 } sm_paired_result;
 
-// The first step of a side that has run none is checked as the harness checks it; then n_warmup steps of
+// The first steps of a side that has run none are checked as the harness checks them; then n_warmup steps of
 // each, and n_rounds rounds. No micro-batches are accumulated. Looks at *interrupted (NULL is fine) between
 // rounds: SM_ERR_INTERRUPTED.
-sm_status sm_paired_measure(sm_paired_side *a, sm_paired_side *b, int n_warmup, int n_rounds,
+sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_rounds,
                             const volatile sig_atomic_t *interrupted, sm_paired_result *result);
 
 #endif

@@ -168,6 +168,12 @@ typedef struct {
     double loss;
     double loss_reference;
     char loss_check[SM_ROW_TEXT_SIZE];
+    char gradient_check[SM_ROW_TEXT_SIZE];
+    double gradient_error;
+    double gradient_tolerance;
+    int64_t gradient_check_ns;
+    char update_check[SM_ROW_TEXT_SIZE];
+    double update_error;
     sm_reals losses; // of every step, as run; its last micro-batch
 
     json_t *warnings; // array of texts

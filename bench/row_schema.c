@@ -250,6 +250,12 @@ static const sm_column columns[] = {
     {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
     {REAL(loss_reference, "", "what it was checked against")},
     {TEXT(loss_check, "how it was checked"), SHOWN("status", show_status)},
+    {TEXT(gradient_check, "how the gradients of the first step were checked against differences of the loss")},
+    {REAL(gradient_error, "", "how far these are apart, relative to the change that the gradients foretell")},
+    {REAL(gradient_tolerance, "", "how far they may be apart")},
+    {INTEGER(gradient_check_ns, "ns", "time that this check took; it lies within no other time")},
+    {TEXT(update_check, "how the updates of the first two steps were checked against the reference's rule")},
+    {REAL(update_error, "", "largest difference of a sampled number over what rounding allows it; at most 1")},
     {REALS(losses, "", "loss of every step: first, warm-up, samples, attribution; of its last micro-batch")},
 
     {JSON(warnings, "what may have spoiled the figures"), SHOWN_AS_NOTES("warning")},

@@ -124,14 +124,18 @@ sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_
 }
 
 sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {
+    return sm_session_read_part(session, tensor, 0, n_elems, values);
+}
+
+sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
-    SM_TRY(check_transfer(session, tensor, 0, n_elems));
+    SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
     if (dtype == SM_F32) {
-        return backend->download(session->executable, tensor, 0, n_elems, values);
+        return backend->download(session->executable, tensor, offset_elems, n_elems, values);
     }
     SM_TRY(reserve_staging(session, n_elems, dtype));
-    SM_TRY(backend->download(session->executable, tensor, 0, n_elems, session->staging));
+    SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
     convert_to_f32(dtype, n_elems, session->staging, values);
     return SM_OK;
 }

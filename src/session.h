@@ -42,6 +42,8 @@ sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, con
 sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                 const float *values); // the same from offset_elems on
 sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values);
+sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                               float *values); // the same from offset_elems on
 
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);

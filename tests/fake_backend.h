@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "session.h"
+#include "step.h"
 
 // --- a program of six ops ------------------------------------------------------------------
 
@@ -79,6 +79,9 @@ static struct {
     int64_t op_cost_ns; // op i is said to take (i + 1) times this; 0 = its real time
     sm_status check_result;
     bool check_is_mute;
+    sm_status gradient_result;
+    bool gradient_check_is_mute;
+    sm_status update_result;
 
     // Seen.
     volatile sig_atomic_t interrupted;
@@ -86,7 +89,10 @@ static struct {
     int n_batches;
     int n_checks;
     int steps_at_check;
-    int n_executed[8]; // by op
+    int n_gradient_checks;
+    int updates_at_gradient_check; // runs of the optimizer's op by then
+    int n_update_checks[2];        // before and after
+    int n_executed[8];             // by op
     int n_untimed[8];
     size_t heap_at_begin;
     int n_allocating_steps;
@@ -182,6 +188,37 @@ static sm_status fake_download(sm_executable *executable, int tensor, int64_t of
     *(float *)data = fake.bad_loss_at_step == fake.n_steps ? NAN : (float)fake.loss;
     return SM_OK;
 }
+
+// --- the checks of a workload ---------------------------------------------------------------
+
+static sm_status fake_check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+    (void)ctx;
+    (void)n_accum;
+    fake.n_gradient_checks++;
+    fake.updates_at_gradient_check = fake.n_executed[session->plan->n_ops - 1];
+    SM_ROW_TEXT(row->gradient_check, fake.gradient_check_is_mute ? "" : "none");
+    return fake.gradient_result == SM_OK ? SM_OK : sm_fail(fake.gradient_result, "fake: wrong gradient");
+}
+
+static sm_status fake_before_step(void *ctx, sm_session *session, int64_t step, unsigned phases) {
+    (void)ctx;
+    (void)session;
+    (void)step;
+    (void)phases;
+    fake.n_update_checks[0]++;
+    return SM_OK;
+}
+
+static sm_status fake_after_update(void *ctx, sm_session *session, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    fake.n_update_checks[1]++;
+    SM_ROW_TEXT(row->update_check, "none");
+    return fake.update_result == SM_OK ? SM_OK : sm_fail(fake.update_result, "fake: wrong update");
+}
+
+#define FAKE_CHECKS \
+    .check_gradients = fake_check_gradients, .before_step = fake_before_step, .after_update = fake_after_update
 
 static const sm_backend fake_backend = {
     .name = "fake",

@@ -60,7 +60,7 @@ static sm_protocol protocol_of(sm_pass_type pass) {
 // Measures with the fake as the test has set it.
 static sm_status measure(const sm_protocol *protocol, sm_row *row) {
     sm_session *session = NULL;
-    sm_workload workload = {.next_batch = next_batch, .check = check};
+    sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
     assert_int_equal(sm_row_init(row), SM_OK);
     row->peak_flops = 1e9;
@@ -424,7 +424,7 @@ static void test_without_attribution_or_peaks(void **state) {
     (void)state;
     sm_row row;
     sm_session *session = NULL;
-    sm_workload workload = {.next_batch = next_batch, .check = check};
+    sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol p = protocol_of(SM_PASS_BACKWARD);
     p.n_attribution = 0;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);

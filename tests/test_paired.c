@@ -41,19 +41,19 @@ static sm_status check(void *ctx, sm_session *session, sm_row *row) {
 
 static char name_a = 'A';
 static char name_b = 'B';
-static const sm_workload work_a = {.ctx = &name_a, .next_batch = next_batch, .check = check};
-static const sm_workload work_b = {.ctx = &name_b, .next_batch = next_batch, .check = check};
+static const sm_workload work_a = {.ctx = &name_a, .next_batch = next_batch, .check = check, FAKE_CHECKS};
+static const sm_workload work_b = {.ctx = &name_b, .next_batch = next_batch, .check = check, FAKE_CHECKS};
 
 static int set_up(void **state) {
-    sm_paired_side *sides = calloc(2, sizeof(*sides));
+    sm_stepper *sides = calloc(2, sizeof(*sides));
     assert_non_null(sides);
     memset(&fake, 0, sizeof(fake));
     fake.loss = 2.5;
     n_fed = 0;
     n_checked = 0;
     order[0] = '\0';
-    sides[0].workload = &work_a;
-    sides[1].workload = &work_b;
+    sides[0] = sm_paired_side(NULL, &work_a);
+    sides[1] = sm_paired_side(NULL, &work_b);
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &sides[0].session), SM_OK);
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &sides[1].session), SM_OK);
     *state = sides;
@@ -61,7 +61,7 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    sm_paired_side *sides = *state;
+    sm_stepper *sides = *state;
     sm_session_close(sides[0].session);
     sm_session_close(sides[1].session);
     free(sides);
@@ -69,7 +69,7 @@ static int tear_down(void **state) {
 }
 
 static void rounds_are_abba(void **state) {
-    sm_paired_side *sides = *state;
+    sm_stepper *sides = *state;
     sm_paired_result result;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 1, 2, NULL, &result), SM_OK);
     assert_string_equal(order, "AABBABBAABBA"); // first steps and warm-up, then the rounds
@@ -86,7 +86,7 @@ static void rounds_are_abba(void **state) {
 }
 
 static void failures_end_it(void **state) {
-    sm_paired_side *sides = *state;
+    sm_stepper *sides = *state;
     sm_paired_result result;
     const volatile sig_atomic_t interrupted = 1;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 0, NULL, &result), SM_ERR_INVALID);

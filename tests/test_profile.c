@@ -209,7 +209,7 @@ static sm_status check(void *ctx, sm_session *session, sm_row *row) {
 
 static void measured_step_adds_up(void **state) {
     (void)state;
-    const sm_workload workload = {.next_batch = next_batch, .check = check};
+    const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
     sm_session *session;
     sm_row row;

@@ -4,6 +4,7 @@
 // touched, so that the threads which compute can decide where its pages live. Mappings of a
 // huge page or more are aligned to one and ask for huge pages: a training step streams over
 // gigabytes, and with 4 KiB pages the TLB misses cost more than the arithmetic of AdamW.
+#include <omp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,11 +141,24 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
     return SM_OK;
 }
 
+// Weights come by the hundred million, hence the threads.
+static void copy(void *to, const void *from, size_t size_bytes) {
+    enum { PART_BYTES = 1 << 22 };
+    const int64_t n_parts = (int64_t)((size_bytes + PART_BYTES - 1) / PART_BYTES);
+    const int n_threads = omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
+#pragma omp parallel for schedule(static) if (n_parts > 1) num_threads(n_threads)
+    for (int64_t i = 0; i < n_parts; i++) {
+        const size_t first = (size_t)i * PART_BYTES;
+        const size_t left_bytes = size_bytes - first;
+        memcpy((char *)to + first, (const char *)from + first, left_bytes < PART_BYTES ? left_bytes : PART_BYTES);
+    }
+}
+
 sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems,
                       const void *data) {
     char *part = NULL;
     SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
-    memcpy(part, data, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    copy(part, data, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
     return SM_OK;
 }
 
@@ -152,7 +166,7 @@ sm_status host_download(const host_memory *memory, const sm_plan *plan, int tens
                         int64_t n_elems, void *data) {
     char *part = NULL;
     SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
-    memcpy(data, part, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    copy(data, part, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
     return SM_OK;
 }
 

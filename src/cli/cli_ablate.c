@@ -59,20 +59,20 @@ typedef struct {
     sm_device *device;
     cli_workload workload;
     sm_workload interface;
-    sm_paired_side with;
+    sm_stepper with;
     sm_record_writer *writer;
 } ablation;
 
 // --- sessions -----------------------------------------------------------------------------
 
-static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_paired_side *side) {
+static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
     static cli_options changed;
     sm_plan *plan;
     cli_job job = a->job;
     job.mode = mode;
     changed = *a->options;
     changed.without_bits |= without;
-    *side = (sm_paired_side){.workload = &a->interface};
+    *side = sm_paired_side(NULL, &a->interface);
     SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(a->device, plan, &side->session));
     sm_status status = cli_load_weights(side->session, &job.config, (uint64_t)a->options->seed, a->options->weights);
@@ -141,7 +141,7 @@ static void add_times(json_t *record, const sm_paired_result *result) {
 // --- rows ---------------------------------------------------------------------------------
 
 static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
-    sm_paired_side other;
+    sm_stepper other;
     sm_paired_result result;
     SM_TRY(open_side(a, mode, without, &other));
     add_memory(record, a->with.session, other.session);

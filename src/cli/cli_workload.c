@@ -1,8 +1,10 @@
 // cli_workload.c: batches and check of a measurement.
 #include "cli_workload.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "gradient_check.h"
 #include "loss_check.h"
 
 enum { MAX_BATCHES = 16 };
@@ -29,8 +31,50 @@ static sm_status check(void *ctx, sm_session *session, sm_row *row) {
     return status;
 }
 
+static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+    cli_workload *w = ctx;
+    sm_gradient_check result;
+    sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->gradient_error = result.error;
+        row->gradient_tolerance = result.tolerance;
+        SM_ROW_TEXT(row->gradient_check, result.how);
+        w->grad_norm = result.grad_norm;
+    }
+    if (status == SM_OK && !result.tells) {
+        return sm_row_warn(row, "the gradients could not be checked: %s", result.how);
+    }
+    return status;
+}
+
+static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases) {
+    cli_workload *w = ctx;
+    if (step == 1) {
+        SM_TRY(sm_poison_gradients(session));
+    }
+    return phases & SM_RUN_OPTIMIZER ? sm_update_check_begin(session, &w->update_check) : SM_OK;
+}
+
+static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
+    cli_workload *w = ctx;
+    sm_update_result result;
+    sm_status status = sm_update_check_end(w->update_check, session, w->grad_norm, &result);
+    w->update_check = NULL;
+    w->grad_norm = 0; // of the first step alone
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->update_error = fmax(result.error, isfinite(row->update_error) ? row->update_error : 0);
+        SM_ROW_TEXT(row->update_check, result.how);
+    }
+    return status;
+}
+
 sm_workload cli_workload_interface(cli_workload *workload) {
-    return (sm_workload){.ctx = workload, .next_batch = next_batch, .check = check};
+    return (sm_workload){.ctx = workload,
+                         .next_batch = next_batch,
+                         .check = check,
+                         .check_gradients = check_gradients,
+                         .before_step = before_step,
+                         .after_update = after_update};
 }
 
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
@@ -66,6 +110,8 @@ sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *co
 }
 
 void cli_workload_close(cli_workload *workload) {
+    sm_update_check_free(workload->update_check);
+    workload->update_check = NULL;
     free(workload->ids);
     workload->ids = NULL;
 }

@@ -1,10 +1,11 @@
-// cli_workload.h: the batches that a measurement feeds, and the check of its loss: what the harness asks
-// of its caller.
+// cli_workload.h: the batches that a measurement feeds, and the checks of its loss, gradients and updates: what the
+// harness asks of its caller.
 #ifndef STEPMARK_CLI_WORKLOAD_H
 #define STEPMARK_CLI_WORKLOAD_H
 
 #include "cli_session.h"
 #include "harness.h"
+#include "update_check.h"
 
 typedef struct {
     const cli_options *options; // not owned, as the config
@@ -13,6 +14,8 @@ typedef struct {
     int64_t T;
     int32_t *ids; // n_batches times B*T inputs, then B*T targets
     int64_t n_batches;
+    double grad_norm;              // of the first step, by the gradient check; 0 = not known
+    sm_update_check *update_check; // of the step under way; NULL otherwise
 } cli_workload;
 
 // Reads the first batches of --data, or of the embedded text. A longer run goes through them again.
