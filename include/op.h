@@ -11,11 +11,6 @@
 
 typedef enum {
 #define OP(code, name, inplace, equation, source) code,
-#define INPUTS(name)
-#define IN(operand, shape, type, flags)
-#define OUTPUTS(name)
-#define OUT(operand, shape, type, mode, flags)
-#define END
 #include "op_table.h"
     SM_OP_KIND_COUNT
 } sm_op_kind;
@@ -24,7 +19,6 @@ typedef enum {
 // refuses an input's name among the outputs.
 // (Braces open in one macro and close in another, which the formatter does not understand.)
 // clang-format off
-#define OP(code, name, inplace, equation, source)
 #define INPUTS(name)                           struct sm_inputs_of_##name {
 #define IN(operand, shape, type, flags)        char operand;
 #define OUTPUTS(name)                          char n_operands; }; struct sm_outputs_of_##name {

@@ -1,5 +1,6 @@
 // op_table.h: the one table of op kinds. op.h makes the kinds and the names of their operands of it, op_kinds.c what
-// walk, estimate, verify and the backends read. Included several times; each time with a meaning of its own for
+// walk, estimate, verify and the backends read. Included several times, each time with a meaning of its own for these
+// words; those that the includer does not define mean nothing.
 //
 //   OP(code, name, inplace, equation, source)   equation: one line, in the operands' names; source: where the
 //                                               definition comes from; inplace: the input that the first output may
@@ -21,6 +22,24 @@
 //
 // A row of the table is a paragraph, an operand a line of it.
 // clang-format off
+#ifndef OP
+#define OP(code, name, inplace, equation, source)
+#endif
+#ifndef INPUTS
+#define INPUTS(name)
+#endif
+#ifndef IN
+#define IN(operand, shape, type, flags)
+#endif
+#ifndef OUTPUTS
+#define OUTPUTS(name)
+#endif
+#ifndef OUT
+#define OUT(operand, shape, type, mode, flags)
+#endif
+#ifndef END
+#define END
+#endif
 
 OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
    "x = 0",

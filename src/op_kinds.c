@@ -166,12 +166,9 @@ static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
 
 enum { GELU_FORWARD_FLOPS = 9, GELU_BACKWARD_FLOPS = 18 }; // per element
 
-static double matmul_flops(const sm_plan *plan, const sm_op *op) {
-    // Two of the three operands share each dimension, so rows x columns of x and of y suffice.
-    const sm_tensor *x = op->kind == SM_OP_MATMUL_BACKWARD_INPUT ? output(plan, op, 0) : input(plan, op, 0);
-    const sm_tensor *y = op->kind == SM_OP_MATMUL_FORWARD
-                             ? output(plan, op, 0)
-                             : input(plan, op, op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT ? 1 : 0);
+// x and y of the linear layer, or their gradients: rows x columns of both suffice, since two of the three operands
+// share each dimension.
+static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor *y) {
     double n_columns = op->attr.vocab > 0 ? (double)op->attr.vocab : (double)sm_tensor_cols(y);
     double flops = 2.0 * elems(x) * n_columns;
     if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
@@ -202,32 +199,42 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     }
     switch (op->kind) {
     case SM_OP_ZERO: return 0;
-    case SM_OP_LOSS_SCALE: return elems(input(plan, op, 0));
-    case SM_OP_EMBEDDING_FORWARD: return elems(output(plan, op, 0));
-    case SM_OP_EMBEDDING_BACKWARD: return 2 * elems(input(plan, op, 1));
-    case SM_OP_DROPOUT: return 2 * elems(output(plan, op, 0));
-    case SM_OP_LAYERNORM_FORWARD: return 8 * elems(output(plan, op, 0));
-    case SM_OP_LAYERNORM_BACKWARD: return 14 * elems(output(plan, op, 0));
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: return 9 * elems(output(plan, op, 0));
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return 15 * elems(output(plan, op, 0));
+    case SM_OP_LOSS_SCALE: return elems(input(plan, op, SM_IN(loss_scale, targets)));
+    case SM_OP_EMBEDDING_FORWARD: return elems(output(plan, op, SM_OUT(embedding_forward, x)));
+    case SM_OP_EMBEDDING_BACKWARD: return 2 * elems(input(plan, op, SM_IN(embedding_backward, dx)));
+    case SM_OP_DROPOUT: return 2 * elems(output(plan, op, SM_OUT(dropout, y)));
+    case SM_OP_LAYERNORM_FORWARD: return 8 * elems(output(plan, op, SM_OUT(layernorm_forward, y)));
+    case SM_OP_LAYERNORM_BACKWARD: return 14 * elems(output(plan, op, SM_OUT(layernorm_backward, dx)));
+    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: return 9 * elems(output(plan, op, SM_OUT(residual_layernorm_forward, r)));
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
+        return 15 * elems(output(plan, op, SM_OUT(residual_layernorm_backward, dx)));
     case SM_OP_MATMUL_FORWARD:
+        return matmul_flops(op, input(plan, op, SM_IN(matmul_forward, x)), output(plan, op, SM_OUT(matmul_forward, y)));
     case SM_OP_MATMUL_BACKWARD_INPUT:
-    case SM_OP_MATMUL_BACKWARD_WEIGHT: return matmul_flops(plan, op);
-    case SM_OP_BIAS_FORWARD: return elems(output(plan, op, 0));
-    case SM_OP_BIAS_BACKWARD: return elems(input(plan, op, 0));
+        return matmul_flops(op, output(plan, op, SM_OUT(matmul_backward_input, dx)),
+                            input(plan, op, SM_IN(matmul_backward_input, dy)));
+    case SM_OP_MATMUL_BACKWARD_WEIGHT:
+        return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)),
+                            input(plan, op, SM_IN(matmul_backward_weight, dy)));
+    case SM_OP_BIAS_FORWARD: return elems(output(plan, op, SM_OUT(bias_forward, y)));
+    case SM_OP_BIAS_BACKWARD: return elems(input(plan, op, SM_IN(bias_backward, dy)));
     case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD: return attention_flops(output(plan, op, 0), op->attr.n_head, 2, 5);
+    case SM_OP_FLASH_ATTENTION_FORWARD:
+        return attention_flops(output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
     case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return attention_flops(input(plan, op, 0), op->attr.n_head, 4, 5);
-    case SM_OP_GELU_FORWARD: return GELU_FORWARD_FLOPS * elems(output(plan, op, 0));
-    case SM_OP_GELU_BACKWARD: return GELU_BACKWARD_FLOPS * elems(output(plan, op, 0));
-    case SM_OP_RESIDUAL: return elems(output(plan, op, 0));
+    case SM_OP_FLASH_ATTENTION_BACKWARD:
+        return attention_flops(input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
+    case SM_OP_GELU_FORWARD: return GELU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_forward, y)));
+    case SM_OP_GELU_BACKWARD: return GELU_BACKWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_backward, dx)));
+    case SM_OP_RESIDUAL: return elems(output(plan, op, SM_OUT(residual, y)));
     case SM_OP_CROSSENTROPY_FORWARD:
-    case SM_OP_CROSSENTROPY_BACKWARD: return 4.0 * (double)sm_tensor_rows(input(plan, op, 0)) * (double)op->attr.vocab;
-    case SM_OP_LOSS_MEAN: return elems(input(plan, op, 0));
-    case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, 0));
-    case SM_OP_GRAD_CLIP: return elems(input(plan, op, 0)) + 3;
-    case SM_OP_ADAMW: return 16 * elems(input(plan, op, 0));
+    case SM_OP_CROSSENTROPY_BACKWARD:
+        return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_backward, logits))) *
+               (double)op->attr.vocab;
+    case SM_OP_LOSS_MEAN: return elems(input(plan, op, SM_IN(loss_mean, losses)));
+    case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, SM_IN(grad_sqnorm, g)));
+    case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
+    case SM_OP_ADAMW: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
     case SM_OP_KIND_COUNT: break;
     }
     return 0;
@@ -250,12 +257,13 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     // The embedding touches one row of each table a token, not the tables: read forward, read and written backward.
     const double real_bytes = (double)sm_dtype_size(plan->real);
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
-        const sm_tensor *x = output(plan, op, 0);
-        bytes = (double)sm_tensor_bytes(input(plan, op, 0)) + (double)sm_tensor_bytes(x) + 2.0 * elems(x) * real_bytes;
+        const sm_tensor *x = output(plan, op, SM_OUT(embedding_forward, x));
+        bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_forward, token))) + (double)sm_tensor_bytes(x) +
+                2.0 * elems(x) * real_bytes;
     } else if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
-        const sm_tensor *dx = input(plan, op, 1);
-        bytes =
-            (double)sm_tensor_bytes(input(plan, op, 0)) + (double)sm_tensor_bytes(dx) + 4.0 * elems(dx) * real_bytes;
+        const sm_tensor *dx = input(plan, op, SM_IN(embedding_backward, dx));
+        bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_backward, token))) +
+                (double)sm_tensor_bytes(dx) + 4.0 * elems(dx) * real_bytes;
     }
     return bytes;
 }
