@@ -13,8 +13,13 @@ typedef struct {
     const char *name;                     // "avx512"
     bool (*supported)(void);              // by this processor
     const cpu_kernel_table *kernels;      // for float data
-    const cpu_kernel_table *kernels_bf16; // for bf16 data; no peak_flops: they compute by float arithmetic
+    const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops where they compute by float arithmetic
 } cpu_isa;
+
+// The kernels for a plan's data: float, or bf16. What is asked of a plan is asked of this table.
+static inline const cpu_kernel_table *cpu_kernels_for(const cpu_isa *isa, const sm_plan *plan) {
+    return plan->dtype == SM_BF16 ? isa->kernels_bf16 : isa->kernels;
+}
 
 typedef struct {
     sm_device base;

@@ -44,7 +44,8 @@ static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *pl
 
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
     const int n_threads = device->info.n_threads;
-    return (size_t)n_threads * largest_scratch(((const cpu_device *)device)->isa->kernels, plan, n_threads);
+    const cpu_kernel_table *kernels = cpu_kernels_for(((const cpu_device *)device)->isa, plan);
+    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads);
 }
 
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
@@ -110,7 +111,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     }
     e->base.device = device;
     e->base.plan = plan;
-    e->kernels = plan->dtype == SM_BF16 ? cpu->isa->kernels_bf16 : cpu->isa->kernels;
+    e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
