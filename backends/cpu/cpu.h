@@ -1,4 +1,5 @@
-// cpu.h: what the files of the cpu backend share: its device and its executable.
+// cpu.h: what the files of the cpu backend share: instruction sets (cpu_isa.c), the device (cpu.c) and the
+// executable (cpu_execute.c).
 #ifndef STEPMARK_CPU_H
 #define STEPMARK_CPU_H
 
