@@ -164,18 +164,19 @@ static void store_binary(const char *key, cl_program program) {
 
 // --- the device's programs --------------------------------------------------------------------------------
 
-// The texts of a program, a file's name before each, and how many there are; 0 when a file is missing.
-static cl_uint collect_texts(const recipe *r, opencl_source texts[MOST_TEXTS]) {
-    cl_uint n = 0;
+// The texts of a program, a file's name before each, and how many there are.
+static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
+                               cl_uint *n) {
+    *n = 0;
     for (int i = 0; i < r->n_stems; i++) {
         const source_file *file = find_file(r->stems[i]);
         if (file == NULL) {
-            return 0;
+            return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->stems[i]);
         }
-        texts[n++] = (opencl_source){file->line, strlen(file->line)};
-        texts[n++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+        texts[(*n)++] = (opencl_source){file->line, strlen(file->line)};
+        texts[(*n)++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
     }
-    return n;
+    return SM_OK;
 }
 
 // 64-bit FNV-1a of the sources: two versions of a file never meet in the cache.
@@ -196,10 +197,8 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     char all_options[OPTIONS_SIZE];
     char key[KEY_SIZE];
     const opencl_facts *f = &device->facts;
-    const cl_uint n = collect_texts(r, texts);
-    if (n == 0) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->name);
-    }
+    cl_uint n = 0;
+    SM_TRY(collect_texts(device, r, texts, &n));
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
     snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
              device->tier->vector(f), device->tier->row_items, options);
