@@ -59,9 +59,4 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
 sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
-// cpu_execute.c: on x86, makes denormal numbers count as zero in this thread (they cost a hundred
-// cycles each, and carry nothing) and returns the state before, for cpu_denormals_restore().
-unsigned cpu_denormals_off(void);
-void cpu_denormals_restore(unsigned state);
-
 #endif

@@ -7,27 +7,11 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 
 enum { PAGE_BYTES = 4096 };
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-unsigned cpu_denormals_off(void) {
-    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
-    unsigned state = _mm_getcsr();
-    _mm_setcsr(state | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
-    return state;
-}
-
-void cpu_denormals_restore(unsigned state) { _mm_setcsr(state); }
-#else
-unsigned cpu_denormals_off(void) { return 0; }
-
-void cpu_denormals_restore(unsigned state) { (void)state; }
-#endif
 
 // The most that any op asks of one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
