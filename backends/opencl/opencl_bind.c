@@ -3,6 +3,8 @@
 #include "opencl_bind.h"
 #include "opencl_tier.h"
 
+#include "philox.h"
+
 static const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
 static const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
 
@@ -39,15 +41,12 @@ static void bind_residual(opencl_binder *b) { bind_elements(b, "residual", "resi
 static void bind_gelu_forward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_forward"); }
 static void bind_gelu_backward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_backward"); }
 
-// As sm_dropout_threshold of philox.h.
-static uint32_t threshold_of(double p) { return (uint32_t)(p * 4294967296.0); }
-
 static void bind_dropout(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
     opencl_begin(b, "dropout", "", "dropout");
     arg_count(b, n);
     opencl_arg_ulong(b, b->op->attr.rng_key);
-    opencl_arg_uint(b, threshold_of(b->op->attr.dropout_p));
+    opencl_arg_uint(b, sm_dropout_threshold(b->op->attr.dropout_p));
     opencl_arg_float(b, (float)(1 / (1 - b->op->attr.dropout_p)));
     arg_operands(b);
     opencl_launch_items(b, (n + 3) / 4);
@@ -378,7 +377,7 @@ static opencl_attention describe_attention(const sm_plan *plan, const sm_op *op)
     a.HS = dims[2] / 3 / op->attr.n_head;
     a.key = op->attr.rng_key;
     if (a.rng_step != SM_NO_TENSOR && p > 0) {
-        a.threshold = threshold_of(p);
+        a.threshold = sm_dropout_threshold(p);
         a.drop_scale = (float)(1 / (1 - p));
     }
     return a;
