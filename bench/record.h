@@ -93,6 +93,8 @@ struct sm_column {
     sm_column_view view;
     sm_show show; // NULL: by the type
 
+    bool is_speed; // how fast, or how much energy: not to be told of steps that computed a wrong loss
+
     // Where a struct behind the table keeps the field; unused by tables of plain JSON.
     size_t offset;
     size_t size_bytes;

@@ -9,16 +9,22 @@
 #include <string.h>
 #include <time.h>
 
+// Takes a figure, or an array of them, out of a row.
+static void clear_field(sm_row *row, const sm_column *column) {
+    void *field = (char *)row + column->offset;
+    switch (column->type) {
+    case SM_COLUMN_INTEGER: *(int64_t *)field = SM_ABSENT; break;
+    case SM_COLUMN_REAL: *(double *)field = NAN; break;
+    case SM_COLUMN_INTEGERS: ((sm_integers *)field)->n = 0; break;
+    case SM_COLUMN_REALS: ((sm_reals *)field)->n = 0; break;
+    default: break;
+    }
+}
+
 static void set_absent(sm_row *row) {
     memset(row, 0, sizeof(*row));
     for (int i = 0; i < sm_row_table.n_columns; i++) {
-        const sm_column *column = &sm_row_table.columns[i];
-        void *field = (char *)row + column->offset;
-        if (column->type == SM_COLUMN_INTEGER) {
-            *(int64_t *)field = SM_ABSENT;
-        } else if (column->type == SM_COLUMN_REAL) {
-            *(double *)field = NAN;
-        }
+        clear_field(row, &sm_row_table.columns[i]);
     }
 }
 
@@ -129,52 +135,11 @@ void sm_row_fail(sm_row *row, sm_status status) {
 }
 
 void sm_row_clear_speed(sm_row *row) {
-    int64_t *const times[] = {
-        &row->first_step_ns,
-        &row->warmup_ns,
-        &row->attribution_ns,
-        &row->phases.zero_grad_ns,
-        &row->phases.forward_ns,
-        &row->phases.backward_ns,
-        &row->phases.optimizer_ns,
-        &row->phases.unaccounted_ns,
-        &row->overhead_ns,
-        &row->median_ns,
-        &row->mad_ns,
-        &row->q1_ns,
-        &row->q3_ns,
-        &row->min_ns,
-        &row->max_ns,
-        &row->ci95_lo_ns,
-        &row->ci95_hi_ns,
-        &row->n_outliers,
-        &row->p95_ns,
-        &row->p99_ns,
-        &row->avg_ns,
-        &row->stddev_ns,
-        &row->forward_avg_ns,
-        &row->forward_stddev_ns,
-        &row->backward_avg_ns,
-        &row->backward_stddev_ns,
-        &row->n_attribution,
-        &row->harness_ns,
-    };
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        *times[i] = SM_ABSENT;
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        if (sm_row_table.columns[i].is_speed) {
+            clear_field(row, &sm_row_table.columns[i]);
+        }
     }
-    double *const rates[] = {
-        &row->median_ts,       &row->avg_ts,     &row->stddev_ts,          &row->mfu,
-        &row->step_efficiency, &row->energy_j,   &row->noise_percent,      &row->drift_percent,
-        &row->drift_p,         &row->bimodality, &row->energy_per_token_j, &row->attribution_percent,
-    };
-    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-        *rates[i] = NAN;
-    }
-    row->warmup_samples_ns.n = 0;
-    row->samples_ns.n = 0;
-    row->samples_ts.n = 0;
-    row->samples_forward_ns.n = 0;
-    row->samples_backward_ns.n = 0;
     row->op_ns.n = 0;
 }
 

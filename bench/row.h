@@ -207,7 +207,7 @@ sm_status sm_row_warn(sm_row *row, const char *format, ...) __attribute__((forma
 // Sets status and reason from a failure, with the thread's error message as the reason.
 void sm_row_fail(sm_row *row, sm_status status);
 
-// Takes every figure of speed out of a row, samples included.
+// Takes every figure of speed out of a row (the columns that are marked SPEED in row_schema.c), samples included.
 void sm_row_clear_speed(sm_row *row);
 
 // The row as a JSON object with every field; the caller owns it; NULL when out of memory.

@@ -1,52 +1,35 @@
 // op.h: the kinds of operation that a training step is made of.
 //
-// One table (src/op_kinds.c) gives each kind its equation, operands, FLOPs and bytes;
-// walk, estimate, verify, profile and every backend read that table. The operand order
-// below is the contract between the builder and the backends.
+// One table (op_table.h) gives each kind its equation and operands, op_kinds.c its FLOPs and bytes; walk,
+// estimate, verify, profile and every backend read them. Builders and backends name an operand by SM_IN and SM_OUT.
 #ifndef STEPMARK_OP_H
 #define STEPMARK_OP_H
 
+#include <stddef.h>
+
 #include "tensor.h"
 
-// X(code, name). The file that implements a kind has the name's stem in every backend:
-// attention, bias, dropout, embedding, gelu, grad_norm, layernorm, loss, matmul, residual,
-// adamw, zero.
-#define SM_OP_KIND_LIST(X)                                              \
-    X(SM_OP_ZERO, "zero")                                               \
-    X(SM_OP_LOSS_SCALE, "loss_scale")                                   \
-    X(SM_OP_EMBEDDING_FORWARD, "embedding_forward")                     \
-    X(SM_OP_EMBEDDING_BACKWARD, "embedding_backward")                   \
-    X(SM_OP_DROPOUT, "dropout")                                         \
-    X(SM_OP_LAYERNORM_FORWARD, "layernorm_forward")                     \
-    X(SM_OP_LAYERNORM_BACKWARD, "layernorm_backward")                   \
-    X(SM_OP_MATMUL_FORWARD, "matmul_forward")                           \
-    X(SM_OP_MATMUL_BACKWARD_INPUT, "matmul_backward_input")             \
-    X(SM_OP_MATMUL_BACKWARD_WEIGHT, "matmul_backward_weight")           \
-    X(SM_OP_BIAS_FORWARD, "bias_forward")                               \
-    X(SM_OP_BIAS_BACKWARD, "bias_backward")                             \
-    X(SM_OP_ATTENTION_FORWARD, "attention_forward")                     \
-    X(SM_OP_ATTENTION_BACKWARD, "attention_backward")                   \
-    X(SM_OP_GELU_FORWARD, "gelu_forward")                               \
-    X(SM_OP_GELU_BACKWARD, "gelu_backward")                             \
-    X(SM_OP_RESIDUAL, "residual")                                       \
-    X(SM_OP_CROSSENTROPY_FORWARD, "crossentropy_forward")               \
-    X(SM_OP_CROSSENTROPY_BACKWARD, "crossentropy_backward")             \
-    X(SM_OP_LOSS_MEAN, "loss_mean")                                     \
-    X(SM_OP_GRAD_SQNORM, "grad_sqnorm")                                 \
-    X(SM_OP_GRAD_CLIP, "grad_clip")                                     \
-    X(SM_OP_ADAMW, "adamw")                                             \
-    /* made by rewrites, each equal to the composition it replaces */   \
-    X(SM_OP_RESIDUAL_LAYERNORM_FORWARD, "residual_layernorm_forward")   \
-    X(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, "residual_layernorm_backward") \
-    X(SM_OP_FLASH_ATTENTION_FORWARD, "flash_attention_forward")         \
-    X(SM_OP_FLASH_ATTENTION_BACKWARD, "flash_attention_backward")
-
 typedef enum {
-#define X(code, name) code,
-    SM_OP_KIND_LIST(X)
-#undef X
-        SM_OP_KIND_COUNT
+#define OP(code, name, inplace, equation, source) code,
+#include "op_table.h"
+    SM_OP_KIND_COUNT
 } sm_op_kind;
+
+// The places of a kind's operands: struct members, so that the compiler knows which a kind has, counts them, and
+// refuses an input's name among the outputs.
+// (Braces open in one macro and close in another, which the formatter does not understand.)
+// clang-format off
+#define INPUTS(name)                           struct sm_inputs_of_##name {
+#define IN(operand, shape, type, flags)        char operand;
+#define OUTPUTS(name)                          char n_operands; }; struct sm_outputs_of_##name {
+#define OUT(operand, shape, type, mode, flags) char operand;
+#define END                                    char n_operands; };
+#include "op_table.h"
+// clang-format on
+
+// op->in[SM_IN(adamw, g)], op->out[SM_OUT(adamw, p)]; SM_IN(adamw, n_operands) is how many inputs there are.
+#define SM_IN(kind, operand)  ((int)offsetof(struct sm_inputs_of_##kind, operand))
+#define SM_OUT(kind, operand) ((int)offsetof(struct sm_outputs_of_##kind, operand))
 
 // What is done to the block of a matmul's result before it is stored. Made by rewrites.
 enum {
@@ -105,13 +88,21 @@ typedef enum {
     SM_UPDATES, // read and rewritten in place: AdamW's p, m, v
 } sm_out_mode;
 
+// More about an operand.
+enum {
+    SM_OPTIONAL = 1,     // may be left out: SM_NO_TENSOR
+    SM_TRANSPOSABLE = 2, // has its shape's two letters exchanged where attr.w_transposed is set
+};
+
 typedef struct {
     const char *name;  // as in the equation: "x", "dW"
     const char *shape; // "(B,T,C)"
     sm_dtype dtype;    // SM_F32 stands for the plan's real type, SM_BF16 for its data type (plan.h)
-    bool optional;
-    sm_out_mode mode; // outputs only
+    sm_out_mode mode;  // outputs only
+    unsigned flags;
 } sm_operand_info;
+
+enum { SM_NO_OPERAND = -1 };
 
 typedef struct {
     const char *name;              // "layernorm_forward"
@@ -119,10 +110,13 @@ typedef struct {
     const char *source;            // where the definition comes from (paper, section)
     sm_operand_info in[SM_MAX_IN]; // ends at the first with a null name
     sm_operand_info out[SM_MAX_OUT];
-    int inplace_in; // index of the input that out[0] may overwrite, or -1
+    int inplace_in; // index of the input that out[0] may overwrite, or SM_NO_OPERAND
 } sm_op_info;
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);
+
+// Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
+bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);
 
 #endif

@@ -1,6 +1,6 @@
 // plan.h: a training step as data. An array of ops in execution order and a table of
-// tensors; builders make it (src/gpt2.c), rewrites change it (src/rewrite_*.c), the planner
-// gives it memory (src/planner.c), backends execute it, reports read it.
+// tensors (src/plan.c); builders make it (src/gpt2_build.c), rewrites change it (src/rewrite_*.c), the planner
+// gives it memory (src/planner.c), backends execute it, reports read it. What its ops cost: src/op_kinds.c.
 #ifndef STEPMARK_PLAN_H
 #define STEPMARK_PLAN_H
 

@@ -1,4 +1,5 @@
-// gpt2.h: GPT-2 (Radford et al. 2019) as a plan. The only place that knows the architecture.
+// gpt2.h: GPT-2 (Radford et al. 2019): its sizes (gpt2.c), its parameters (gpt2_params.c), their initial values
+// (gpt2_init.c), and its training step as a plan (gpt2_build.c).
 #ifndef STEPMARK_GPT2_H
 #define STEPMARK_GPT2_H
 

@@ -103,16 +103,16 @@ static int linear(builder *b, int layer, const char *name, int x, param_kind w, 
     char product[SM_NAME_SIZE];
     snprintf(product, sizeof product, "%s.xw", name);
     sm_op matmul = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, layer);
-    matmul.in[0] = x;
-    matmul.in[1] = matrix(b, w, layer);
-    matmul.out[0] = activation(b, layer, product, DIMS(b->B, b->T, n_cols));
+    matmul.in[SM_IN(matmul_forward, x)] = x;
+    matmul.in[SM_IN(matmul_forward, W)] = matrix(b, w, layer);
+    matmul.out[SM_OUT(matmul_forward, y)] = activation(b, layer, product, DIMS(b->B, b->T, n_cols));
     emit(b, matmul);
     sm_op add = sm_op_make(SM_OP_BIAS_FORWARD, SM_PHASE_FORWARD, layer);
-    add.in[0] = matmul.out[0];
-    add.in[1] = value(b, bias, layer);
-    add.out[0] = activation(b, layer, name, DIMS(b->B, b->T, n_cols));
+    add.in[SM_IN(bias_forward, x)] = matmul.out[SM_OUT(matmul_forward, y)];
+    add.in[SM_IN(bias_forward, b)] = value(b, bias, layer);
+    add.out[SM_OUT(bias_forward, y)] = activation(b, layer, name, DIMS(b->B, b->T, n_cols));
     emit(b, add);
-    return add.out[0];
+    return add.out[SM_OUT(bias_forward, y)];
 }
 
 static int layernorm(builder *b, int layer, const char *name, int x, param_kind w, param_kind bias, int *mean,
@@ -120,16 +120,16 @@ static int layernorm(builder *b, int layer, const char *name, int x, param_kind 
     char stat[SM_NAME_SIZE];
     sm_op op = sm_op_make(SM_OP_LAYERNORM_FORWARD, SM_PHASE_FORWARD, layer);
     op.attr.eps = b->config->layernorm_eps;
-    op.in[0] = x;
-    op.in[1] = value(b, w, layer);
-    op.in[2] = value(b, bias, layer);
-    op.out[0] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
+    op.in[SM_IN(layernorm_forward, x)] = x;
+    op.in[SM_IN(layernorm_forward, w)] = value(b, w, layer);
+    op.in[SM_IN(layernorm_forward, b)] = value(b, bias, layer);
+    op.out[SM_OUT(layernorm_forward, y)] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
     snprintf(stat, sizeof stat, "%s.mean", name);
-    op.out[1] = *mean = statistic(b, layer, stat, DIMS(b->B, b->T));
+    op.out[SM_OUT(layernorm_forward, mean)] = *mean = statistic(b, layer, stat, DIMS(b->B, b->T));
     snprintf(stat, sizeof stat, "%s.rstd", name);
-    op.out[2] = *rstd = statistic(b, layer, stat, DIMS(b->B, b->T));
+    op.out[SM_OUT(layernorm_forward, rstd)] = *rstd = statistic(b, layer, stat, DIMS(b->B, b->T));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(layernorm_forward, y)];
 }
 
 // Forward and backward of one dropout draw the same mask: by its name.
@@ -147,20 +147,20 @@ static int dropout(builder *b, sm_phase phase, int layer, const char *mask_name,
     sm_op op = sm_op_make(SM_OP_DROPOUT, phase, layer);
     op.attr.dropout_p = b->options->dropout_p;
     op.attr.rng_key = mask_key(b, layer, mask_name);
-    op.in[0] = x;
-    op.in[1] = b->plan->rng_step;
-    op.out[0] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
+    op.in[SM_IN(dropout, x)] = x;
+    op.in[SM_IN(dropout, rng_step)] = b->plan->rng_step;
+    op.out[SM_OUT(dropout, y)] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(dropout, y)];
 }
 
 static int residual(builder *b, sm_phase phase, int layer, const char *name, int skip, int branch) {
     sm_op op = sm_op_make(SM_OP_RESIDUAL, phase, layer);
-    op.in[0] = skip;
-    op.in[1] = branch;
-    op.out[0] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
+    op.in[SM_IN(residual, a)] = skip;
+    op.in[SM_IN(residual, b)] = branch;
+    op.out[SM_OUT(residual, y)] = activation(b, layer, name, DIMS(b->B, b->T, b->C));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(residual, y)];
 }
 
 static sm_op attention_op(const builder *b, sm_op_kind kind, sm_phase phase, int layer) {
@@ -173,19 +173,20 @@ static sm_op attention_op(const builder *b, sm_op_kind kind, sm_phase phase, int
 
 static void attention(builder *b, int layer, block *s) {
     sm_op op = attention_op(b, SM_OP_ATTENTION_FORWARD, SM_PHASE_FORWARD, layer);
-    op.in[0] = s->qkv;
-    op.in[1] = b->plan->rng_step;
-    op.out[0] = s->atty = activation(b, layer, "atty", DIMS(b->B, b->T, b->C));
-    op.out[1] = s->att = activation(b, layer, "att", DIMS(b->B, b->config->n_head, b->T, b->T));
+    op.in[SM_IN(attention_forward, qkv)] = s->qkv;
+    op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
+    op.out[SM_OUT(attention_forward, y)] = s->atty = activation(b, layer, "atty", DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(attention_forward, att)] = s->att =
+        activation(b, layer, "att", DIMS(b->B, b->config->n_head, b->T, b->T));
     emit(b, op);
 }
 
 static int gelu(builder *b, int layer, int x) {
     sm_op op = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_FORWARD, layer);
-    op.in[0] = x;
-    op.out[0] = activation(b, layer, "gelu", DIMS(b->B, b->T, b->F));
+    op.in[SM_IN(gelu_forward, x)] = x;
+    op.out[SM_OUT(gelu_forward, y)] = activation(b, layer, "gelu", DIMS(b->B, b->T, b->F));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(gelu_forward, y)];
 }
 
 static int block_forward(builder *b, int layer, int x) {
@@ -207,12 +208,12 @@ static int block_forward(builder *b, int layer, int x) {
 
 static int embedding(builder *b) {
     sm_op op = sm_op_make(SM_OP_EMBEDDING_FORWARD, SM_PHASE_FORWARD, -1);
-    op.in[0] = b->plan->tokens;
-    op.in[1] = value(b, WTE, -1);
-    op.in[2] = value(b, WPE, -1);
-    op.out[0] = activation(b, -1, "encoded", DIMS(b->B, b->T, b->C));
+    op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_forward, wte)] = value(b, WTE, -1);
+    op.in[SM_IN(embedding_forward, wpe)] = value(b, WPE, -1);
+    op.out[SM_OUT(embedding_forward, x)] = activation(b, -1, "encoded", DIMS(b->B, b->T, b->C));
     emit(b, op);
-    return dropout(b, SM_PHASE_FORWARD, -1, "encoded.dropout", "encoded.dropped", op.out[0]);
+    return dropout(b, SM_PHASE_FORWARD, -1, "encoded.dropout", "encoded.dropped", op.out[SM_OUT(embedding_forward, x)]);
 }
 
 // The head is tied: logits = lnf wte^T.
@@ -220,36 +221,36 @@ static int head(builder *b, int lnf) {
     sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, -1);
     op.attr.w_transposed = true;
     op.attr.vocab = b->V;
-    op.in[0] = lnf;
-    op.in[1] = matrix(b, WTE, -1);
-    op.out[0] = activation(b, -1, "logits", DIMS(b->B, b->T, b->Vp));
+    op.in[SM_IN(matmul_forward, x)] = lnf;
+    op.in[SM_IN(matmul_forward, W)] = matrix(b, WTE, -1);
+    op.out[SM_OUT(matmul_forward, y)] = activation(b, -1, "logits", DIMS(b->B, b->T, b->Vp));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(matmul_forward, y)];
 }
 
 static int crossentropy(builder *b, int logits) {
     sm_op op = sm_op_make(SM_OP_CROSSENTROPY_FORWARD, SM_PHASE_FORWARD, -1);
     op.attr.vocab = b->V;
-    op.in[0] = logits;
-    op.in[1] = b->plan->targets;
-    op.out[0] = b->plan->losses;
-    op.out[1] = statistic(b, -1, "logits.lse", DIMS(b->B, b->T));
+    op.in[SM_IN(crossentropy_forward, logits)] = logits;
+    op.in[SM_IN(crossentropy_forward, target)] = b->plan->targets;
+    op.out[SM_OUT(crossentropy_forward, losses)] = b->plan->losses;
+    op.out[SM_OUT(crossentropy_forward, lse)] = statistic(b, -1, "logits.lse", DIMS(b->B, b->T));
     emit(b, op);
     sm_op mean = sm_op_make(SM_OP_LOSS_MEAN, SM_PHASE_FORWARD, -1);
-    mean.in[0] = b->plan->losses;
-    mean.in[1] = b->plan->targets;
-    mean.out[0] = b->plan->loss;
+    mean.in[SM_IN(loss_mean, losses)] = b->plan->losses;
+    mean.in[SM_IN(loss_mean, target)] = b->plan->targets;
+    mean.out[SM_OUT(loss_mean, loss)] = b->plan->loss;
     emit(b, mean);
-    return op.out[1];
+    return op.out[SM_OUT(crossentropy_forward, lse)];
 }
 
 static int loss_scale(builder *b) {
     sm_op op = sm_op_make(SM_OP_LOSS_SCALE, SM_PHASE_FORWARD, -1);
-    op.in[0] = b->plan->targets;
-    op.in[1] = b->plan->hyper;
-    op.out[0] = statistic(b, -1, "loss_scale", DIMS(1));
+    op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
+    op.in[SM_IN(loss_scale, hyper)] = b->plan->hyper;
+    op.out[SM_OUT(loss_scale, scale)] = statistic(b, -1, "loss_scale", DIMS(1));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(loss_scale, scale)];
 }
 
 // --- backward -----------------------------------------------------------------------------------
@@ -258,57 +259,57 @@ static int loss_scale(builder *b) {
 static int linear_backward(builder *b, int layer, const char *dx_name, int x, int dy, param_kind w, param_kind bias,
                            int64_t n_cols) {
     sm_op db = sm_op_make(SM_OP_BIAS_BACKWARD, SM_PHASE_BACKWARD, layer);
-    db.in[0] = dy;
-    db.out[0] = gradient(b, bias, layer);
+    db.in[SM_IN(bias_backward, dy)] = dy;
+    db.out[SM_OUT(bias_backward, db)] = gradient(b, bias, layer);
     emit(b, db);
     sm_op dw = sm_op_make(SM_OP_MATMUL_BACKWARD_WEIGHT, SM_PHASE_BACKWARD, layer);
-    dw.in[0] = x;
-    dw.in[1] = dy;
-    dw.out[0] = gradient(b, w, layer);
+    dw.in[SM_IN(matmul_backward_weight, x)] = x;
+    dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient(b, w, layer);
     emit(b, dw);
     sm_op dx = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, layer);
-    dx.in[0] = dy;
-    dx.in[1] = matrix(b, w, layer);
-    dx.out[0] = activation(b, layer, dx_name, DIMS(b->B, b->T, n_cols));
+    dx.in[SM_IN(matmul_backward_input, dy)] = dy;
+    dx.in[SM_IN(matmul_backward_input, W)] = matrix(b, w, layer);
+    dx.out[SM_OUT(matmul_backward_input, dx)] = activation(b, layer, dx_name, DIMS(b->B, b->T, n_cols));
     emit(b, dx);
-    return dx.out[0];
+    return dx.out[SM_OUT(matmul_backward_input, dx)];
 }
 
 static int layernorm_backward(builder *b, int layer, const char *dx_name, int dy, int x, int mean, int rstd,
                               param_kind w, param_kind bias) {
     sm_op op = sm_op_make(SM_OP_LAYERNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
     op.attr.eps = b->config->layernorm_eps;
-    op.in[0] = dy;
-    op.in[1] = x;
-    op.in[2] = value(b, w, layer);
-    op.in[3] = mean;
-    op.in[4] = rstd;
-    op.out[0] = activation(b, layer, dx_name, DIMS(b->B, b->T, b->C));
-    op.out[1] = gradient(b, w, layer);
-    op.out[2] = gradient(b, bias, layer);
+    op.in[SM_IN(layernorm_backward, dy)] = dy;
+    op.in[SM_IN(layernorm_backward, x)] = x;
+    op.in[SM_IN(layernorm_backward, w)] = value(b, w, layer);
+    op.in[SM_IN(layernorm_backward, mean)] = mean;
+    op.in[SM_IN(layernorm_backward, rstd)] = rstd;
+    op.out[SM_OUT(layernorm_backward, dx)] = activation(b, layer, dx_name, DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(layernorm_backward, dw)] = gradient(b, w, layer);
+    op.out[SM_OUT(layernorm_backward, db)] = gradient(b, bias, layer);
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(layernorm_backward, dx)];
 }
 
 static int gelu_backward(builder *b, int layer, int dy, int x) {
     sm_op op = sm_op_make(SM_OP_GELU_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[0] = dy;
-    op.in[1] = x;
-    op.out[0] = activation(b, layer, "d.fc", DIMS(b->B, b->T, b->F));
+    op.in[SM_IN(gelu_backward, dy)] = dy;
+    op.in[SM_IN(gelu_backward, x)] = x;
+    op.out[SM_OUT(gelu_backward, dx)] = activation(b, layer, "d.fc", DIMS(b->B, b->T, b->F));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(gelu_backward, dx)];
 }
 
 static int attention_backward(builder *b, int layer, int dy) {
     const block *s = &b->blocks[layer];
     sm_op op = attention_op(b, SM_OP_ATTENTION_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[0] = dy;
-    op.in[1] = s->qkv;
-    op.in[2] = s->att;
-    op.in[3] = b->plan->rng_step;
-    op.out[0] = activation(b, layer, "d.qkv", DIMS(b->B, b->T, 3 * b->C));
+    op.in[SM_IN(attention_backward, dy)] = dy;
+    op.in[SM_IN(attention_backward, qkv)] = s->qkv;
+    op.in[SM_IN(attention_backward, att)] = s->att;
+    op.in[SM_IN(attention_backward, rng_step)] = b->plan->rng_step;
+    op.out[SM_OUT(attention_backward, dqkv)] = activation(b, layer, "d.qkv", DIMS(b->B, b->T, 3 * b->C));
     emit(b, op);
-    return op.out[0];
+    return op.out[SM_OUT(attention_backward, dqkv)];
 }
 
 // The lines of block_forward from bottom to top. `d` is the gradient of the block's output.
@@ -331,36 +332,36 @@ static int block_backward(builder *b, int layer, int d) {
 static int head_backward(builder *b, int lnf, int logits, int lse, int scale) {
     sm_op loss = sm_op_make(SM_OP_CROSSENTROPY_BACKWARD, SM_PHASE_BACKWARD, -1);
     loss.attr.vocab = b->V;
-    loss.in[0] = logits;
-    loss.in[1] = b->plan->targets;
-    loss.in[2] = lse;
-    loss.in[3] = scale;
-    loss.out[0] = activation(b, -1, "d.logits", DIMS(b->B, b->T, b->Vp));
+    loss.in[SM_IN(crossentropy_backward, logits)] = logits;
+    loss.in[SM_IN(crossentropy_backward, target)] = b->plan->targets;
+    loss.in[SM_IN(crossentropy_backward, lse)] = lse;
+    loss.in[SM_IN(crossentropy_backward, scale)] = scale;
+    loss.out[SM_OUT(crossentropy_backward, dlogits)] = activation(b, -1, "d.logits", DIMS(b->B, b->T, b->Vp));
     emit(b, loss);
     sm_op dw = sm_op_make(SM_OP_MATMUL_BACKWARD_WEIGHT, SM_PHASE_BACKWARD, -1);
     dw.attr.w_transposed = true;
     dw.attr.vocab = b->V;
-    dw.in[0] = lnf;
-    dw.in[1] = loss.out[0];
-    dw.out[0] = gradient(b, WTE, -1);
+    dw.in[SM_IN(matmul_backward_weight, x)] = lnf;
+    dw.in[SM_IN(matmul_backward_weight, dy)] = loss.out[SM_OUT(crossentropy_backward, dlogits)];
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient(b, WTE, -1);
     emit(b, dw);
     sm_op dx = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, -1);
     dx.attr.w_transposed = true;
     dx.attr.vocab = b->V;
-    dx.in[0] = loss.out[0];
-    dx.in[1] = matrix(b, WTE, -1);
-    dx.out[0] = activation(b, -1, "d.lnf", DIMS(b->B, b->T, b->C));
+    dx.in[SM_IN(matmul_backward_input, dy)] = loss.out[SM_OUT(crossentropy_backward, dlogits)];
+    dx.in[SM_IN(matmul_backward_input, W)] = matrix(b, WTE, -1);
+    dx.out[SM_OUT(matmul_backward_input, dx)] = activation(b, -1, "d.lnf", DIMS(b->B, b->T, b->C));
     emit(b, dx);
-    return dx.out[0];
+    return dx.out[SM_OUT(matmul_backward_input, dx)];
 }
 
 static void embedding_backward(builder *b, int d) {
     d = dropout(b, SM_PHASE_BACKWARD, -1, "encoded.dropout", "d.encoded", d);
     sm_op op = sm_op_make(SM_OP_EMBEDDING_BACKWARD, SM_PHASE_BACKWARD, -1);
-    op.in[0] = b->plan->tokens;
-    op.in[1] = d;
-    op.out[0] = gradient(b, WTE, -1);
-    op.out[1] = gradient(b, WPE, -1);
+    op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_backward, dx)] = d;
+    op.out[SM_OUT(embedding_backward, dwte)] = gradient(b, WTE, -1);
+    op.out[SM_OUT(embedding_backward, dwpe)] = gradient(b, WPE, -1);
     emit(b, op);
 }
 
@@ -369,7 +370,7 @@ static void embedding_backward(builder *b, int d) {
 static void zero_grad(builder *b) {
     for (int g = 0; g < b->params.n_groups; g++) {
         sm_op op = sm_op_make(SM_OP_ZERO, SM_PHASE_ZERO_GRAD, -1);
-        op.out[0] = b->params.groups[g].gradient;
+        op.out[SM_OUT(zero, x)] = b->params.groups[g].gradient;
         emit(b, op);
     }
 }
@@ -378,15 +379,15 @@ static void clip_gradients(builder *b) {
     int sqnorms = statistic(b, -1, "sqnorms", DIMS(b->params.n_groups));
     for (int g = 0; g < b->params.n_groups && b->status == SM_OK; g++) {
         sm_op op = sm_op_make(SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
-        op.in[0] = b->params.groups[g].gradient;
-        op.out[0] = keep(b, sm_plan_add_view(b->plan, sqnorms, g, DIMS(1), "sqnorms.%d", g));
+        op.in[SM_IN(grad_sqnorm, g)] = b->params.groups[g].gradient;
+        op.out[SM_OUT(grad_sqnorm, sqnorm)] = keep(b, sm_plan_add_view(b->plan, sqnorms, g, DIMS(1), "sqnorms.%d", g));
         emit(b, op);
     }
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
-    op.in[0] = sqnorms;
-    op.in[1] = b->plan->hyper;
-    op.out[0] = b->plan->grad_norm;
-    op.out[1] = b->clip = statistic(b, -1, "clip", DIMS(1));
+    op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
+    op.in[SM_IN(grad_clip, hyper)] = b->plan->hyper;
+    op.out[SM_OUT(grad_clip, norm)] = b->plan->grad_norm;
+    op.out[SM_OUT(grad_clip, clip)] = b->clip = statistic(b, -1, "clip", DIMS(1));
     emit(b, op);
 }
 
@@ -395,13 +396,13 @@ static void update(builder *b) {
     for (int g = 0; g < b->params.n_groups; g++) {
         sm_op op = sm_op_make(SM_OP_ADAMW, SM_PHASE_OPTIMIZER, -1);
         op.attr.decay = b->params.groups[g].is_matrix;
-        op.in[0] = b->params.groups[g].gradient;
-        op.in[1] = b->plan->hyper;
-        op.in[2] = b->clip;
-        op.out[0] = b->params.groups[g].value;
-        op.out[1] = b->params.groups[g].m;
-        op.out[2] = b->params.groups[g].v;
-        op.out[3] = b->params.groups[g].working_copy;
+        op.in[SM_IN(adamw, g)] = b->params.groups[g].gradient;
+        op.in[SM_IN(adamw, hyper)] = b->plan->hyper;
+        op.in[SM_IN(adamw, clip)] = b->clip;
+        op.out[SM_OUT(adamw, p)] = b->params.groups[g].value;
+        op.out[SM_OUT(adamw, m)] = b->params.groups[g].m;
+        op.out[SM_OUT(adamw, v)] = b->params.groups[g].v;
+        op.out[SM_OUT(adamw, w)] = b->params.groups[g].working_copy;
         emit(b, op);
     }
 }

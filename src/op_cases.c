@@ -141,7 +141,8 @@ static sm_op_kind forward_of(sm_op_kind kind) {
 }
 
 // Shape of an operand, such as "(B,T,3C)", with the text's values. Returns the number of dims.
-static int make_dims(const char *text, const sm_operand_info *operand, int64_t dims[SM_MAX_DIMS]) {
+static int make_dims(const char *text, const sm_operand_info *operand, const sm_attrs *attr,
+                     int64_t dims[SM_MAX_DIMS]) {
     int n = 0;
     for (const char *part = operand->shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
         char *letter = NULL;
@@ -151,8 +152,7 @@ static int make_dims(const char *text, const sm_operand_info *operand, int64_t d
         int64_t value = length == 0 ? 1 : (int64_t)get(text, letter, length);
         dims[n++] = factor * (length == 1 && *letter == 'h' ? SM_HYPER_COUNT : value);
     }
-    bool is_weight = strcmp(operand->name, "W") == 0 || strcmp(operand->name, "dW") == 0;
-    if (is_weight && value_of(text, "wt") > 0) {
+    if (sm_operand_is_transposed(operand, attr)) {
         int64_t rows = dims[0];
         dims[0] = dims[1];
         dims[1] = rows;
@@ -174,17 +174,18 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
 }
 
 // Finds or adds the tensor of an operand.
-static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_info *operand, sm_role role,
-                              int *tensor) {
+static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_info *operand, const sm_attrs *attr,
+                              sm_role role, int *tensor) {
     int64_t dims[SM_MAX_DIMS];
     *tensor = SM_NO_TENSOR;
-    if (operand->optional && !has_optional(plan, text, operand->name)) {
+    if ((operand->flags & SM_OPTIONAL) && !has_optional(plan, text, operand->name)) {
         return SM_OK;
     }
     *tensor = sm_plan_find_tensor(plan, operand->name);
     if (*tensor == SM_NO_TENSOR) {
         const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->dtype);
-        *tensor = sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, dims), dims, "%s", operand->name);
+        *tensor =
+            sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", operand->name);
     }
     return *tensor == SM_NO_TENSOR ? SM_ERR_OOM : SM_OK; // the message was set where it failed
 }
@@ -214,11 +215,13 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
     op.attr = make_attrs(text);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         bool shared = strcmp(info->in[i].name, overwritten) == 0;
-        SM_TRY(bind_operand(plan, text, &info->in[i], shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
+        SM_TRY(
+            bind_operand(plan, text, &info->in[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         bool shared = i == 0 && info->inplace_in >= 0 && overwritten[0] != '\0';
-        SM_TRY(bind_operand(plan, text, &info->out[i], shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT, &op.out[i]));
+        SM_TRY(bind_operand(plan, text, &info->out[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT,
+                            &op.out[i]));
     }
     return sm_plan_add_op(plan, &op);
 }

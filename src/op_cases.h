@@ -3,7 +3,7 @@
 // device and on the reference.
 //
 // A case is a line of text, such as "N=33 C=7 inplace=1", that gives values to the letters of
-// the kind's shapes (src/op_kinds.c) and to its attributes; it is its description too:
+// the kind's shapes (include/op_table.h) and to its attributes; it is its description too:
 //     p        dropout probability            wt       1: W is stored transposed
 //     vocab    V; the rest is padding         bias, gelu, gelu_backward   1: matmul epilogues
 //     decay    1: adamw decays the weights    clip     hyper.grad_clip

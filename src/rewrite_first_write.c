@@ -45,10 +45,10 @@ static int overwrite(sm_plan *plan, int group) {
 // Zeroes what is left of a group: appends an op for each gradient that is added to first.
 static sm_status zero_rest(const sm_plan *plan, const sm_op *zero, sm_op *ops, int *n_ops) {
     for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_op *writer = is_gradient_of(plan, i, zero->out[0]) ? first_writer(plan, i) : NULL;
+        const sm_op *writer = is_gradient_of(plan, i, zero->out[SM_OUT(zero, x)]) ? first_writer(plan, i) : NULL;
         if (writer != NULL && !writer->attr.overwrites) {
             sm_op rest = *zero;
-            rest.out[0] = i;
+            rest.out[SM_OUT(zero, x)] = i;
             SM_TRY(sm_op_check(plan, &rest));
             ops[(*n_ops)++] = rest;
         }
@@ -69,7 +69,7 @@ sm_status sm_rewrite_first_write(sm_plan *plan) {
     }
     const sm_range zeros = sm_plan_range(plan, SM_PHASE_ZERO_GRAD);
     for (int i = zeros.first; i < zeros.end; i++) {
-        if (overwrite(plan, plan->ops[i].out[0]) > 0) {
+        if (overwrite(plan, plan->ops[i].out[SM_OUT(zero, x)]) > 0) {
             SM_TRY_GOTO(zero_rest(plan, &plan->ops[i], ops, &n));
         } else {
             ops[n++] = plan->ops[i];

@@ -8,19 +8,26 @@
 #include "rewrite_passes.h"
 
 static sm_status forward(sm_plan *plan, sm_op *op) {
-    const sm_tensor att = plan->tensors[op->out[1]]; // (B,NH,T,T)
+    const sm_tensor att = plan->tensors[op->out[SM_OUT(attention_forward, att)]]; // (B,NH,T,T)
     op->kind = SM_OP_FLASH_ATTENTION_FORWARD;
-    op->out[1] =
+    const int lse =
         sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 3, att.dims, "%.*s.lse", SM_NAME_SIZE - 5, att.name);
-    return op->out[1] == SM_NO_TENSOR ? SM_ERR_OOM : sm_op_check(plan, op);
+    op->out[SM_OUT(flash_attention_forward, lse)] = lse;
+    return lse == SM_NO_TENSOR ? SM_ERR_OOM : sm_op_check(plan, op);
 }
 
 static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *op) {
-    const int rng_step = op->in[3];
+    const int dy = op->in[SM_IN(attention_backward, dy)];
+    const int qkv = op->in[SM_IN(attention_backward, qkv)];
+    const int rng_step = op->in[SM_IN(attention_backward, rng_step)];
+    const int dqkv = op->out[SM_OUT(attention_backward, dqkv)];
     op->kind = SM_OP_FLASH_ATTENTION_BACKWARD;
-    op->in[2] = forward_op->out[0];
-    op->in[3] = forward_op->out[1];
-    op->in[4] = rng_step;
+    op->in[SM_IN(flash_attention_backward, dy)] = dy;
+    op->in[SM_IN(flash_attention_backward, qkv)] = qkv;
+    op->in[SM_IN(flash_attention_backward, y)] = forward_op->out[SM_OUT(flash_attention_forward, y)];
+    op->in[SM_IN(flash_attention_backward, lse)] = forward_op->out[SM_OUT(flash_attention_forward, lse)];
+    op->in[SM_IN(flash_attention_backward, rng_step)] = rng_step;
+    op->out[SM_OUT(flash_attention_backward, dqkv)] = dqkv;
     return sm_op_check(plan, op);
 }
 
@@ -29,10 +36,11 @@ sm_status sm_rewrite_flash_attention(sm_plan *plan) {
         if (plan->ops[i].kind != SM_OP_ATTENTION_FORWARD) {
             continue;
         }
-        const int att = plan->ops[i].out[1];
+        const int att = plan->ops[i].out[SM_OUT(attention_forward, att)];
         SM_TRY(forward(plan, &plan->ops[i]));
         for (int k = i + 1; k < plan->n_ops; k++) {
-            if (plan->ops[k].kind == SM_OP_ATTENTION_BACKWARD && plan->ops[k].in[2] == att) {
+            if (plan->ops[k].kind == SM_OP_ATTENTION_BACKWARD &&
+                plan->ops[k].in[SM_IN(attention_backward, att)] == att) {
                 SM_TRY(backward(plan, &plan->ops[i], &plan->ops[k]));
             }
         }

@@ -64,11 +64,11 @@ static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backwar
                             chunk_views *views) {
     *views = (chunk_views){
         .logits = row_view(plan, logits, false, 0, n),
-        .targets = row_view(plan, head_ops[1].in[1], true, first, n),
-        .losses = row_view(plan, head_ops[1].out[0], true, first, n),
-        .lse = row_view(plan, head_ops[1].out[1], true, first, n),
-        .lnf = row_view(plan, head_ops[0].in[0], false, first, n),
-        .dlnf = backward ? row_view(plan, head_ops[4].out[0], false, first, n) : 0,
+        .targets = row_view(plan, head_ops[1].in[SM_IN(crossentropy_forward, target)], true, first, n),
+        .losses = row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, losses)], true, first, n),
+        .lse = row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, lse)], true, first, n),
+        .lnf = row_view(plan, head_ops[0].in[SM_IN(matmul_forward, x)], false, first, n),
+        .dlnf = backward ? row_view(plan, head_ops[4].out[SM_OUT(matmul_backward_input, dx)], false, first, n) : 0,
     };
     const int *all = (const int *)views;
     for (size_t i = 0; i < sizeof *views / sizeof(int); i++) {
@@ -81,20 +81,20 @@ static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backwar
 
 // The head's ops (logits, loss, dlogits, dwte, dlnf) on one chunk's views.
 static void bind_chunk(sm_op ops[5], const chunk_views *v) {
-    ops[0].in[0] = v->lnf;
-    ops[0].out[0] = v->logits;
-    ops[1].in[0] = v->logits;
-    ops[1].in[1] = v->targets;
-    ops[1].out[0] = v->losses;
-    ops[1].out[1] = v->lse;
-    ops[2].in[0] = v->logits;
-    ops[2].in[1] = v->targets;
-    ops[2].in[2] = v->lse;
-    ops[2].out[0] = v->logits;
-    ops[3].in[0] = v->lnf;
-    ops[3].in[1] = v->logits;
-    ops[4].in[0] = v->logits;
-    ops[4].out[0] = v->dlnf;
+    ops[0].in[SM_IN(matmul_forward, x)] = v->lnf;
+    ops[0].out[SM_OUT(matmul_forward, y)] = v->logits;
+    ops[1].in[SM_IN(crossentropy_forward, logits)] = v->logits;
+    ops[1].in[SM_IN(crossentropy_forward, target)] = v->targets;
+    ops[1].out[SM_OUT(crossentropy_forward, losses)] = v->losses;
+    ops[1].out[SM_OUT(crossentropy_forward, lse)] = v->lse;
+    ops[2].in[SM_IN(crossentropy_backward, logits)] = v->logits;
+    ops[2].in[SM_IN(crossentropy_backward, target)] = v->targets;
+    ops[2].in[SM_IN(crossentropy_backward, lse)] = v->lse;
+    ops[2].out[SM_OUT(crossentropy_backward, dlogits)] = v->logits;
+    ops[3].in[SM_IN(matmul_backward_weight, x)] = v->lnf;
+    ops[3].in[SM_IN(matmul_backward_weight, dy)] = v->logits;
+    ops[4].in[SM_IN(matmul_backward_input, dy)] = v->logits;
+    ops[4].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;
     for (int i = 0; i < 5; i++) {
         ops[i].range = SM_PHASE_FORWARD;
     }
@@ -103,7 +103,7 @@ static void bind_chunk(sm_op ops[5], const chunk_views *v) {
 // Appends the ops of every chunk to `out`.
 static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out,
                              int *n_out) {
-    const sm_tensor whole = plan->tensors[head_ops[0].out[0]];
+    const sm_tensor whole = plan->tensors[head_ops[0].out[SM_OUT(matmul_forward, y)]];
     const int64_t n_chunks = (n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
     const int64_t chunk_rows = (n_rows + n_chunks - 1) / n_chunks;
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
@@ -137,7 +137,7 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
     for (int i = 0; i < 5; i++) {
         head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
     }
-    const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[0]]);
+    const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
     const size_t cap = (size_t)plan->n_ops + 5 * ((size_t)n_rows / CHUNK_ROWS + 2);
     sm_op *ops = malloc(cap * sizeof *ops);
     if (ops == NULL) {

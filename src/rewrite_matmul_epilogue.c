@@ -16,31 +16,31 @@ static bool consumes(const sm_plan *plan, int i, sm_op_kind kind, int tensor) {
 
 // Fuses the ops that follow ops[i] into *matmul, a copy of it; returns how many it took.
 static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
-    if (!consumes(plan, i + 1, SM_OP_BIAS_FORWARD, matmul->out[0])) {
+    if (!consumes(plan, i + 1, SM_OP_BIAS_FORWARD, matmul->out[SM_OUT(matmul_forward, y)])) {
         return 0;
     }
     const sm_op *bias = &plan->ops[i + 1];
     matmul->attr.epilogue |= SM_EPILOGUE_BIAS;
-    matmul->in[2] = bias->in[1];
-    matmul->out[0] = bias->out[0];
+    matmul->in[SM_IN(matmul_forward, b)] = bias->in[SM_IN(bias_forward, b)];
+    matmul->out[SM_OUT(matmul_forward, y)] = bias->out[SM_OUT(bias_forward, y)];
     // gelu's input is kept, as the second output is beside it: the backward reads it.
     if (i + 2 < plan->n_ops && plan->ops[i + 2].kind == SM_OP_GELU_FORWARD &&
-        plan->ops[i + 2].in[0] == matmul->out[0]) {
+        plan->ops[i + 2].in[SM_IN(gelu_forward, x)] == matmul->out[SM_OUT(matmul_forward, y)]) {
         matmul->attr.epilogue |= SM_EPILOGUE_GELU;
-        matmul->out[1] = plan->ops[i + 2].out[0];
+        matmul->out[SM_OUT(matmul_forward, act)] = plan->ops[i + 2].out[SM_OUT(gelu_forward, y)];
         return 2;
     }
     return 1;
 }
 
 static int fuse_backward(const sm_plan *plan, int i, sm_op *matmul) {
-    if (!consumes(plan, i + 1, SM_OP_GELU_BACKWARD, matmul->out[0])) {
+    if (!consumes(plan, i + 1, SM_OP_GELU_BACKWARD, matmul->out[SM_OUT(matmul_backward_input, dx)])) {
         return 0;
     }
     const sm_op *gelu = &plan->ops[i + 1];
     matmul->attr.epilogue |= SM_EPILOGUE_GELU_BACKWARD;
-    matmul->in[2] = gelu->in[1];
-    matmul->out[0] = gelu->out[0];
+    matmul->in[SM_IN(matmul_backward_input, pre)] = gelu->in[SM_IN(gelu_backward, x)];
+    matmul->out[SM_OUT(matmul_backward_input, dx)] = gelu->out[SM_OUT(gelu_backward, dx)];
     return 1;
 }
 

@@ -18,27 +18,30 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
     *part = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_BACKWARD, op->layer);
     switch (op->kind) {
     case SM_OP_GELU_FORWARD:
-        part->in[0] = op->in[0];
-        part->out[0] = op->out[0];
+        part->in[SM_IN(gelu_forward, x)] = op->in[SM_IN(gelu_forward, x)];
+        part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(gelu_forward, y)];
         return true;
     case SM_OP_MATMUL_FORWARD: // y, gelu(y) = x W + b
-        part->in[0] = op->out[0];
-        part->out[0] = op->out[1];
+        part->in[SM_IN(gelu_forward, x)] = op->out[SM_OUT(matmul_forward, y)];
+        part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
         return (op->attr.epilogue & SM_EPILOGUE_GELU) != 0;
     case SM_OP_LAYERNORM_FORWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: break;
+        *part = *op;
+        part->phase = SM_PHASE_BACKWARD;
+        part->range = SM_PHASE_BACKWARD;
+        return true;
+    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: // y, mean, rstd = layernorm(r)
+        part->kind = SM_OP_LAYERNORM_FORWARD;
+        part->attr = op->attr;
+        part->in[SM_IN(layernorm_forward, x)] = op->out[SM_OUT(residual_layernorm_forward, r)];
+        part->in[SM_IN(layernorm_forward, w)] = op->in[SM_IN(residual_layernorm_forward, w)];
+        part->in[SM_IN(layernorm_forward, b)] = op->in[SM_IN(residual_layernorm_forward, beta)];
+        part->out[SM_OUT(layernorm_forward, y)] = op->out[SM_OUT(residual_layernorm_forward, y)];
+        part->out[SM_OUT(layernorm_forward, mean)] = op->out[SM_OUT(residual_layernorm_forward, mean)];
+        part->out[SM_OUT(layernorm_forward, rstd)] = op->out[SM_OUT(residual_layernorm_forward, rstd)];
+        return true;
     default: return false;
     }
-    const bool summed = op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD; // then its first output is the sum
-    part->kind = SM_OP_LAYERNORM_FORWARD;
-    part->attr = op->attr;
-    part->in[0] = summed ? op->out[0] : op->in[0];
-    part->in[1] = op->in[summed ? 2 : 1];
-    part->in[2] = op->in[summed ? 3 : 2];
-    for (int k = 0; k < 3; k++) {
-        part->out[k] = op->out[summed ? k + 1 : k];
-    }
-    return true;
 }
 
 // Finds how `tensor`, an input of a backward op, is computed in the forward range at little cost.

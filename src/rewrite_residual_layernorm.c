@@ -8,31 +8,32 @@
 
 static bool fuse_forward(const sm_op *residual, const sm_op *layernorm, sm_op *fused) {
     if (residual->kind != SM_OP_RESIDUAL || layernorm->kind != SM_OP_LAYERNORM_FORWARD ||
-        layernorm->in[0] != residual->out[0]) {
+        layernorm->in[SM_IN(layernorm_forward, x)] != residual->out[SM_OUT(residual, y)]) {
         return false;
     }
     *fused = *layernorm;
     fused->kind = SM_OP_RESIDUAL_LAYERNORM_FORWARD;
-    fused->in[0] = residual->in[0];
-    fused->in[1] = residual->in[1];
-    fused->in[2] = layernorm->in[1];
-    fused->in[3] = layernorm->in[2];
-    fused->out[0] = residual->out[0];
-    for (int i = 0; i < 3; i++) {
-        fused->out[i + 1] = layernorm->out[i];
-    }
+    fused->in[SM_IN(residual_layernorm_forward, a)] = residual->in[SM_IN(residual, a)];
+    fused->in[SM_IN(residual_layernorm_forward, b)] = residual->in[SM_IN(residual, b)];
+    fused->in[SM_IN(residual_layernorm_forward, w)] = layernorm->in[SM_IN(layernorm_forward, w)];
+    fused->in[SM_IN(residual_layernorm_forward, beta)] = layernorm->in[SM_IN(layernorm_forward, b)];
+    fused->out[SM_OUT(residual_layernorm_forward, r)] = residual->out[SM_OUT(residual, y)];
+    fused->out[SM_OUT(residual_layernorm_forward, y)] = layernorm->out[SM_OUT(layernorm_forward, y)];
+    fused->out[SM_OUT(residual_layernorm_forward, mean)] = layernorm->out[SM_OUT(layernorm_forward, mean)];
+    fused->out[SM_OUT(residual_layernorm_forward, rstd)] = layernorm->out[SM_OUT(layernorm_forward, rstd)];
     return true;
 }
 
 static bool fuse_backward(const sm_plan *plan, const sm_op *layernorm, const sm_op *residual, sm_op *fused) {
     if (layernorm->kind != SM_OP_LAYERNORM_BACKWARD || residual->kind != SM_OP_RESIDUAL ||
-        residual->in[1] != layernorm->out[0] || sm_rewrite_n_readers(plan, layernorm->out[0]) != 1) {
+        residual->in[SM_IN(residual, b)] != layernorm->out[SM_OUT(layernorm_backward, dx)] ||
+        sm_rewrite_n_readers(plan, layernorm->out[SM_OUT(layernorm_backward, dx)]) != 1) {
         return false;
     }
     *fused = *layernorm;
     fused->kind = SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
-    fused->in[5] = residual->in[0];
-    fused->out[0] = residual->out[0];
+    fused->in[SM_IN(residual_layernorm_backward, dskip)] = residual->in[SM_IN(residual, a)];
+    fused->out[SM_OUT(residual_layernorm_backward, dx)] = residual->out[SM_OUT(residual, y)];
     return true;
 }
 

@@ -86,11 +86,11 @@ static void assert_ops_use_copies(const sm_plan *plan) {
         const sm_op *op = &plan->ops[i];
         assert_int_equal(sm_op_check(plan, op), SM_OK);
         if (op->kind == SM_OP_MATMUL_FORWARD || op->kind == SM_OP_MATMUL_BACKWARD_INPUT) {
-            assert_memory_equal(plan->tensors[op->in[1]].name, "bf16.", 5);
+            assert_memory_equal(plan->tensors[op->in[SM_IN(matmul_forward, W)]].name, "bf16.", 5);
         }
         if (op->kind == SM_OP_ADAMW) {
-            assert_int_equal(op->out[3], plan->tensors[op->out[0]].working_copy);
-            assert_int_equal(op->out[3] != SM_NO_TENSOR, op->attr.decay);
+            assert_int_equal(op->out[SM_OUT(adamw, w)], plan->tensors[op->out[SM_OUT(adamw, p)]].working_copy);
+            assert_int_equal(op->out[SM_OUT(adamw, w)] != SM_NO_TENSOR, op->attr.decay);
         }
     }
 }
@@ -148,7 +148,8 @@ static void test_work(void **state) {
         const double bytes = sm_op_bytes(narrow, &narrow->ops[i]);
         assert_true(sm_op_flops(wide, op) == sm_op_flops(narrow, &narrow->ops[i]));
         if (op->kind == SM_OP_ADAMW && op->attr.decay) {
-            assert_true(bytes == sm_op_bytes(wide, op) + 2.0 * (double)sm_tensor_elems(&wide->tensors[op->out[0]]));
+            assert_true(bytes == sm_op_bytes(wide, op) +
+                                     2.0 * (double)sm_tensor_elems(&wide->tensors[op->out[SM_OUT(adamw, p)]]));
         } else if (op->kind == SM_OP_MATMUL_FORWARD || op->kind == SM_OP_GELU_FORWARD || op->kind == SM_OP_RESIDUAL) {
             assert_true(bytes == sm_op_bytes(wide, op) / 2);
         }

@@ -504,7 +504,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     }
     const sm_op *op = &plan->ops[plan->n_ops - 1];
     check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
-    check(backend->download(e, op->out[0], 0, TUNED_ELEMS, dw));
+    check(backend->download(e, op->out[SM_OUT(matmul_backward_weight, dW)], 0, TUNED_ELEMS, dw));
     backend->release(e);
     sm_plan_free(plan);
 }

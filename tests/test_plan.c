@@ -278,16 +278,16 @@ static void test_op_check(void **state) {
     int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 3}, "y");
     int ids = sm_plan_add_tensor(plan, SM_ROLE_BATCH, SM_I32, 2, (const int64_t[]){4, 8}, "ids");
     sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, -1);
-    op.in[0] = a;
-    op.in[1] = w;
-    op.out[0] = y;
+    op.in[SM_IN(matmul_forward, x)] = a;
+    op.in[SM_IN(matmul_forward, W)] = w;
+    op.out[SM_OUT(matmul_forward, y)] = y;
     assert_int_equal(sm_op_check(plan, &op), SM_OK);
     op.attr.w_transposed = true; // then w would have to be (3,8)
     assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
     op.attr.w_transposed = false;
-    op.in[0] = ids;
+    op.in[SM_IN(matmul_forward, x)] = ids;
     assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
-    op.in[0] = SM_NO_TENSOR;
+    op.in[SM_IN(matmul_forward, x)] = SM_NO_TENSOR;
     assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "operand x is missing"));
     assert_int_equal(sm_plan_add_view(plan, a, 30, 1, (const int64_t[]){3}, "beyond"), SM_NO_TENSOR);

@@ -417,29 +417,73 @@ static void test_conventional_names(void **state) {
     }
 }
 
+// A figure in every column that has one.
+static void fill_row(sm_row *row) {
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        void *field_of_row = (char *)row + column->offset;
+        switch (column->type) {
+        case SM_COLUMN_INTEGER: *(int64_t *)field_of_row = 1; break;
+        case SM_COLUMN_REAL: *(double *)field_of_row = 1; break;
+        case SM_COLUMN_INTEGERS: *(sm_integers *)field_of_row = (sm_integers){calloc(1, sizeof(int64_t)), 1}; break;
+        case SM_COLUMN_REALS: *(sm_reals *)field_of_row = (sm_reals){calloc(1, sizeof(double)), 1}; break;
+        default: break;
+        }
+    }
+}
+
+static bool is_figure(const sm_column *column) {
+    return column->type == SM_COLUMN_INTEGER || column->type == SM_COLUMN_REAL || column->type == SM_COLUMN_INTEGERS ||
+           column->type == SM_COLUMN_REALS;
+}
+
+// A wrong loss never prints a speed: what is marked goes, whatever it is, and all else stays.
 static void test_cleared_row_has_no_speed(void **state) {
     (void)state;
     sm_row row;
-    make_good_row(&row);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    fill_row(&row);
     sm_row_clear_speed(&row);
     json_t *record = sm_row_to_json(&row);
-    static const char *const kept[] = {"open_ns", "build_ns", "tune_ns"}; // not of the wrong steps
+    assert_non_null(record);
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
-        bool is_speed = strcmp(column->unit, "ns") == 0 || strcmp(column->unit, "tokens/s") == 0;
-        for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]); k++) {
-            is_speed = is_speed && strcmp(column->name, kept[k]) != 0;
-        }
         const json_t *value = field(record, column->name);
-        if (is_speed && !json_is_null(value) && json_array_size(value) != 0) {
-            fail_msg("%s is still there", column->name);
-        }
-        if (is_speed && json_is_number(value)) {
-            fail_msg("%s is still there", column->name);
+        const bool is_there = json_is_number(value) || json_array_size(value) > 0;
+        if (is_figure(column) && is_there == column->is_speed) {
+            fail_msg("%s is %s", column->name, is_there ? "still there" : "gone");
         }
     }
+    assert_int_equal(row.op_ns.n, 0);
     json_decref(record);
     sm_row_free(&row);
+}
+
+// A column in a unit of speed, time, work or energy is marked, or named here as a fact that does not depend on the
+// steps that were wrong.
+static void test_every_speed_is_marked(void **state) {
+    (void)state;
+    static const char *const units[] = {"ns", "tokens/s", "FLOP", "FLOP/s", "bytes/s", "J", "W", "s", "ms"};
+    static const char *const facts[] = {
+        "open_ns",    "build_ns",
+        "tune_ns", // before the first step
+        "flops",      "ideal_ns",
+        "peak_flops", "peak_bandwidth",             // of the configuration, of the device
+        "process_ns", "sensors.quota_throttled_ns", // of the process, not of a step
+    };
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        bool accounted = column->is_speed || !is_figure(column);
+        for (size_t k = 0; k < sizeof(facts) / sizeof(facts[0]); k++) {
+            accounted = accounted || strcmp(column->name, facts[k]) == 0;
+        }
+        for (size_t k = 0; k < sizeof(units) / sizeof(units[0]) && !accounted; k++) {
+            if (strcmp(column->unit, units[k]) == 0) {
+                fail_msg("%s is in %s: mark it SPEED in row_schema.c, or name it here as a fact", column->name,
+                         column->unit);
+            }
+        }
+    }
 }
 
 int main(void) {
@@ -454,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_schema_covers_the_struct),
         cmocka_unit_test(test_conventional_names),
         cmocka_unit_test(test_cleared_row_has_no_speed),
+        cmocka_unit_test(test_every_speed_is_marked),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_deps.sh: each layer includes only what is to its right:
 #     src/cli -> bench -> src -> include <- backends
-# and only backends/cpu includes cblas.h.
+# and only backends/cpu includes <cblas.h>. File names are unique, and a file that a comment or a document names exists.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -51,6 +51,30 @@ fi
 repeated=$(git ls-files '*.c' '*.h' | xargs -n1 basename | sort | uniq -d)
 if [ -n "$repeated" ]; then
     echo "check-deps: file names must be unique: $repeated" >&2
+    failed=1
+fi
+# mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
+mentions() {
+    sources=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cl' '*.S')
+    scripts=$(git ls-files -co --exclude-standard '*.sh' '*.py' Makefile)
+    documents=$(git ls-files -co --exclude-standard '*.md')
+    # shellcheck disable=SC2086 # lists of files
+    {
+        grep -oE '//.*' $sources /dev/null
+        grep -oE '(^|[[:space:]])#.*' $scripts /dev/null
+        grep -E '' $documents /dev/null
+    } | grep -oE '^[^:]*:|(^|[[:space:](`])[A-Za-z0-9_/*]*[A-Za-z0-9_*]\.(c|h|cl|sh|py)([^A-Za-z0-9_]|$)' |
+        awk '/:$/ && !/[[:space:](`]/ { file = $0; next } { gsub(/[^A-Za-z0-9_\/*.]/, ""); sub(/\.$/, ""); print file, $0 }' |
+        sort -u
+}
+
+# llm.c is a project.
+missing=$(mentions | grep -vE ' llm\.c$|[A-Z]{4}' | while read -r file name; do
+    [ -n "$(git ls-files -co --exclude-standard -- ":(glob)**/$name")" ] || echo "$file $name"
+done)
+if [ -n "$missing" ]; then
+    echo "check-deps: these files are named, and do not exist:" >&2
+    echo "$missing" >&2
     failed=1
 fi
 [ "$failed" = 0 ] && echo "check-deps: every layer includes only what it may"

@@ -149,7 +149,7 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s in %s: the kernels' data are f32 or bf16", sm_op_name(op->kind),
                        sm_dtype_name(plan->dtype));
     }
-    if (cpu->isa->kernels->run[op->kind] == NULL) {
+    if (cpu_kernels_for(cpu->isa, plan)->run[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s: there is no kernel", sm_op_name(op->kind));
     }
     return SM_OK;

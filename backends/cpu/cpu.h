@@ -1,4 +1,5 @@
-// cpu.h: what the files of the cpu backend share: its device and its executable.
+// cpu.h: what the files of the cpu backend share: instruction sets (cpu_isa.c), the device (cpu.c) and the
+// executable (cpu_execute.c).
 #ifndef STEPMARK_CPU_H
 #define STEPMARK_CPU_H
 
@@ -13,8 +14,13 @@ typedef struct {
     const char *name;                     // "avx512"
     bool (*supported)(void);              // by this processor
     const cpu_kernel_table *kernels;      // for float data
-    const cpu_kernel_table *kernels_bf16; // for bf16 data; no peak_flops: they compute by float arithmetic
+    const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops where they compute by float arithmetic
 } cpu_isa;
+
+// The kernels for a plan's data: float, or bf16. What is asked of a plan is asked of this table.
+static inline const cpu_kernel_table *cpu_kernels_for(const cpu_isa *isa, const sm_plan *plan) {
+    return plan->dtype == SM_BF16 ? isa->kernels_bf16 : isa->kernels;
+}
 
 typedef struct {
     sm_device base;
@@ -52,10 +58,5 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
 // cpu_peaks.c: functions of sm_backend.
 sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
-
-// cpu_execute.c: on x86, makes denormal numbers count as zero in this thread (they cost a hundred
-// cycles each, and carry nothing) and returns the state before, for cpu_denormals_restore().
-unsigned cpu_denormals_off(void);
-void cpu_denormals_restore(unsigned state);
 
 #endif

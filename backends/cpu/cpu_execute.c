@@ -7,27 +7,11 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 
 enum { PAGE_BYTES = 4096 };
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-unsigned cpu_denormals_off(void) {
-    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
-    unsigned state = _mm_getcsr();
-    _mm_setcsr(state | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
-    return state;
-}
-
-void cpu_denormals_restore(unsigned state) { _mm_setcsr(state); }
-#else
-unsigned cpu_denormals_off(void) { return 0; }
-
-void cpu_denormals_restore(unsigned state) { (void)state; }
-#endif
 
 // The most that any op asks of one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
@@ -44,7 +28,8 @@ static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *pl
 
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
     const int n_threads = device->info.n_threads;
-    return (size_t)n_threads * largest_scratch(((const cpu_device *)device)->isa->kernels, plan, n_threads);
+    const cpu_kernel_table *kernels = cpu_kernels_for(((const cpu_device *)device)->isa, plan);
+    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads);
 }
 
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
@@ -110,7 +95,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     }
     e->base.device = device;
     e->base.plan = plan;
-    e->kernels = plan->dtype == SM_BF16 ? cpu->isa->kernels_bf16 : cpu->isa->kernels;
+    e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));

@@ -18,12 +18,12 @@ typedef struct {
 
 static inline cpu_geometry cpu_geometry_of(const host_op *op) {
     const bool transposed = op->op->attr.w_transposed;
-    cpu_geometry g = {.k = sm_tensor_cols(op->in_tensor[0])};
+    cpu_geometry g = {.k = sm_tensor_cols(op->in_tensor[0])}; // x or dy
     if (op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
-        g.a_in = transposed ? 1 : 0;
+        g.a_in = transposed ? SM_IN(matmul_backward_weight, dy) : SM_IN(matmul_backward_weight, x);
         g.m = sm_tensor_cols(op->in_tensor[g.a_in]);
         g.n = sm_tensor_cols(op->in_tensor[1 - g.a_in]);
-        g.k = sm_tensor_rows(op->in_tensor[0]);
+        g.k = sm_tensor_rows(op->in_tensor[SM_IN(matmul_backward_weight, x)]);
         g.a_row = 1;
         g.a_col = g.m;
         g.b_row = g.n;

@@ -97,33 +97,12 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 #define CPU_SCRATCH(name) size_t BASE_ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
 #define CPU_MATMUL(name)  void ISA(cpu_matmul_##name)(const host_op *op, const cpu_team *team)
 
-CPU_KERNEL(zero);
-CPU_KERNEL(loss_scale);
-CPU_KERNEL(embedding_forward);
-CPU_KERNEL(embedding_backward);
-CPU_KERNEL(dropout);
-CPU_KERNEL(layernorm_forward);
-CPU_KERNEL(layernorm_backward);
+// Every kind's; a linear layer's products are made once more where the instruction set has bf16 arithmetic.
+#define OP(code, name, inplace, equation, source) CPU_KERNEL(name);
+#include "op_table.h"
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
-CPU_KERNEL(bias_forward);
-CPU_KERNEL(bias_backward);
-CPU_KERNEL(attention_forward);
-CPU_KERNEL(attention_backward);
-CPU_KERNEL(gelu_forward);
-CPU_KERNEL(gelu_backward);
-CPU_KERNEL(residual);
-CPU_KERNEL(crossentropy_forward);
-CPU_KERNEL(crossentropy_backward);
-CPU_KERNEL(loss_mean);
-CPU_KERNEL(grad_sqnorm);
-CPU_KERNEL(grad_clip);
-CPU_KERNEL(adamw);
-CPU_KERNEL(residual_layernorm_forward);
-CPU_KERNEL(residual_layernorm_backward);
-CPU_KERNEL(flash_attention_forward);
-CPU_KERNEL(flash_attention_backward);
 
 CPU_SCRATCH(layernorm_backward); // both kinds of it
 CPU_SCRATCH(bias_backward);

@@ -5,13 +5,13 @@
 
 CPU_KERNEL(adamw) {
     enum { BLOCK_ELEMS = 1024 }; // copied while they are in the first-level cache
-    const float *g = op->in[0];
-    const float *hyper = op->in[1];
-    const float clip = *(const float *)op->in[2];
-    float *p = op->out[0];
-    float *m = op->out[1];
-    float *v = op->out[2];
-    cpu_data *w = op->out[3];
+    const float *g = op->in[SM_IN(adamw, g)];
+    const float *hyper = op->in[SM_IN(adamw, hyper)];
+    const float clip = *(const float *)op->in[SM_IN(adamw, clip)];
+    float *p = op->out[SM_OUT(adamw, p)];
+    float *m = op->out[SM_OUT(adamw, m)];
+    float *v = op->out[SM_OUT(adamw, v)];
+    cpu_data *w = op->out[SM_OUT(adamw, w)];
     const float beta1 = hyper[SM_HYPER_BETA1];
     const float beta2 = hyper[SM_HYPER_BETA2];
     const float eps = hyper[SM_HYPER_EPS];
@@ -19,7 +19,7 @@ CPU_KERNEL(adamw) {
     const float keep = op->op->attr.decay ? 1.0f - lr * hyper[SM_HYPER_WEIGHT_DECAY] : 1.0f;
     const float step = lr / hyper[SM_HYPER_BIAS_CORRECTION1];
     const float root = 1.0f / sqrtf(hyper[SM_HYPER_BIAS_CORRECTION2]); // sqrt(v/bc2) = sqrt(v) root
-    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[0]));
+    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[SM_IN(adamw, g)]));
     for (int64_t first = mine.first; first < mine.end; first += BLOCK_ELEMS) {
         const int64_t end = first + BLOCK_ELEMS < mine.end ? first + BLOCK_ELEMS : mine.end;
 #pragma omp simd

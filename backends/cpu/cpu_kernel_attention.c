@@ -92,16 +92,16 @@ static void multiply_row(float *x, const float *by, int64_t n) {
 
 CPU_SCRATCH(attention_forward) {
     (void)n_threads;
-    const sm_tensor *y = op->out_tensor[0];
+    const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
     const int64_t T = y->dims[1];
     const int64_t HS = y->dims[2] / op->op->attr.n_head;
     return (size_t)((BLOCK_ROWS + 1) * T + 2 * BLOCK_ROWS * HS + 2 * T * HS) * sizeof(float);
 }
 
 static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
-    const cpu_data *qkv = (const cpu_data *)op->in[0] + h->qkv_offset;
-    cpu_data *y = (cpu_data *)op->out[0] + h->y_offset;
-    cpu_data *att = (cpu_data *)op->out[1] + (h->index * h->T + t0) * h->T;
+    const cpu_data *qkv = (const cpu_data *)op->in[SM_IN(attention_forward, qkv)] + h->qkv_offset;
+    cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset;
+    cpu_data *att = (cpu_data *)op->out[SM_OUT(attention_forward, att)] + (h->index * h->T + t0) * h->T;
     float *scores = scratch;                     // (BLOCK_ROWS, t1)
     float *factors = scores + BLOCK_ROWS * h->T; // (t1)
     float *q = factors + h->T;                   // (BLOCK_ROWS, HS)
@@ -109,7 +109,7 @@ static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t 
     float *k = result + BLOCK_ROWS * h->HS;      // (t1, HS)
     float *v = k + h->T * h->HS;                 // (t1, HS)
     const double p = op->op->attr.dropout_p;
-    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[1]);
+    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_forward, rng_step)]);
     gather(h, qkv, 3 * h->C, t0, t1, q);
     gather(h, qkv + h->C, 3 * h->C, 0, t1, k);
     gather(h, qkv + 2 * h->C, 3 * h->C, 0, t1, v);
@@ -127,7 +127,7 @@ static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t 
 }
 
 CPU_KERNEL(attention_forward) {
-    const sm_tensor *y = op->out_tensor[0];
+    const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
     int64_t n_heads = y->dims[0] * op->op->attr.n_head;
     int64_t n_blocks = (y->dims[1] + BLOCK_ROWS - 1) / BLOCK_ROWS;
     // Blocks grow with t, so they are dealt out like cards.
@@ -148,8 +148,8 @@ typedef struct {
 
 CPU_SCRATCH(attention_backward) {
     (void)n_threads;
-    const int64_t T = op->in_tensor[0]->dims[1];
-    const int64_t HS = op->in_tensor[0]->dims[2] / op->op->attr.n_head;
+    const int64_t T = op->in_tensor[SM_IN(attention_backward, dy)]->dims[1];
+    const int64_t HS = op->in_tensor[SM_IN(attention_backward, dy)]->dims[2] / op->op->attr.n_head;
     return (size_t)(7 * T * HS + (2 * BLOCK_ROWS + 1) * T) * sizeof(float);
 }
 
@@ -186,9 +186,9 @@ static void score_gradient_row(const float *att, const float *factors, float *da
 }
 
 static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, const backward_scratch *s) {
-    const cpu_data *att = (const cpu_data *)op->in[2] + (h->index * h->T + t0) * h->T;
+    const cpu_data *att = (const cpu_data *)op->in[SM_IN(attention_backward, att)] + (h->index * h->T + t0) * h->T;
     const double p = op->op->attr.dropout_p;
-    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[3]);
+    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_backward, rng_step)]);
     const int64_t rows = t1 - t0;
     const float *dy = s->dy + t0 * h->HS;
     small_gemm(false, true, rows, t1, h->HS, 1.0f, dy, h->HS, s->v, false, s->ds);
@@ -211,17 +211,17 @@ static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t
 }
 
 CPU_KERNEL(attention_backward) {
-    const sm_tensor *dy = op->in_tensor[0];
+    const sm_tensor *dy = op->in_tensor[SM_IN(attention_backward, dy)];
     cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
     for (int64_t index = mine.first; index < mine.end; index++) {
         head h = find_head(op, dy, index);
         backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        const cpu_data *qkv = (const cpu_data *)op->in[1] + h.qkv_offset;
-        cpu_data *dqkv = (cpu_data *)op->out[0] + h.qkv_offset;
+        const cpu_data *qkv = (const cpu_data *)op->in[SM_IN(attention_backward, qkv)] + h.qkv_offset;
+        cpu_data *dqkv = (cpu_data *)op->out[SM_OUT(attention_backward, dqkv)] + h.qkv_offset;
         gather(&h, qkv, 3 * h.C, 0, h.T, s.q);
         gather(&h, qkv + h.C, 3 * h.C, 0, h.T, s.k);
         gather(&h, qkv + 2 * h.C, 3 * h.C, 0, h.T, s.v);
-        gather(&h, (const cpu_data *)op->in[0] + h.y_offset, h.C, 0, h.T, s.dy);
+        gather(&h, (const cpu_data *)op->in[SM_IN(attention_backward, dy)] + h.y_offset, h.C, 0, h.T, s.dy);
         memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
         for (int64_t t0 = 0; t0 < h.T; t0 += BLOCK_ROWS) {
             backward_block(op, &h, t0, t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T, &s);

@@ -4,11 +4,11 @@
 #include "cpu_kernel.h"
 
 CPU_KERNEL(bias_forward) {
-    const cpu_data *x = op->in[0]; // may be y itself
-    const float *b = op->in[1];
-    cpu_data *y = op->out[0];
-    int64_t C = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    const cpu_data *x = op->in[SM_IN(bias_forward, x)]; // may be y itself
+    const float *b = op->in[SM_IN(bias_forward, b)];
+    cpu_data *y = op->out[SM_OUT(bias_forward, y)];
+    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(bias_forward, x)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(bias_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
@@ -19,15 +19,15 @@ CPU_KERNEL(bias_forward) {
 
 CPU_SCRATCH(bias_backward) {
     (void)n_threads;
-    return (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float);
+    return (size_t)sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]) * sizeof(float);
 }
 
 // Each thread sums its rows, four at a time, into its scratch; then each adds up a range of columns.
 CPU_KERNEL(bias_backward) {
-    const cpu_data *dy = op->in[0];
+    const cpu_data *dy = op->in[SM_IN(bias_backward, dy)];
     float *partial = team->scratch[team->thread];
-    int64_t C = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(bias_backward, dy)]));
     memset(partial, 0, (size_t)C * sizeof *partial);
     int64_t n = rows.first;
     for (; n + 4 <= rows.end; n += 4) {
@@ -45,5 +45,5 @@ CPU_KERNEL(bias_backward) {
         }
     }
 #pragma omp barrier
-    cpu_add_partials(team, 0, C, op->out[0]);
+    cpu_add_partials(team, 0, C, op->out[SM_OUT(bias_backward, db)]);
 }

@@ -4,10 +4,12 @@
 
 CPU_KERNEL(dropout) {
     enum { BLOCK_ELEMS = 4 * CPU_PHILOX_LANES };
-    const cpu_data *x = op->in[0]; // may be y itself
-    cpu_data *y = op->out[0];
-    cpu_dropout_rule rule = cpu_dropout_make(op->op->attr.dropout_p, op->op->attr.rng_key, op->in[1]);
-    cpu_range mine = cpu_split(sm_tensor_elems(op->in_tensor[0]), BLOCK_ELEMS, team->thread, team->n_threads);
+    const cpu_data *x = op->in[SM_IN(dropout, x)]; // may be y itself
+    cpu_data *y = op->out[SM_OUT(dropout, y)];
+    cpu_dropout_rule rule =
+        cpu_dropout_make(op->op->attr.dropout_p, op->op->attr.rng_key, op->in[SM_IN(dropout, rng_step)]);
+    cpu_range mine =
+        cpu_split(sm_tensor_elems(op->in_tensor[SM_IN(dropout, x)]), BLOCK_ELEMS, team->thread, team->n_threads);
     float factors[BLOCK_ELEMS];
     for (int64_t first = mine.first; first < mine.end; first += BLOCK_ELEMS) {
         int64_t count = mine.end - first < BLOCK_ELEMS ? mine.end - first : BLOCK_ELEMS;

@@ -2,13 +2,13 @@
 #include "cpu_kernel.h"
 
 CPU_KERNEL(embedding_forward) {
-    const int32_t *token = op->in[0];
-    const float *wte = op->in[1];
-    const float *wpe = op->in[2];
-    cpu_data *x = op->out[0];
-    int64_t T = op->out_tensor[0]->dims[1];
-    int64_t C = op->out_tensor[0]->dims[2];
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[0]));
+    const int32_t *token = op->in[SM_IN(embedding_forward, token)];
+    const float *wte = op->in[SM_IN(embedding_forward, wte)];
+    const float *wpe = op->in[SM_IN(embedding_forward, wpe)];
+    cpu_data *x = op->out[SM_OUT(embedding_forward, x)];
+    int64_t T = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[1];
+    int64_t C = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[2];
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[SM_OUT(embedding_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         const float *token_row = wte + token[n] * C;
         const float *position_row = wpe + n % T * C;
@@ -33,13 +33,13 @@ static void add_columns(float *dst, const cpu_data *src, cpu_range cols) {
 // of the batch, what falls to it: no atomics, the same sum every time.
 CPU_KERNEL(embedding_backward) {
     enum { MIN_COLS = 64 };
-    const int32_t *token = op->in[0];
-    const cpu_data *dx = op->in[1];
-    float *dwte = op->out[0];
-    float *dwpe = op->out[1];
-    int64_t T = op->in_tensor[1]->dims[1];
-    int64_t C = op->in_tensor[1]->dims[2];
-    int64_t n_rows = sm_tensor_rows(op->in_tensor[1]);
+    const int32_t *token = op->in[SM_IN(embedding_backward, token)];
+    const cpu_data *dx = op->in[SM_IN(embedding_backward, dx)];
+    float *dwte = op->out[SM_OUT(embedding_backward, dwte)];
+    float *dwpe = op->out[SM_OUT(embedding_backward, dwpe)];
+    int64_t T = op->in_tensor[SM_IN(embedding_backward, dx)]->dims[1];
+    int64_t C = op->in_tensor[SM_IN(embedding_backward, dx)]->dims[2];
+    int64_t n_rows = sm_tensor_rows(op->in_tensor[SM_IN(embedding_backward, dx)]);
     int n_col_parts = team->n_threads;
     while (n_col_parts > 1 && (team->n_threads % n_col_parts != 0 || C / n_col_parts < MIN_COLS)) {
         n_col_parts--;

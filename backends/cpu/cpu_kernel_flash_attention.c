@@ -114,7 +114,7 @@ static size_t forward_elems(int64_t HS, int64_t n_tiles) {
 
 CPU_SCRATCH(flash_attention_forward) {
     (void)n_threads;
-    const sm_tensor *y = op->out_tensor[0];
+    const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     return forward_elems(y->dims[2] / op->op->attr.n_head, cpu_divide_up(y->dims[1], TILE)) * sizeof(float);
 }
 
@@ -192,8 +192,8 @@ static void finish_rows(const head *h, const forward_scratch *s, int64_t row_til
 
 static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile,
                          cpu_fetching *f) {
-    const cpu_data *q = (const cpu_data *)op->in[0] + h->qkv_offset_elems;
-    cpu_data *y = (cpu_data *)op->out[0] + h->y_offset_elems;
+    const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + h->qkv_offset_elems;
+    cpu_data *y = (cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems;
     pack_rows(h, row_tile, q, h->ld_qkv, h->scale * LOG2_E, s->rows);
     transpose_rows(h, s->rows, s->rows_t);
     for (int64_t i = 0; i < TILE; i++) {
@@ -221,7 +221,7 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
         }
         multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result, f);
     }
-    finish_rows(h, s, row_tile, (float *)op->out[1] + h->index * h->T);
+    finish_rows(h, s, row_tile, (float *)op->out[SM_OUT(flash_attention_forward, lse)] + h->index * h->T);
     unpack_rows(h, row_tile, s->result, 1.0f, y, h->ld_y);
 }
 
@@ -230,12 +230,13 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
                                      int64_t tile) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {
-        const cpu_data *q = (const cpu_data *)op->in[0] + next->qkv_offset_elems;
+        const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + next->qkv_offset_elems;
         fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
         fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
         fetch_tile(&f, next, tile, q, next->ld_qkv);
     }
-    fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[0] + h->y_offset_elems, h->ld_y);
+    fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
+               h->ld_y);
     pace_fetching(&f, h, 2 * (row_tile + 1));
     return f;
 }
@@ -243,15 +244,15 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
 // A unit of work is every n_parts-th row tile of a head: the whole head, unless there are
 // fewer heads than threads.
 CPU_KERNEL(flash_attention_forward) {
-    const sm_tensor *y = op->out_tensor[0];
+    const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
     const int64_t n_parts = cpu_divide_up(team->n_threads, n_heads);
     const cpu_range units = cpu_my_rows(team, n_heads * n_parts);
     for (int64_t unit = units.first; unit < units.end; unit++) {
-        const head h = find_head(op, y, op->in[1], unit / n_parts);
-        const head next = find_head(op, y, op->in[1], (unit + 1) / n_parts);
+        const head h = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], unit / n_parts);
+        const head next = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], (unit + 1) / n_parts);
         const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
-        const cpu_data *k = (const cpu_data *)op->in[0] + h.qkv_offset_elems + h.ld_y;
+        const cpu_data *k = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + h.qkv_offset_elems + h.ld_y;
         int64_t n_packed = 0;
         for (int64_t row_tile = unit % n_parts; row_tile < h.n_tiles; row_tile += n_parts) {
             for (; n_packed <= row_tile; n_packed++) {
@@ -285,7 +286,7 @@ typedef struct {
 
 CPU_SCRATCH(flash_attention_backward) {
     (void)n_threads;
-    const sm_tensor *y = op->in_tensor[0];
+    const sm_tensor *y = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     size_t tile = TILE * (size_t)padded_width(y->dims[2] / op->op->attr.n_head);
     size_t n_tiles = (size_t)cpu_divide_up(y->dims[1], TILE);
     return (n_tiles * 4 * tile + 5 * tile + 4 * TILE_ELEMS + 2 * TILE) * sizeof(float);
@@ -321,10 +322,10 @@ static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
 }
 
 static void pack_backward(const host_op *op, const head *h, const backward_scratch *s, int64_t tile) {
-    const cpu_data *dy = (const cpu_data *)op->in[0] + h->y_offset_elems;
-    const cpu_data *q = (const cpu_data *)op->in[1] + h->qkv_offset_elems;
-    const cpu_data *y = (const cpu_data *)op->in[2] + h->y_offset_elems;
-    const float *lse = (const float *)op->in[3] + h->index * h->T;
+    const cpu_data *dy = (const cpu_data *)op->in[SM_IN(flash_attention_backward, dy)] + h->y_offset_elems;
+    const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_backward, qkv)] + h->qkv_offset_elems;
+    const cpu_data *y = (const cpu_data *)op->in[SM_IN(flash_attention_backward, y)] + h->y_offset_elems;
+    const float *lse = (const float *)op->in[SM_IN(flash_attention_backward, lse)] + h->index * h->T;
     pack_rows(h, tile, q, h->ld_qkv, h->scale * LOG2_E, s->q);
     pack_rows(h, tile, q + h->ld_y, h->ld_qkv, 1.0f, s->k + tile * TILE * h->width);
     pack_rows(h, tile, q + 2 * h->ld_y, h->ld_qkv, 1.0f, s->v + tile * TILE * h->width);
@@ -392,14 +393,16 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t 
                                       int64_t tile) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {
-        const cpu_data *q = (const cpu_data *)op->in[1] + next->qkv_offset_elems;
-        fetch_tile(&f, next, tile, (const cpu_data *)op->in[2] + next->y_offset_elems, next->ld_y);
-        fetch_tile(&f, next, tile, (const cpu_data *)op->in[0] + next->y_offset_elems, next->ld_y);
+        const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_backward, qkv)] + next->qkv_offset_elems;
+        fetch_tile(&f, next, tile, (const cpu_data *)op->in[SM_IN(flash_attention_backward, y)] + next->y_offset_elems,
+                   next->ld_y);
+        fetch_tile(&f, next, tile, (const cpu_data *)op->in[SM_IN(flash_attention_backward, dy)] + next->y_offset_elems,
+                   next->ld_y);
         fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
         fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
         fetch_tile(&f, next, tile, q, next->ld_qkv);
     }
-    const cpu_data *dq = (const cpu_data *)op->out[0] + h->qkv_offset_elems;
+    const cpu_data *dq = (const cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h->qkv_offset_elems;
     fetch_tile(&f, h, row_tile, dq, h->ld_qkv);
     if (row_tile + 1 == h->n_tiles) {
         fetch_rows(&f, dq + h->ld_y, h->ld_qkv, h->T);
@@ -410,13 +413,13 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t 
 }
 
 CPU_KERNEL(flash_attention_backward) {
-    const sm_tensor *dy = op->in_tensor[0];
+    const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
     for (int64_t index = mine.first; index < mine.end; index++) {
-        const head h = find_head(op, dy, op->in[4], index);
-        const head next = find_head(op, dy, op->in[4], index + 1);
+        const head h = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index);
+        const head next = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index + 1);
         const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        cpu_data *dq = (cpu_data *)op->out[0] + h.qkv_offset_elems;
+        cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.qkv_offset_elems;
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
             const bool last = tile + 1 == h.n_tiles;
             cpu_fetching f = last ? backward_fetching(op, &h, tile, index + 1 < mine.end ? &next : NULL, 0)

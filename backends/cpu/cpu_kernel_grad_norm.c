@@ -11,8 +11,8 @@ CPU_SCRATCH(grad_sqnorm) {
 
 // Squares are summed in double: a float sum over a hundred million elements loses digits.
 CPU_KERNEL(grad_sqnorm) {
-    const float *g = op->in[0];
-    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[0]));
+    const float *g = op->in[SM_IN(grad_sqnorm, g)];
+    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[SM_IN(grad_sqnorm, g)]));
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = mine.first; i < mine.end; i++) {
@@ -25,19 +25,19 @@ CPU_KERNEL(grad_sqnorm) {
         for (int k = 0; k < team->n_threads; k++) {
             total += *(const double *)team->scratch[k];
         }
-        *(float *)op->out[0] = (float)total;
+        *(float *)op->out[SM_OUT(grad_sqnorm, sqnorm)] = (float)total;
     }
 }
 
 CPU_KERNEL(grad_clip) {
-    const float *sqnorm = op->in[0];
-    const float *hyper = op->in[1];
-    float *norm = op->out[0];
-    float *clip = op->out[1];
+    const float *sqnorm = op->in[SM_IN(grad_clip, sqnorm)];
+    const float *hyper = op->in[SM_IN(grad_clip, hyper)];
+    float *norm = op->out[SM_OUT(grad_clip, norm)];
+    float *clip = op->out[SM_OUT(grad_clip, clip)];
     if (team->thread != 0) {
         return;
     }
-    int64_t n_groups = sm_tensor_elems(op->in_tensor[0]);
+    int64_t n_groups = sm_tensor_elems(op->in_tensor[SM_IN(grad_clip, sqnorm)]);
     double total = 0;
     for (int64_t k = 0; k < n_groups; k++) {
         total += (double)sqnorm[k];

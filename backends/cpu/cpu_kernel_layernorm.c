@@ -37,36 +37,38 @@ static void normalise_row(const cpu_data *x, const float *w, const float *b, cpu
 }
 
 CPU_KERNEL(layernorm_forward) {
-    const cpu_data *x = op->in[0];
-    cpu_data *y = op->out[0];
-    float *mean = op->out[1];
-    float *rstd = op->out[2];
-    int64_t C = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    const cpu_data *x = op->in[SM_IN(layernorm_forward, x)];
+    cpu_data *y = op->out[SM_OUT(layernorm_forward, y)];
+    float *mean = op->out[SM_OUT(layernorm_forward, mean)];
+    float *rstd = op->out[SM_OUT(layernorm_forward, rstd)];
+    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(layernorm_forward, x)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(layernorm_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         moments of = row_moments(x + n * C, C, op->op->attr.eps);
-        normalise_row(x + n * C, op->in[1], op->in[2], y + n * C, C, of);
+        normalise_row(x + n * C, op->in[SM_IN(layernorm_forward, w)], op->in[SM_IN(layernorm_forward, b)], y + n * C, C,
+                      of);
         mean[n] = of.mean;
         rstd[n] = of.rstd;
     }
 }
 
 CPU_KERNEL(residual_layernorm_forward) {
-    const cpu_data *a = op->in[0]; // may be r itself
-    const cpu_data *b = op->in[1];
-    cpu_data *r = op->out[0];
-    cpu_data *y = op->out[1];
-    float *mean = op->out[2];
-    float *rstd = op->out[3];
-    int64_t C = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    const cpu_data *a = op->in[SM_IN(residual_layernorm_forward, a)]; // may be r itself
+    const cpu_data *b = op->in[SM_IN(residual_layernorm_forward, b)];
+    cpu_data *r = op->out[SM_OUT(residual_layernorm_forward, r)];
+    cpu_data *y = op->out[SM_OUT(residual_layernorm_forward, y)];
+    float *mean = op->out[SM_OUT(residual_layernorm_forward, mean)];
+    float *rstd = op->out[SM_OUT(residual_layernorm_forward, rstd)];
+    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(residual_layernorm_forward, a)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(residual_layernorm_forward, a)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
 #pragma omp simd
         for (int64_t i = n * C; i < (n + 1) * C; i++) {
             r[i] = cpu_round(cpu_widen(a[i]) + cpu_widen(b[i]));
         }
         moments of = row_moments(r + n * C, C, op->op->attr.eps);
-        normalise_row(r + n * C, op->in[2], op->in[3], y + n * C, C, of);
+        normalise_row(r + n * C, op->in[SM_IN(residual_layernorm_forward, w)],
+                      op->in[SM_IN(residual_layernorm_forward, beta)], y + n * C, C, of);
         mean[n] = of.mean;
         rstd[n] = of.rstd;
     }
@@ -74,7 +76,7 @@ CPU_KERNEL(residual_layernorm_forward) {
 
 CPU_SCRATCH(layernorm_backward) {
     (void)n_threads;
-    return 3 * (size_t)sm_tensor_cols(op->in_tensor[0]) * sizeof(float);
+    return 3 * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]) * sizeof(float);
 }
 
 // One row: adds to the partial sums dw and db, and writes dx, to which dskip (may be NULL, may
@@ -110,28 +112,36 @@ static void backward_row(const cpu_data *dy, const cpu_data *x, const float *w, 
     }
 }
 
+// For both kinds: residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
+_Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
+                   SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db),
+               "what one function reads of both kinds");
+
 static void layernorm_backward(const host_op *op, const cpu_data *dskip, const cpu_team *team) {
-    const cpu_data *dy = op->in[0];
-    const cpu_data *x = op->in[1];
-    const float *mean = op->in[3];
-    const float *rstd = op->in[4];
-    cpu_data *dx = op->out[0];
-    int64_t C = sm_tensor_cols(op->in_tensor[0]);
+    const cpu_data *dy = op->in[SM_IN(layernorm_backward, dy)];
+    const cpu_data *x = op->in[SM_IN(layernorm_backward, x)];
+    const float *mean = op->in[SM_IN(layernorm_backward, mean)];
+    const float *rstd = op->in[SM_IN(layernorm_backward, rstd)];
+    cpu_data *dx = op->out[SM_OUT(layernorm_backward, dx)];
+    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]);
     float *dw = team->scratch[team->thread];
     float *db = dw + C;
     float *g = db + C;
     memset(dw, 0, 2 * (size_t)C * sizeof *dw);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(layernorm_backward, dy)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         moments of = {mean[n], rstd[n]};
-        backward_row(dy + n * C, x + n * C, op->in[2], of, dskip == NULL ? NULL : dskip + n * C, C, dx + n * C, dw, db,
-                     g);
+        backward_row(dy + n * C, x + n * C, op->in[SM_IN(layernorm_backward, w)], of,
+                     dskip == NULL ? NULL : dskip + n * C, C, dx + n * C, dw, db, g);
     }
 #pragma omp barrier
-    cpu_add_partials(team, 0, C, op->out[1]);
-    cpu_add_partials(team, C, C, op->out[2]);
+    cpu_add_partials(team, 0, C, op->out[SM_OUT(layernorm_backward, dw)]);
+    cpu_add_partials(team, C, C, op->out[SM_OUT(layernorm_backward, db)]);
 }
 
 CPU_KERNEL(layernorm_backward) { layernorm_backward(op, NULL, team); }
 
-CPU_KERNEL(residual_layernorm_backward) { layernorm_backward(op, op->in[5], team); }
+CPU_KERNEL(residual_layernorm_backward) {
+    layernorm_backward(op, op->in[SM_IN(residual_layernorm_backward, dskip)], team);
+}

@@ -31,12 +31,12 @@ static float log_sum_exp(const cpu_data *x, int64_t n) {
 }
 
 CPU_KERNEL(crossentropy_forward) {
-    const cpu_data *logits = op->in[0];
-    const int32_t *target = op->in[1];
-    float *losses = op->out[0];
-    float *lse = op->out[1];
-    int64_t Vp = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    const cpu_data *logits = op->in[SM_IN(crossentropy_forward, logits)];
+    const int32_t *target = op->in[SM_IN(crossentropy_forward, target)];
+    float *losses = op->out[SM_OUT(crossentropy_forward, losses)];
+    float *lse = op->out[SM_OUT(crossentropy_forward, lse)];
+    int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_forward, logits)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_forward, logits)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         const cpu_data *row = logits + n * Vp;
         lse[n] = log_sum_exp(row, op->op->attr.vocab);
@@ -45,14 +45,14 @@ CPU_KERNEL(crossentropy_forward) {
 }
 
 CPU_KERNEL(crossentropy_backward) {
-    const cpu_data *logits = op->in[0]; // may be dlogits itself
-    const int32_t *target = op->in[1];
-    const float *lse = op->in[2];
-    const float scale = *(const float *)op->in[3];
-    cpu_data *dlogits = op->out[0];
+    const cpu_data *logits = op->in[SM_IN(crossentropy_backward, logits)]; // may be dlogits itself
+    const int32_t *target = op->in[SM_IN(crossentropy_backward, target)];
+    const float *lse = op->in[SM_IN(crossentropy_backward, lse)];
+    const float scale = *(const float *)op->in[SM_IN(crossentropy_backward, scale)];
+    cpu_data *dlogits = op->out[SM_OUT(crossentropy_backward, dlogits)];
     int64_t V = op->op->attr.vocab;
-    int64_t Vp = sm_tensor_cols(op->in_tensor[0]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[0]));
+    int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_backward, logits)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_backward, logits)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         const cpu_data *x = logits + n * Vp;
         cpu_data *dx = dlogits + n * Vp;
@@ -80,23 +80,25 @@ static int64_t count_targets(const int32_t *target, int64_t n) {
 }
 
 CPU_KERNEL(loss_mean) {
-    const float *losses = op->in[0];
+    const float *losses = op->in[SM_IN(loss_mean, losses)];
     if (team->thread != 0) {
         return;
     }
-    int64_t n_rows = sm_tensor_elems(op->in_tensor[0]);
+    int64_t n_rows = sm_tensor_elems(op->in_tensor[SM_IN(loss_mean, losses)]);
     double sum = 0;
     for (int64_t n = 0; n < n_rows; n++) {
         sum += (double)losses[n];
     }
-    *(float *)op->out[0] = (float)(sum / (double)count_targets(op->in[1], n_rows));
+    *(float *)op->out[SM_OUT(loss_mean, loss)] =
+        (float)(sum / (double)count_targets(op->in[SM_IN(loss_mean, target)], n_rows));
 }
 
 CPU_KERNEL(loss_scale) {
-    const float *hyper = op->in[1];
+    const float *hyper = op->in[SM_IN(loss_scale, hyper)];
     if (team->thread != 0) {
         return;
     }
-    int64_t count = count_targets(op->in[0], sm_tensor_elems(op->in_tensor[0]));
-    *(float *)op->out[0] = (float)((double)hyper[SM_HYPER_LOSS_SCALE] / (double)count);
+    int64_t count =
+        count_targets(op->in[SM_IN(loss_scale, targets)], sm_tensor_elems(op->in_tensor[SM_IN(loss_scale, targets)]));
+    *(float *)op->out[SM_OUT(loss_scale, scale)] = (float)((double)hyper[SM_HYPER_LOSS_SCALE] / (double)count);
 }

@@ -61,24 +61,24 @@ static cpu_product product_of(const host_op *op) {
 // y = x W, and the epilogues.
 CPU_MATMUL(forward) {
     cpu_product p = product_of(op);
-    set_result(&p, op->out[0]);
-    p.bias = op->in[2];
-    p.act = op->out[1];
+    set_result(&p, op->out[SM_OUT(matmul_forward, y)]);
+    p.bias = op->in[SM_IN(matmul_forward, b)];
+    p.act = op->out[SM_OUT(matmul_forward, act)];
     multiply(&p, team);
 }
 
 // dx = dy W^T, and gelu'.
 CPU_MATMUL(backward_input) {
     cpu_product p = product_of(op);
-    set_result(&p, op->out[0]);
-    p.pre = op->in[2];
+    set_result(&p, op->out[SM_OUT(matmul_backward_input, dx)]);
+    p.pre = op->in[SM_IN(matmul_backward_input, pre)];
     multiply(&p, team);
 }
 
 // dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites.
 CPU_MATMUL(backward_weight) {
     cpu_product p = product_of(op);
-    p.c = op->out[0];
+    p.c = op->out[SM_OUT(matmul_backward_weight, dW)];
     p.add = !op->op->attr.overwrites;
     multiply(&p, team);
 }

@@ -1,4 +1,4 @@
-// cpu_kernel_peaks.c: what one thread can compute and move, for cpu_ceilings.c and cpu_peaks.c.
+// cpu_kernel_peaks.c: what one thread can compute and move, for cpu_peaks.c.
 #include "cpu_kernel.h"
 
 #if defined(__x86_64__)

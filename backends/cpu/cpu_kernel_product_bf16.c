@@ -44,10 +44,10 @@ typedef struct {
     int grid_rows;      // of the threads' grid
     int64_t cell_rows;  // of the largest cell, padded
     int64_t cell_cols;
-} plan;
+} division;
 
-static plan make_plan(int64_t m, int64_t n, int64_t k, int n_threads) {
-    plan of = {.n_slices = cpu_divide_up(k, CPU_PRODUCT_SLICE_K)};
+static division divide(int64_t m, int64_t n, int64_t k, int n_threads) {
+    division of = {.n_slices = cpu_divide_up(k, CPU_PRODUCT_SLICE_K)};
     of.depth = round_up(cpu_divide_up(k, of.n_slices), STEP_K);
     of.steps = of.depth / CPU_PACK_K;
     const int64_t n_chunks = cpu_divide_up(m * of.steps, CHUNK_PACKED);
@@ -74,11 +74,11 @@ static plan make_plan(int64_t m, int64_t n, int64_t k, int n_threads) {
 }
 
 // The scratch of a thread: panels of b, its share of a's, and the sums of its cell where there are several slices.
-static int64_t b_elems(const plan *of) { return of->n_b * COLS * of->steps; }
-static int64_t a_elems(const plan *of) { return of->n_panels * ROWS * of->steps; }
+static int64_t b_elems(const division *of) { return of->n_b * COLS * of->steps; }
+static int64_t a_elems(const division *of) { return of->n_panels * ROWS * of->steps; }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
-    const plan of = make_plan(m, n, k, n_threads);
+    const division of = divide(m, n, k, n_threads);
     const int64_t sums = of.n_slices > 1 ? of.cell_rows * of.cell_cols : 0;
     return (size_t)(b_elems(&of) + a_elems(&of) + sums) * sizeof(float);
 }
@@ -87,7 +87,7 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
 typedef struct {
     const cpu_product *p;
     const cpu_team *team;
-    plan of;
+    division of;
     cpu_range rows;      // of the whole c: this thread's
     cpu_range cols;      // this thread's
     int64_t chunk_first; // rows of a that are packed now
@@ -298,7 +298,7 @@ static void multiply_slice(job *j) {
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    job j = {.p = p, .team = team, .of = make_plan(p->m, p->n, p->k, team->n_threads)};
+    job j = {.p = p, .team = team, .of = divide(p->m, p->n, p->k, team->n_threads)};
     const int grid_cols = team->n_threads / j.of.grid_rows;
     j.cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
     j.packs_a = p->a_col != 1 || !cpu_product_reads_rows(p->m, p->k);

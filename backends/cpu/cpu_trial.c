@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "cpu_trial.h"
+#include "cpu_denormals.h"
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
 

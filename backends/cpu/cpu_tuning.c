@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cpu_onednn.h"
+#include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 #include "bf16.h"

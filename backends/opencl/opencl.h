@@ -3,9 +3,10 @@
 //
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
-//   opencl_program.c   builds kernels, and keeps what was built on disk
+//   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk
 //   opencl_memory.c    a plan's tensors in the device's memory
-//   opencl_bind.c      from an op to launches; opencl_matmul.c and opencl_attention.c: the two large ones
+//   opencl_bind.c      from an op to launches (opencl_launch.c makes one); matrix products and attention by
+//                      opencl_tier_local.c or opencl_tier_registers.c
 //   opencl_tune.c      chooses among kernels by measurement
 //   opencl_execute.c   runs a range of launches
 //   opencl_wait.c      waits that end at a deadline

@@ -1,7 +1,9 @@
-// opencl_bind.c: how each kind of op is launched. The order of operands is that of src/op_kinds.c, the order
-// of arguments that of the kernel in cl/STEM.cl.
+// opencl_bind.c: how each kind of op is launched. The order of operands is that of op_table.h, the order of arguments
+// that of the kernel in cl/STEM.cl.
 #include "opencl_bind.h"
 #include "opencl_tier.h"
+
+#include "philox.h"
 
 static const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
 static const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
@@ -10,52 +12,52 @@ static void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->in[i])
 static void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
 static void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
 
-// An op on n elements each of its operands, in order.
-static void bind_elements(opencl_binder *b, const char *stem, const char *kernel, int n_in, int n_out) {
+// Every operand that is not optional, in the table's order.
+static void arg_operands(opencl_binder *b) {
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (!(info->in[i].flags & SM_OPTIONAL)) {
+            arg_in(b, i);
+        }
+    }
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (!(info->out[i].flags & SM_OPTIONAL)) {
+            arg_out(b, i);
+        }
+    }
+}
+
+// An op on n elements each of its operands.
+static void bind_elements(opencl_binder *b, const char *stem, const char *kernel) {
     const int64_t n = sm_tensor_elems(out(b, 0));
     opencl_begin(b, stem, "", kernel);
     arg_count(b, n);
-    for (int i = 0; i < n_in; i++) {
-        arg_in(b, i);
-    }
-    for (int i = 0; i < n_out; i++) {
-        arg_out(b, i);
-    }
+    arg_operands(b);
     opencl_launch_vecs(b, n);
 }
 
-static void bind_zero(opencl_binder *b) { bind_elements(b, "zero", "zero", 0, 1); }
-static void bind_residual(opencl_binder *b) { bind_elements(b, "residual", "residual", 2, 1); }
-static void bind_gelu_forward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_forward", 1, 1); }
-static void bind_gelu_backward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_backward", 2, 1); }
-
-// As sm_dropout_threshold of philox.h.
-static uint32_t threshold_of(double p) { return (uint32_t)(p * 4294967296.0); }
+static void bind_zero(opencl_binder *b) { bind_elements(b, "zero", "zero"); }
+static void bind_residual(opencl_binder *b) { bind_elements(b, "residual", "residual"); }
+static void bind_gelu_forward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_forward"); }
+static void bind_gelu_backward(opencl_binder *b) { bind_elements(b, "gelu", "gelu_backward"); }
 
 static void bind_dropout(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, 0));
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
     opencl_begin(b, "dropout", "", "dropout");
     arg_count(b, n);
     opencl_arg_ulong(b, b->op->attr.rng_key);
-    opencl_arg_uint(b, threshold_of(b->op->attr.dropout_p));
+    opencl_arg_uint(b, sm_dropout_threshold(b->op->attr.dropout_p));
     opencl_arg_float(b, (float)(1 / (1 - b->op->attr.dropout_p)));
-    arg_in(b, 0);
-    arg_in(b, 1);
-    arg_out(b, 0);
+    arg_operands(b);
     opencl_launch_items(b, (n + 3) / 4);
 }
 
 static void bind_adamw(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, 0));
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw, p)));
     opencl_begin(b, "adamw", "", "adamw");
     arg_count(b, n);
     opencl_arg_float(b, b->op->attr.decay ? 1.0f : 0.0f);
-    for (int i = 0; i < 3; i++) {
-        arg_in(b, i);
-    }
-    for (int i = 0; i < 3; i++) {
-        arg_out(b, i);
-    }
+    arg_operands(b);
     opencl_launch_vecs(b, n);
 }
 
@@ -75,31 +77,31 @@ static int64_t count_strips(const opencl_device *device, int64_t N, int64_t C) {
 static int64_t strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 1) / n_strips; }
 
 static void bind_bias_forward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_forward, x)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_forward, x)));
     opencl_begin(b, "bias", "", "bias_forward");
-    arg_count(b, sm_tensor_rows(in(b, 0)));
-    arg_count(b, sm_tensor_cols(in(b, 0)));
-    arg_in(b, 0);
-    arg_in(b, 1);
-    arg_out(b, 0);
-    opencl_launch_grid(b, sm_tensor_cols(in(b, 0)), sm_tensor_rows(in(b, 0)));
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_operands(b);
+    opencl_launch_grid(b, C, N);
 }
 
 static void bind_bias_backward(opencl_binder *b) {
-    const int64_t N = sm_tensor_rows(in(b, 0));
-    const int64_t C = sm_tensor_cols(in(b, 0));
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
     const int64_t n_strips = count_strips(b->e->device, N, C);
     opencl_begin(b, "bias", "", "bias_backward_strips");
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, strip_rows(N, n_strips));
-    arg_in(b, 0);
+    arg_in(b, SM_IN(bias_backward, dy));
     opencl_arg_scratch(b, 0);
     opencl_launch_strips(b, C, n_strips);
     opencl_begin(b, "bias", "", "bias_backward_sum");
     arg_count(b, n_strips);
     arg_count(b, C);
     opencl_arg_scratch(b, 0);
-    arg_out(b, 0);
+    arg_out(b, SM_OUT(bias_backward, db));
     opencl_launch_vecs(b, C);
 }
 
@@ -107,137 +109,146 @@ static bool is_residual(const opencl_binder *b) {
     return b->op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || b->op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
 }
 
-// layernorm_forward (x, w, b -> y, mean, rstd), residual_layernorm_forward (a, b, w, beta -> r, y, mean, rstd)
-static void bind_layernorm_forward(opencl_binder *b) {
-    const int more = is_residual(b) ? 1 : 0;
-    const int64_t N = sm_tensor_rows(in(b, 0));
+// What one kernel computes of rows of `x`, for both kinds.
+static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
     opencl_begin(b, "layernorm", "", "layernorm_forward");
-    opencl_arg_uint(b, (uint32_t)more);
-    arg_count(b, N);
-    arg_count(b, sm_tensor_cols(in(b, 0)));
+    opencl_arg_uint(b, is_residual(b));
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, sm_tensor_cols(x));
     opencl_arg_float(b, (float)b->op->attr.eps);
-    arg_in(b, 0);
-    opencl_arg_tensor(b, more ? b->op->in[1] : SM_NO_TENSOR);
-    arg_in(b, 1 + more);
-    arg_in(b, 2 + more);
-    opencl_arg_tensor(b, more ? b->op->out[0] : SM_NO_TENSOR);
-    for (int i = 0; i < 3; i++) {
-        arg_out(b, i + more);
-    }
-    opencl_launch_rows(b, N);
 }
+
+static void bind_layernorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(layernorm_forward, x));
+    begin_layernorm_forward(b, x);
+    arg_in(b, SM_IN(layernorm_forward, x));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    arg_in(b, SM_IN(layernorm_forward, w));
+    arg_in(b, SM_IN(layernorm_forward, b));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
+    arg_out(b, SM_OUT(layernorm_forward, y));
+    arg_out(b, SM_OUT(layernorm_forward, mean));
+    arg_out(b, SM_OUT(layernorm_forward, rstd));
+    opencl_launch_rows(b, sm_tensor_rows(x));
+}
+
+static void bind_residual_layernorm_forward(opencl_binder *b) {
+    const sm_tensor *a = in(b, SM_IN(residual_layernorm_forward, a));
+    begin_layernorm_forward(b, a);
+    arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(a));
+}
+
+// residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
+_Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
+                   SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db),
+               "what one binder reads of both kinds");
 
 // dw and db first: dx may overwrite dskip, never what they read.
 static void bind_layernorm_backward(opencl_binder *b) {
-    const int64_t N = sm_tensor_rows(in(b, 0));
-    const int64_t C = sm_tensor_cols(in(b, 0));
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(layernorm_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
     const int64_t n_strips = count_strips(b->e->device, N, C);
     opencl_begin(b, "layernorm", "", "layernorm_backward_strips");
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, strip_rows(N, n_strips));
-    arg_in(b, 0);
-    arg_in(b, 1);
-    arg_in(b, 3);
-    arg_in(b, 4);
+    arg_in(b, SM_IN(layernorm_backward, dy));
+    arg_in(b, SM_IN(layernorm_backward, x));
+    arg_in(b, SM_IN(layernorm_backward, mean));
+    arg_in(b, SM_IN(layernorm_backward, rstd));
     opencl_arg_scratch(b, 0);
     opencl_launch_strips(b, C, n_strips);
     opencl_begin(b, "layernorm", "", "layernorm_backward_sum");
     arg_count(b, n_strips);
     arg_count(b, C);
     opencl_arg_scratch(b, 0);
-    arg_out(b, 1);
-    arg_out(b, 2);
+    arg_out(b, SM_OUT(layernorm_backward, dw));
+    arg_out(b, SM_OUT(layernorm_backward, db));
     opencl_launch_vecs(b, C);
     opencl_begin(b, "layernorm", "", "layernorm_backward_input");
     opencl_arg_uint(b, is_residual(b));
     arg_count(b, N);
     arg_count(b, C);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
-    opencl_arg_tensor(b, is_residual(b) ? b->op->in[5] : SM_NO_TENSOR);
-    arg_out(b, 0);
+    opencl_arg_tensor(b, is_residual(b) ? b->op->in[SM_IN(residual_layernorm_backward, dskip)] : SM_NO_TENSOR);
+    arg_out(b, SM_OUT(layernorm_backward, dx));
     opencl_launch_rows(b, N);
 }
 
 // --- embedding --------------------------------------------------------------------------------------
 
 static void bind_embedding_forward(opencl_binder *b) {
-    const int64_t N = sm_tensor_elems(in(b, 0));
-    const int64_t C = sm_tensor_cols(out(b, 0));
+    const int64_t N = sm_tensor_elems(in(b, SM_IN(embedding_forward, token)));
+    const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
     opencl_begin(b, "embedding", "", "embedding_forward");
     arg_count(b, N);
-    arg_count(b, in(b, 0)->dims[1]);
+    arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
     arg_count(b, C);
-    for (int i = 0; i < 3; i++) {
-        arg_in(b, i);
-    }
-    arg_out(b, 0);
+    arg_operands(b);
     opencl_launch_grid(b, C, N);
 }
 
 static void bind_embedding_backward(opencl_binder *b) {
-    const int64_t B = in(b, 0)->dims[0];
-    const int64_t T = in(b, 0)->dims[1];
-    const int64_t C = sm_tensor_cols(in(b, 1));
+    const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
+    const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
     opencl_begin(b, "embedding", "", "embedding_backward_chains");
     arg_count(b, B * T);
-    arg_in(b, 0);
+    arg_in(b, SM_IN(embedding_backward, token));
     opencl_arg_scratch(b, 0);
     opencl_launch_items(b, B * T);
     opencl_begin(b, "embedding", "", "embedding_backward_wte");
     arg_count(b, B * T);
     arg_count(b, C);
-    arg_in(b, 0);
+    arg_in(b, SM_IN(embedding_backward, token));
     opencl_arg_scratch(b, 0);
-    arg_in(b, 1);
-    arg_out(b, 0);
+    arg_in(b, SM_IN(embedding_backward, dx));
+    arg_out(b, SM_OUT(embedding_backward, dwte));
     opencl_launch_grid(b, C, B * T);
     opencl_begin(b, "embedding", "", "embedding_backward_wpe");
     arg_count(b, B);
     arg_count(b, T);
     arg_count(b, C);
-    arg_in(b, 1);
-    arg_out(b, 1);
+    arg_in(b, SM_IN(embedding_backward, dx));
+    arg_out(b, SM_OUT(embedding_backward, dwpe));
     opencl_launch_grid(b, C, T);
 }
 
 // --- loss and gradient norm ---------------------------------------------------------------------------
 
 // Kernels over rows of logits: N, V, Vp, then the operands.
-static void bind_crossentropy(opencl_binder *b, const char *kernel, int n_in, int n_out) {
+static void bind_crossentropy(opencl_binder *b, const char *kernel, const sm_tensor *logits) {
     opencl_begin(b, "loss", "", kernel);
-    arg_count(b, sm_tensor_rows(in(b, 0)));
+    arg_count(b, sm_tensor_rows(logits));
     arg_count(b, b->op->attr.vocab);
-    arg_count(b, sm_tensor_cols(in(b, 0)));
-    for (int i = 0; i < n_in; i++) {
-        arg_in(b, i);
-    }
-    for (int i = 0; i < n_out; i++) {
-        arg_out(b, i);
-    }
-    opencl_launch_rows(b, sm_tensor_rows(in(b, 0)));
+    arg_count(b, sm_tensor_cols(logits));
+    arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(logits));
 }
 
-static void bind_crossentropy_forward(opencl_binder *b) { bind_crossentropy(b, "crossentropy_forward", 2, 2); }
-static void bind_crossentropy_backward(opencl_binder *b) { bind_crossentropy(b, "crossentropy_backward", 4, 1); }
+static void bind_crossentropy_forward(opencl_binder *b) {
+    bind_crossentropy(b, "crossentropy_forward", in(b, SM_IN(crossentropy_forward, logits)));
+}
+
+static void bind_crossentropy_backward(opencl_binder *b) {
+    bind_crossentropy(b, "crossentropy_backward", in(b, SM_IN(crossentropy_backward, logits)));
+}
 
 // Kernels of one row: the length of the first operand, then the operands.
-static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel, int n_out) {
+static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel) {
     opencl_begin(b, stem, "", kernel);
     arg_count(b, sm_tensor_elems(in(b, 0)));
-    arg_in(b, 0);
-    arg_in(b, 1);
-    for (int i = 0; i < n_out; i++) {
-        arg_out(b, i);
-    }
+    arg_operands(b);
     opencl_launch_rows(b, 1);
 }
 
-static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean", 1); }
-static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale", 1); }
-static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip", 2); }
+static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean"); }
+static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale"); }
+static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip"); }
 
 // Parts that a sum of squares is cut into.
 static int64_t count_parts(const opencl_device *device) {
@@ -250,7 +261,7 @@ static int64_t count_parts(const opencl_device *device) {
 // On a processor an item reads one piece of memory; on a card, items side by side read vecs side by side.
 static void bind_grad_sqnorm(opencl_binder *b) {
     const opencl_device *device = b->e->device;
-    const int64_t n = sm_tensor_elems(in(b, 0));
+    const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
     const int64_t n_parts = count_parts(device);
     const int64_t vector = device->tier->vector(&device->facts);
     const int64_t part_elems = (n + n_parts * vector - 1) / (n_parts * vector) * vector;
@@ -261,18 +272,19 @@ static void bind_grad_sqnorm(opencl_binder *b) {
     arg_count(b, part_elems / vector);
     arg_count(b, contiguous ? part_elems : vector);
     arg_count(b, contiguous ? vector : n_parts * vector);
-    arg_in(b, 0);
+    arg_in(b, SM_IN(grad_sqnorm, g));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_parts);
     opencl_begin(b, "grad_norm", "", "grad_sqnorm_sum");
     arg_count(b, n_parts);
     opencl_arg_scratch(b, 0);
-    arg_out(b, 0);
+    arg_out(b, SM_OUT(grad_sqnorm, sqnorm));
     opencl_launch_rows(b, 1);
 }
 
 // --- matmul and attention: described here, launched by the tier --------------------------------------------
 
+// The first two inputs and the first output are the product's: x W = y, dy W^T = dx, x^T dy = dW.
 static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
     const sm_tensor *first = &plan->tensors[op->in[0]];
     const sm_tensor *result = &plan->tensors[op->out[0]];
@@ -286,8 +298,10 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
                         .side = SM_NO_TENSOR,
                         .act = SM_NO_TENSOR};
     if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += (or =) x^T dy; transposed, dW (F,C) += dy^T x
-        p.a = op->in[op->attr.w_transposed ? 1 : 0];
-        p.b = op->in[op->attr.w_transposed ? 0 : 1];
+        const int x = op->in[SM_IN(matmul_backward_weight, x)];
+        const int dy = op->in[SM_IN(matmul_backward_weight, dy)];
+        p.a = op->attr.w_transposed ? dy : x;
+        p.b = op->attr.w_transposed ? x : dy;
         p.K = sm_tensor_rows(first);
         p.a_transposed = true;
         p.add = !op->attr.overwrites;
@@ -295,11 +309,14 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
     }
     const bool forward = op->kind == SM_OP_MATMUL_FORWARD;
     p.b_transposed = op->attr.w_transposed == forward; // dx = dy W^T
-    if (op->attr.epilogue & (SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU_BACKWARD)) {
-        p.side = op->in[2];
+    if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
+        p.side = op->in[SM_IN(matmul_forward, b)];
+    }
+    if (op->attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) {
+        p.side = op->in[SM_IN(matmul_backward_input, pre)];
     }
     if (op->attr.epilogue & SM_EPILOGUE_GELU) {
-        p.act = op->out[1];
+        p.act = op->out[SM_OUT(matmul_forward, act)];
     }
     return p;
 }
@@ -314,31 +331,53 @@ static void bind_matmul(opencl_binder *b) {
     b->e->device->tier->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
+// Which tensors the four kinds read and write.
+static opencl_attention attention_operands(const sm_op *op) {
+    switch (op->kind) {
+    case SM_OP_ATTENTION_FORWARD:
+        return (opencl_attention){.dy = SM_NO_TENSOR,
+                                  .qkv = op->in[SM_IN(attention_forward, qkv)],
+                                  .weights = op->out[SM_OUT(attention_forward, att)],
+                                  .y = op->out[SM_OUT(attention_forward, y)],
+                                  .dqkv = SM_NO_TENSOR,
+                                  .rng_step = op->in[SM_IN(attention_forward, rng_step)]};
+    case SM_OP_FLASH_ATTENTION_FORWARD:
+        return (opencl_attention){.dy = SM_NO_TENSOR,
+                                  .qkv = op->in[SM_IN(flash_attention_forward, qkv)],
+                                  .weights = op->out[SM_OUT(flash_attention_forward, lse)],
+                                  .y = op->out[SM_OUT(flash_attention_forward, y)],
+                                  .dqkv = SM_NO_TENSOR,
+                                  .rng_step = op->in[SM_IN(flash_attention_forward, rng_step)]};
+    case SM_OP_ATTENTION_BACKWARD:
+        return (opencl_attention){.dy = op->in[SM_IN(attention_backward, dy)],
+                                  .qkv = op->in[SM_IN(attention_backward, qkv)],
+                                  .weights = op->in[SM_IN(attention_backward, att)],
+                                  .y = SM_NO_TENSOR,
+                                  .dqkv = op->out[SM_OUT(attention_backward, dqkv)],
+                                  .rng_step = op->in[SM_IN(attention_backward, rng_step)]};
+    default: // SM_OP_FLASH_ATTENTION_BACKWARD
+        return (opencl_attention){.dy = op->in[SM_IN(flash_attention_backward, dy)],
+                                  .qkv = op->in[SM_IN(flash_attention_backward, qkv)],
+                                  .weights = op->in[SM_IN(flash_attention_backward, lse)],
+                                  .y = op->in[SM_IN(flash_attention_backward, y)],
+                                  .dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)],
+                                  .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)]};
+    }
+}
+
 static opencl_attention describe_attention(const sm_plan *plan, const sm_op *op) {
-    const bool forward = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_FLASH_ATTENTION_FORWARD;
-    const bool stores = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_ATTENTION_BACKWARD;
-    const int qkv = op->in[forward ? 0 : 1];
-    const int64_t *dims = plan->tensors[qkv].dims;
     const double p = op->attr.dropout_p;
-    opencl_attention a = {.forward = forward,
-                          .stores_weights = stores,
-                          .B = dims[0],
-                          .T = dims[1],
-                          .NH = op->attr.n_head,
-                          .HS = dims[2] / 3 / op->attr.n_head,
-                          .dy = forward ? SM_NO_TENSOR : op->in[0],
-                          .qkv = qkv,
-                          .weights = forward ? op->out[1] : op->in[stores ? 2 : 3],
-                          .y = forward  ? op->out[0]
-                               : stores ? SM_NO_TENSOR
-                                        : op->in[2],
-                          .dqkv = forward ? SM_NO_TENSOR : op->out[0],
-                          .rng_step = op->in[forward  ? 1
-                                             : stores ? 3
-                                                      : 4],
-                          .key = op->attr.rng_key};
+    opencl_attention a = attention_operands(op);
+    const int64_t *dims = plan->tensors[a.qkv].dims;
+    a.forward = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_FLASH_ATTENTION_FORWARD;
+    a.stores_weights = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_ATTENTION_BACKWARD;
+    a.B = dims[0];
+    a.T = dims[1];
+    a.NH = op->attr.n_head;
+    a.HS = dims[2] / 3 / op->attr.n_head;
+    a.key = op->attr.rng_key;
     if (a.rng_step != SM_NO_TENSOR && p > 0) {
-        a.threshold = threshold_of(p);
+        a.threshold = sm_dropout_threshold(p);
         a.drop_scale = (float)(1 / (1 - p));
     }
     return a;
@@ -375,7 +414,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_GRAD_SQNORM] = bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = bind_grad_clip,
     [SM_OP_ADAMW] = bind_adamw,
-    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_layernorm_forward,
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_FLASH_ATTENTION_FORWARD] = bind_attention,
     [SM_OP_FLASH_ATTENTION_BACKWARD] = bind_attention,

@@ -29,24 +29,23 @@ static const source_file files[] = {
 // What a program is made of. Kernels that take no options are all in one: a driver needs about as long to begin with a
 // program as to compile such a kernel.
 typedef struct {
-    const char *name;      // the stem of its file, or "plain"
-    const char *stems[12]; // up to the first NULL
+    const char *name; // the stem of its file, or "plain"
+    int n_stems;
+    const char *const *stems;
 } recipe;
 
-static const recipe plain = {
-    "plain",
-    {"prelude", "adamw", "bias", "dropout", "embedding", "gelu", "grad_norm", "layernorm", "loss", "residual", "zero"}};
+static const char *const plain_stems[] = {"prelude",   "adamw",     "bias", "dropout",  "embedding", "gelu",
+                                          "grad_norm", "layernorm", "loss", "residual", "zero"};
+enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
-    for (int i = 1; plain.stems[i] != NULL; i++) {
-        if (strcmp(plain.stems[i], stem) == 0) {
+    for (int i = 1; i < N_PLAIN_STEMS; i++) {
+        if (strcmp(plain_stems[i], stem) == 0) {
             return true;
         }
     }
     return false;
 }
-
-static recipe find_recipe(const char *stem) { return is_plain(stem) ? plain : (recipe){stem, {"prelude", stem}}; }
 
 static const source_file *find_file(const char *stem) {
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -103,7 +102,9 @@ static sm_status build(const opencl_device *device, const char *name, const char
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
 
-enum { MOST_TEXTS = 2 * sizeof plain.stems / sizeof plain.stems[0] };
+// A program has a line that names the file and the file's text, for each of its files.
+enum { MOST_TEXTS = 2 * N_PLAIN_STEMS };
+_Static_assert(N_PLAIN_STEMS >= 2, "a program of one kernel's file has the prelude, too");
 
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
@@ -163,18 +164,19 @@ static void store_binary(const char *key, cl_program program) {
 
 // --- the device's programs --------------------------------------------------------------------------------
 
-// The texts of a program, a file's name before each, and how many there are; 0 when a file is missing.
-static cl_uint collect_texts(const recipe *r, opencl_source texts[MOST_TEXTS]) {
-    cl_uint n = 0;
-    for (int i = 0; r->stems[i] != NULL; i++) {
+// The texts of a program, a file's name before each, and how many there are.
+static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
+                               cl_uint *n) {
+    *n = 0;
+    for (int i = 0; i < r->n_stems; i++) {
         const source_file *file = find_file(r->stems[i]);
         if (file == NULL) {
-            return 0;
+            return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->stems[i]);
         }
-        texts[n++] = (opencl_source){file->line, strlen(file->line)};
-        texts[n++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+        texts[(*n)++] = (opencl_source){file->line, strlen(file->line)};
+        texts[(*n)++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
     }
-    return n;
+    return SM_OK;
 }
 
 // 64-bit FNV-1a of the sources: two versions of a file never meet in the cache.
@@ -195,10 +197,8 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     char all_options[OPTIONS_SIZE];
     char key[KEY_SIZE];
     const opencl_facts *f = &device->facts;
-    const cl_uint n = collect_texts(r, texts);
-    if (n == 0) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->name);
-    }
+    cl_uint n = 0;
+    SM_TRY(collect_texts(device, r, texts, &n));
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
     snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
              device->tier->vector(f), device->tier->row_items, options);
@@ -223,7 +223,8 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
 static sm_status get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
     enum { KEY_SIZE = 512 };
     char key[KEY_SIZE];
-    const recipe r = find_recipe(stem);
+    const char *const own_stems[] = {"prelude", stem};
+    const recipe r = is_plain(stem) ? (recipe){"plain", N_PLAIN_STEMS, plain_stems} : (recipe){stem, 2, own_stems};
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {

@@ -1,7 +1,15 @@
 // ref_run.c: from an op of a plan to its function: operands and attributes become arguments.
-// The order of operands is that of src/op_kinds.c.
 #include "ref.h"
 #include "reference.h"
+
+// Address of an operand.
+#define INPUT(kind, operand)  (op->in[SM_IN(kind, operand)])
+#define OUTPUT(kind, operand) (op->out[SM_OUT(kind, operand)])
+
+#define CALL(name, ...) REF(name)(__VA_ARGS__)
+
+// The function of a kind; few need scratch.
+#define RUN(kind) static void run_##kind(const host_op *op, __attribute__((unused)) double *scratch)
 
 static int64_t n_elems(const sm_tensor *t) { return sm_tensor_elems(t); }
 static int64_t n_rows(const sm_tensor *t) { return sm_tensor_rows(t); }
@@ -25,130 +33,190 @@ static ref_attention attention(const host_op *op, int i, int i_step) {
         .B = qkv->dims[0], .T = qkv->dims[1], .NH = NH, .HS = qkv->dims[2] / 3 / NH, .mask = mask(op, i_step)};
 }
 
-static void matmul_forward(const host_op *op) {
-    const int64_t N = n_rows(op->in_tensor[0]);
-    const int64_t C = n_cols(op->in_tensor[0]);
-    const int64_t F = n_cols(op->out_tensor[0]);
+RUN(zero) { CALL(zero, n_elems(op->out_tensor[SM_OUT(zero, x)]), OUTPUT(zero, x)); }
+
+RUN(loss_scale) {
+    CALL(loss_scale, n_elems(op->in_tensor[SM_IN(loss_scale, targets)]), INPUT(loss_scale, targets),
+         INPUT(loss_scale, hyper), OUTPUT(loss_scale, scale));
+}
+
+RUN(embedding_forward) {
+    const int64_t *dims = op->out_tensor[SM_OUT(embedding_forward, x)]->dims; // (B,T,C)
+    CALL(embedding_forward, dims[0], dims[1], dims[2], INPUT(embedding_forward, token), INPUT(embedding_forward, wte),
+         INPUT(embedding_forward, wpe), OUTPUT(embedding_forward, x));
+}
+
+RUN(embedding_backward) {
+    const int64_t *dims = op->in_tensor[SM_IN(embedding_backward, dx)]->dims; // (B,T,C)
+    const int64_t V = n_rows(op->out_tensor[SM_OUT(embedding_backward, dwte)]);
+    CALL(embedding_backward, dims[0], dims[1], dims[2], V, INPUT(embedding_backward, token),
+         INPUT(embedding_backward, dx), OUTPUT(embedding_backward, dwte), OUTPUT(embedding_backward, dwpe), scratch);
+}
+
+RUN(dropout) {
+    const ref_mask m = mask(op, SM_IN(dropout, rng_step));
+    CALL(dropout, n_elems(op->out_tensor[SM_OUT(dropout, y)]), &m, INPUT(dropout, x), OUTPUT(dropout, y));
+}
+
+RUN(layernorm_forward) {
+    const sm_tensor *x = op->in_tensor[SM_IN(layernorm_forward, x)];
+    CALL(layernorm_forward, n_rows(x), n_cols(x), op->op->attr.eps, INPUT(layernorm_forward, x),
+         INPUT(layernorm_forward, w), INPUT(layernorm_forward, b), OUTPUT(layernorm_forward, y),
+         OUTPUT(layernorm_forward, mean), OUTPUT(layernorm_forward, rstd));
+}
+
+RUN(layernorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(layernorm_backward, dy)];
+    CALL(layernorm_backward, n_rows(dy), n_cols(dy), INPUT(layernorm_backward, dy), INPUT(layernorm_backward, x),
+         INPUT(layernorm_backward, w), INPUT(layernorm_backward, mean), INPUT(layernorm_backward, rstd), NULL,
+         OUTPUT(layernorm_backward, dx), OUTPUT(layernorm_backward, dw), OUTPUT(layernorm_backward, db));
+}
+
+RUN(matmul_forward) {
+    const int64_t N = n_rows(op->in_tensor[SM_IN(matmul_forward, x)]);
+    const int64_t C = n_cols(op->in_tensor[SM_IN(matmul_forward, x)]);
+    const int64_t F = n_cols(op->out_tensor[SM_OUT(matmul_forward, y)]);
     const sm_attrs *attr = &op->op->attr;
-    REF(matmul_forward)(N, C, F, attr->w_transposed, op->in[0], op->in[1], op->out[0]);
+    CALL(matmul_forward, N, C, F, attr->w_transposed, INPUT(matmul_forward, x), INPUT(matmul_forward, W),
+         OUTPUT(matmul_forward, y));
     if (attr->epilogue & SM_EPILOGUE_BIAS) {
-        REF(bias_forward)(N, F, op->out[0], op->in[2], op->out[0]);
+        CALL(bias_forward, N, F, OUTPUT(matmul_forward, y), INPUT(matmul_forward, b), OUTPUT(matmul_forward, y));
     }
     if (attr->epilogue & SM_EPILOGUE_GELU) {
-        REF(gelu_forward)(N * F, op->out[0], op->out[1]);
+        CALL(gelu_forward, N * F, OUTPUT(matmul_forward, y), OUTPUT(matmul_forward, act));
     }
 }
 
-static void matmul_backward_input(const host_op *op) {
-    const int64_t N = n_rows(op->in_tensor[0]);
-    const int64_t F = n_cols(op->in_tensor[0]);
-    const int64_t C = n_cols(op->out_tensor[0]);
+RUN(matmul_backward_input) {
+    const int64_t N = n_rows(op->in_tensor[SM_IN(matmul_backward_input, dy)]);
+    const int64_t F = n_cols(op->in_tensor[SM_IN(matmul_backward_input, dy)]);
+    const int64_t C = n_cols(op->out_tensor[SM_OUT(matmul_backward_input, dx)]);
     const sm_attrs *attr = &op->op->attr;
-    REF(matmul_backward_input)(N, C, F, attr->w_transposed, op->in[0], op->in[1], op->out[0]);
+    CALL(matmul_backward_input, N, C, F, attr->w_transposed, INPUT(matmul_backward_input, dy),
+         INPUT(matmul_backward_input, W), OUTPUT(matmul_backward_input, dx));
     if (attr->epilogue & SM_EPILOGUE_GELU_BACKWARD) {
-        REF(gelu_backward)(N * C, op->out[0], op->in[2], op->out[0]);
+        CALL(gelu_backward, N * C, OUTPUT(matmul_backward_input, dx), INPUT(matmul_backward_input, pre),
+             OUTPUT(matmul_backward_input, dx));
     }
 }
 
-static void matmul_backward_weight(const host_op *op) {
-    const int64_t N = n_rows(op->in_tensor[0]);
-    const int64_t C = n_cols(op->in_tensor[0]);
-    const int64_t F = n_cols(op->in_tensor[1]);
+RUN(matmul_backward_weight) {
+    const int64_t N = n_rows(op->in_tensor[SM_IN(matmul_backward_weight, x)]);
+    const int64_t C = n_cols(op->in_tensor[SM_IN(matmul_backward_weight, x)]);
+    const int64_t F = n_cols(op->in_tensor[SM_IN(matmul_backward_weight, dy)]);
     if (op->op->attr.overwrites) {
-        REF(zero)(C * F, op->out[0]);
+        CALL(zero, C * F, OUTPUT(matmul_backward_weight, dW));
     }
-    REF(matmul_backward_weight)(N, C, F, op->op->attr.w_transposed, op->in[0], op->in[1], op->out[0]);
+    CALL(matmul_backward_weight, N, C, F, op->op->attr.w_transposed, INPUT(matmul_backward_weight, x),
+         INPUT(matmul_backward_weight, dy), OUTPUT(matmul_backward_weight, dW));
 }
 
-static void run_attention(const host_op *op, double *scratch) {
-    void *const *in = op->in;
-    void *const *out = op->out;
-    ref_attention a;
-    switch (op->op->kind) {
-    case SM_OP_ATTENTION_FORWARD:
-        a = attention(op, 0, 1);
-        REF(attention_forward)(&a, in[0], out[0], out[1], scratch);
-        break;
-    case SM_OP_ATTENTION_BACKWARD:
-        a = attention(op, 1, 3);
-        REF(attention_backward)(&a, in[0], in[1], in[2], out[0], scratch);
-        break;
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-        a = attention(op, 0, 1);
-        REF(flash_attention_forward)(&a, in[0], out[0], out[1], scratch);
-        break;
-    default: // SM_OP_FLASH_ATTENTION_BACKWARD
-        a = attention(op, 1, 4);
-        REF(flash_attention_backward)(&a, in[0], in[1], in[3], out[0], scratch);
-        break;
-    }
+RUN(bias_forward) {
+    const sm_tensor *x = op->in_tensor[SM_IN(bias_forward, x)];
+    CALL(bias_forward, n_rows(x), n_cols(x), INPUT(bias_forward, x), INPUT(bias_forward, b), OUTPUT(bias_forward, y));
 }
 
-static void run_embedding(const host_op *op, double *scratch) {
-    void *const *in = op->in;
-    void *const *out = op->out;
-    const int64_t B = op->in_tensor[0]->dims[0]; // token (B,T)
-    const int64_t T = op->in_tensor[0]->dims[1];
-    const int64_t C = n_cols(op->out_tensor[0]);
-    if (op->op->kind == SM_OP_EMBEDDING_FORWARD) {
-        REF(embedding_forward)(B, T, C, in[0], in[1], in[2], out[0]);
-    } else {
-        REF(embedding_backward)(B, T, C, n_rows(op->out_tensor[0]), in[0], in[1], out[0], out[1], scratch);
-    }
+RUN(bias_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(bias_backward, dy)];
+    CALL(bias_backward, n_rows(dy), n_cols(dy), INPUT(bias_backward, dy), OUTPUT(bias_backward, db));
 }
 
-static void run_dropout(const host_op *op) {
-    ref_mask m = mask(op, 1);
-    REF(dropout)(n_elems(op->out_tensor[0]), &m, op->in[0], op->out[0]);
+RUN(attention_forward) {
+    const ref_attention a = attention(op, SM_IN(attention_forward, qkv), SM_IN(attention_forward, rng_step));
+    CALL(attention_forward, &a, INPUT(attention_forward, qkv), OUTPUT(attention_forward, y),
+         OUTPUT(attention_forward, att), scratch);
 }
 
-// N and C are the rows and columns of the first input, n_out the elements of the first output.
-void REF(run)(const host_op *op, double *scratch) {
-    const sm_attrs *attr = &op->op->attr;
-    void *const *in = op->in;
-    void *const *out = op->out;
-    const int64_t n_out = n_elems(op->out_tensor[0]);
-    const int64_t n_in = in[0] == NULL ? 0 : n_elems(op->in_tensor[0]);
-    const int64_t N = in[0] == NULL ? 0 : n_rows(op->in_tensor[0]);
-    const int64_t C = in[0] == NULL ? 0 : n_cols(op->in_tensor[0]);
-    switch (op->op->kind) {
-    case SM_OP_ZERO: REF(zero)(n_out, out[0]); break;
-    case SM_OP_LOSS_SCALE: REF(loss_scale)(n_in, in[0], in[1], out[0]); break;
-    case SM_OP_EMBEDDING_FORWARD:
-    case SM_OP_EMBEDDING_BACKWARD: run_embedding(op, scratch); break;
-    case SM_OP_DROPOUT: run_dropout(op); break;
-    case SM_OP_LAYERNORM_FORWARD:
-        REF(layernorm_forward)(N, C, attr->eps, in[0], in[1], in[2], out[0], out[1], out[2]);
-        break;
-    case SM_OP_LAYERNORM_BACKWARD:
-        REF(layernorm_backward)(N, C, in[0], in[1], in[2], in[3], in[4], NULL, out[0], out[1], out[2]);
-        break;
-    case SM_OP_MATMUL_FORWARD: matmul_forward(op); break;
-    case SM_OP_MATMUL_BACKWARD_INPUT: matmul_backward_input(op); break;
-    case SM_OP_MATMUL_BACKWARD_WEIGHT: matmul_backward_weight(op); break;
-    case SM_OP_BIAS_FORWARD: REF(bias_forward)(N, C, in[0], in[1], out[0]); break;
-    case SM_OP_BIAS_BACKWARD: REF(bias_backward)(N, C, in[0], out[0]); break;
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: run_attention(op, scratch); break;
-    case SM_OP_GELU_FORWARD: REF(gelu_forward)(n_out, in[0], out[0]); break;
-    case SM_OP_GELU_BACKWARD: REF(gelu_backward)(n_out, in[0], in[1], out[0]); break;
-    case SM_OP_RESIDUAL: REF(residual)(n_out, in[0], in[1], out[0]); break;
-    case SM_OP_CROSSENTROPY_FORWARD: REF(crossentropy_forward)(N, attr->vocab, C, in[0], in[1], out[0], out[1]); break;
-    case SM_OP_CROSSENTROPY_BACKWARD:
-        REF(crossentropy_backward)(N, attr->vocab, C, in[0], in[1], in[2], in[3], out[0]);
-        break;
-    case SM_OP_LOSS_MEAN: REF(loss_mean)(n_in, in[0], in[1], out[0]); break;
-    case SM_OP_GRAD_SQNORM: REF(grad_sqnorm)(n_in, in[0], out[0]); break;
-    case SM_OP_GRAD_CLIP: REF(grad_clip)(n_in, in[0], in[1], out[0], out[1]); break;
-    case SM_OP_ADAMW: REF(adamw)(n_out, attr->decay, in[0], in[1], in[2], out[0], out[1], out[2]); break;
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
-        REF(residual_layernorm_forward)(N, C, attr->eps, in[0], in[1], in[2], in[3], out[0], out[1], out[2], out[3]);
-        break;
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        REF(layernorm_backward)(N, C, in[0], in[1], in[2], in[3], in[4], in[5], out[0], out[1], out[2]);
-        break;
-    case SM_OP_KIND_COUNT: break; // not a kind
-    }
+RUN(attention_backward) {
+    const ref_attention a = attention(op, SM_IN(attention_backward, qkv), SM_IN(attention_backward, rng_step));
+    CALL(attention_backward, &a, INPUT(attention_backward, dy), INPUT(attention_backward, qkv),
+         INPUT(attention_backward, att), OUTPUT(attention_backward, dqkv), scratch);
 }
+
+RUN(gelu_forward) {
+    CALL(gelu_forward, n_elems(op->out_tensor[SM_OUT(gelu_forward, y)]), INPUT(gelu_forward, x),
+         OUTPUT(gelu_forward, y));
+}
+
+RUN(gelu_backward) {
+    CALL(gelu_backward, n_elems(op->out_tensor[SM_OUT(gelu_backward, dx)]), INPUT(gelu_backward, dy),
+         INPUT(gelu_backward, x), OUTPUT(gelu_backward, dx));
+}
+
+RUN(residual) {
+    CALL(residual, n_elems(op->out_tensor[SM_OUT(residual, y)]), INPUT(residual, a), INPUT(residual, b),
+         OUTPUT(residual, y));
+}
+
+RUN(crossentropy_forward) {
+    const sm_tensor *logits = op->in_tensor[SM_IN(crossentropy_forward, logits)];
+    CALL(crossentropy_forward, n_rows(logits), op->op->attr.vocab, n_cols(logits), INPUT(crossentropy_forward, logits),
+         INPUT(crossentropy_forward, target), OUTPUT(crossentropy_forward, losses), OUTPUT(crossentropy_forward, lse));
+}
+
+RUN(crossentropy_backward) {
+    const sm_tensor *logits = op->in_tensor[SM_IN(crossentropy_backward, logits)];
+    CALL(crossentropy_backward, n_rows(logits), op->op->attr.vocab, n_cols(logits),
+         INPUT(crossentropy_backward, logits), INPUT(crossentropy_backward, target), INPUT(crossentropy_backward, lse),
+         INPUT(crossentropy_backward, scale), OUTPUT(crossentropy_backward, dlogits));
+}
+
+RUN(loss_mean) {
+    CALL(loss_mean, n_elems(op->in_tensor[SM_IN(loss_mean, losses)]), INPUT(loss_mean, losses),
+         INPUT(loss_mean, target), OUTPUT(loss_mean, loss));
+}
+
+RUN(grad_sqnorm) {
+    CALL(grad_sqnorm, n_elems(op->in_tensor[SM_IN(grad_sqnorm, g)]), INPUT(grad_sqnorm, g),
+         OUTPUT(grad_sqnorm, sqnorm));
+}
+
+RUN(grad_clip) {
+    CALL(grad_clip, n_elems(op->in_tensor[SM_IN(grad_clip, sqnorm)]), INPUT(grad_clip, sqnorm), INPUT(grad_clip, hyper),
+         OUTPUT(grad_clip, norm), OUTPUT(grad_clip, clip));
+}
+
+RUN(adamw) {
+    CALL(adamw, n_elems(op->out_tensor[SM_OUT(adamw, p)]), op->op->attr.decay, INPUT(adamw, g), INPUT(adamw, hyper),
+         INPUT(adamw, clip), OUTPUT(adamw, p), OUTPUT(adamw, m), OUTPUT(adamw, v));
+}
+
+RUN(residual_layernorm_forward) {
+    const sm_tensor *a = op->in_tensor[SM_IN(residual_layernorm_forward, a)];
+    CALL(residual_layernorm_forward, n_rows(a), n_cols(a), op->op->attr.eps, INPUT(residual_layernorm_forward, a),
+         INPUT(residual_layernorm_forward, b), INPUT(residual_layernorm_forward, w),
+         INPUT(residual_layernorm_forward, beta), OUTPUT(residual_layernorm_forward, r),
+         OUTPUT(residual_layernorm_forward, y), OUTPUT(residual_layernorm_forward, mean),
+         OUTPUT(residual_layernorm_forward, rstd));
+}
+
+RUN(residual_layernorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(residual_layernorm_backward, dy)];
+    CALL(layernorm_backward, n_rows(dy), n_cols(dy), INPUT(residual_layernorm_backward, dy),
+         INPUT(residual_layernorm_backward, x), INPUT(residual_layernorm_backward, w),
+         INPUT(residual_layernorm_backward, mean), INPUT(residual_layernorm_backward, rstd),
+         INPUT(residual_layernorm_backward, dskip), OUTPUT(residual_layernorm_backward, dx),
+         OUTPUT(residual_layernorm_backward, dw), OUTPUT(residual_layernorm_backward, dbeta));
+}
+
+RUN(flash_attention_forward) {
+    const ref_attention a =
+        attention(op, SM_IN(flash_attention_forward, qkv), SM_IN(flash_attention_forward, rng_step));
+    CALL(flash_attention_forward, &a, INPUT(flash_attention_forward, qkv), OUTPUT(flash_attention_forward, y),
+         OUTPUT(flash_attention_forward, lse), scratch);
+}
+
+RUN(flash_attention_backward) {
+    const ref_attention a =
+        attention(op, SM_IN(flash_attention_backward, qkv), SM_IN(flash_attention_backward, rng_step));
+    CALL(flash_attention_backward, &a, INPUT(flash_attention_backward, dy), INPUT(flash_attention_backward, qkv),
+         INPUT(flash_attention_backward, lse), OUTPUT(flash_attention_backward, dqkv), scratch);
+}
+
+// A kind that has no function here does not compile.
+static void (*const runs[SM_OP_KIND_COUNT])(const host_op *op, double *scratch) = {
+#define OP(code, name, inplace, equation, source) [code] = run_##name,
+#include "op_table.h"
+};
+
+void REF(run)(const host_op *op, double *scratch) { runs[op->op->kind](op, scratch); }

@@ -71,9 +71,9 @@ static sm_status ref_measure_peaks(sm_device *device, sm_dtype dtype, double sec
 // Doubles that an op needs beside its operands.
 static int64_t scratch_elems(const host_op *op) {
     const sm_op_kind kind = op->op->kind;
-    const int64_t T = op->in_tensor[0] == NULL ? 0 : op->in_tensor[0]->dims[1];
+    const int64_t T = op->in_tensor[0] == NULL ? 0 : op->in_tensor[0]->dims[1]; // of qkv or dy
     switch (kind) {
-    case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[1]);
+    case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[SM_IN(embedding_backward, dx)]);
     case SM_OP_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD: return T;
     case SM_OP_ATTENTION_BACKWARD:

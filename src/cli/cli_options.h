@@ -1,4 +1,4 @@
-// cli_options.h: the command line. One table (cli_options.c) lists every flag: its name, its
+// cli_options.h: the command line. One table (cli_flags.c) lists every flag: its name, its
 // argument, its help, which subcommands take it, how it is read and where it is stored.
 // Parsing, --help and "did you mean" all come from that table.
 #ifndef STEPMARK_CLI_OPTIONS_H

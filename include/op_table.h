@@ -1,0 +1,363 @@
+// op_table.h: the one table of op kinds. op.h makes the kinds and the names of their operands of it, op_kinds.c what
+// walk, estimate, verify and the backends read. Included several times, each time with a meaning of its own for these
+// words; those that the includer does not define mean nothing.
+//
+//   OP(code, name, inplace, equation, source)   equation: one line, in the operands' names; source: where the
+//                                               definition comes from; inplace: the input that the first output may
+//                                               overwrite, SM_IN(name, operand), or SM_NO_OPERAND
+//   INPUTS(name)                                its inputs follow, in their order
+//   IN(operand, shape, type, flags)             flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
+//   OUTPUTS(name)                               its outputs follow: one at least
+//   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES
+//   END
+//
+// The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
+// grad_norm, layernorm, loss, matmul, residual, adamw, zero.
+//
+// A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
+// flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
+// of an op. A shape that is SM_TRANSPOSABLE has its two letters exchanged where the op's attribute w_transposed is set.
+//
+// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32 or SM_U32.
+//
+// A row of the table is a paragraph, an operand a line of it.
+// clang-format off
+#ifndef OP
+#define OP(code, name, inplace, equation, source)
+#endif
+#ifndef INPUTS
+#define INPUTS(name)
+#endif
+#ifndef IN
+#define IN(operand, shape, type, flags)
+#endif
+#ifndef OUTPUTS
+#define OUTPUTS(name)
+#endif
+#ifndef OUT
+#define OUT(operand, shape, type, mode, flags)
+#endif
+#ifndef END
+#define END
+#endif
+
+OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
+   "x = 0",
+   "gradients of one step are a sum over its micro-batches, so they start at zero")
+INPUTS(zero)
+OUTPUTS(zero)
+    OUT(x, "(n)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
+   "scale = hyper.loss_scale / max(1, number of targets that are not -1)",
+   "derivative of the mean loss with respect to one token's loss")
+INPUTS(loss_scale)
+    IN(targets, "(N)", SM_I32, 0)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(loss_scale)
+    OUT(scale, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
+   "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
+   "Radford et al. 2018, section 3.1: h0 = U We + Wp")
+INPUTS(embedding_forward)
+    IN(token, "(B,T)", SM_I32, 0)
+    IN(wte, "(V,C)", REAL, 0)
+    IN(wpe, "(P,C)", REAL, 0)
+OUTPUTS(embedding_forward)
+    OUT(x, "(B,T,C)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
+   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]",
+   "derivative of embedding_forward")
+INPUTS(embedding_backward)
+    IN(token, "(B,T)", SM_I32, 0)
+    IN(dx, "(B,T,C)", DATA, 0)
+OUTPUTS(embedding_backward)
+    OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
+    OUT(dwpe, "(P,C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
+   "y = keep * x / (1 - p), keep ~ Bernoulli(1 - p) from Philox(key, element, rng_step); its own derivative",
+   "Srivastava et al. 2014, section 4 (inverted form)")
+INPUTS(dropout)
+    IN(x, "(n)", DATA, 0)
+    IN(rng_step, "(2)", SM_U32, 0)
+OUTPUTS(dropout)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_NO_OPERAND,
+   "mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b",
+   "Ba et al. 2016, equations 3 and 4")
+INPUTS(layernorm_forward)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(b, "(C)", REAL, 0)
+OUTPUTS(layernorm_forward)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(mean, "(N)", REAL, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
+   "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
+   "db += sum_n dy",
+   "derivative of layernorm_forward")
+INPUTS(layernorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(mean, "(N)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+OUTPUTS(layernorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+    OUT(db, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
+   "y = x W",
+   "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
+INPUTS(matmul_forward)
+    IN(x, "(N,C)", DATA, 0)
+    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
+    IN(b, "(F)", REAL, SM_OPTIONAL)
+OUTPUTS(matmul_forward)
+    OUT(y, "(N,F)", DATA, SM_WRITES, 0)
+    OUT(act, "(N,F)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
+   "dx = dy W^T",
+   "derivative of matmul_forward with respect to x")
+INPUTS(matmul_backward_input)
+    IN(dy, "(N,F)", DATA, 0)
+    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
+    IN(pre, "(N,C)", DATA, SM_OPTIONAL)
+OUTPUTS(matmul_backward_input)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
+   "dW += x^T dy",
+   "derivative of matmul_forward with respect to W")
+INPUTS(matmul_backward_weight)
+    IN(x, "(N,C)", DATA, 0)
+    IN(dy, "(N,F)", DATA, 0)
+OUTPUTS(matmul_backward_weight)
+    OUT(dW, "(C,F)", REAL, SM_ADDS, SM_TRANSPOSABLE)
+END
+
+OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),
+   "y = x + b",
+   "a linear layer's bias, broadcast over rows")
+INPUTS(bias_forward)
+    IN(x, "(N,C)", DATA, 0)
+    IN(b, "(C)", REAL, 0)
+OUTPUTS(bias_forward)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_BIAS_BACKWARD, bias_backward, SM_NO_OPERAND,
+   "db += sum_n dy",
+   "derivative of bias_forward with respect to b")
+INPUTS(bias_backward)
+    IN(dy, "(N,C)", DATA, 0)
+OUTPUTS(bias_backward)
+    OUT(db, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
+   "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
+   "Vaswani et al. 2017, equation 1, with a causal mask")
+INPUTS(attention_forward)
+    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+OUTPUTS(attention_forward)
+    OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
+    OUT(att, "(B,NH,T,T)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
+   "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
+   " = ds^T q / sqrt(HS)",
+   "derivative of attention_forward")
+INPUTS(attention_backward)
+    IN(dy, "(B,T,C)", DATA, 0)
+    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(att, "(B,NH,T,T)", DATA, 0)
+    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+OUTPUTS(attention_backward)
+    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
+   "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+   "Hendrycks and Gimpel 2016, section 2 (tanh form)")
+INPUTS(gelu_forward)
+    IN(x, "(n)", DATA, 0)
+OUTPUTS(gelu_forward)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
+   "dx = dy gelu'(x)",
+   "derivative of gelu_forward")
+INPUTS(gelu_backward)
+    IN(dy, "(n)", DATA, 0)
+    IN(x, "(n)", DATA, 0)
+OUTPUTS(gelu_backward)
+    OUT(dx, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
+   "y = a + b",
+   "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
+INPUTS(residual)
+    IN(a, "(n)", DATA, 0)
+    IN(b, "(n)", DATA, 0)
+OUTPUTS(residual)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
+   "lse = log sum_v<V exp(logits[n,v]);  losses[n] = lse - logits[n,target[n]], or 0 where target is -1",
+   "Bridle 1990; negative log likelihood of the softmax over the V real columns")
+INPUTS(crossentropy_forward)
+    IN(logits, "(N,Vp)", DATA, 0)
+    IN(target, "(N)", SM_I32, 0)
+OUTPUTS(crossentropy_forward)
+    OUT(losses, "(N)", REAL, SM_WRITES, 0)
+    OUT(lse, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_CROSSENTROPY_BACKWARD, crossentropy_backward, SM_IN(crossentropy_backward, logits),
+   "dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = target[n]]); 0 where target is -1 or v >= V",
+   "derivative of crossentropy_forward")
+INPUTS(crossentropy_backward)
+    IN(logits, "(N,Vp)", DATA, 0)
+    IN(target, "(N)", SM_I32, 0)
+    IN(lse, "(N)", REAL, 0)
+    IN(scale, "(1)", REAL, 0)
+OUTPUTS(crossentropy_backward)
+    OUT(dlogits, "(N,Vp)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
+   "loss = sum_n losses[n] / max(1, number of targets that are not -1)",
+   "mean negative log likelihood of the micro-batch")
+INPUTS(loss_mean)
+    IN(losses, "(N)", REAL, 0)
+    IN(target, "(N)", SM_I32, 0)
+OUTPUTS(loss_mean)
+    OUT(loss, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_GRAD_SQNORM, grad_sqnorm, SM_NO_OPERAND,
+   "sqnorm = sum_i g[i]^2",
+   "Pascanu et al. 2013, section 3.2")
+INPUTS(grad_sqnorm)
+    IN(g, "(n)", REAL, 0)
+OUTPUTS(grad_sqnorm)
+    OUT(sqnorm, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
+   "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when hyper.grad_clip"
+   " is 0",
+   "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6")
+INPUTS(grad_clip)
+    IN(sqnorm, "(G)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(grad_clip)
+    OUT(norm, "(1)", REAL, SM_WRITES, 0)
+    OUT(clip, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
+   "g = clip g;  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / "
+   "(sqrt(v/bc2) + eps);  w = p",
+   "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; w, where there is one, is what"
+   " matmuls read of p (Micikevicius et al. 2018, section 3.1)")
+INPUTS(adamw)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adamw)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(v, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+// Made by rewrites, each equal to the composition it replaces.
+
+OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
+   "r = a + b;  y, mean, rstd = layernorm(r; w, beta)",
+   "residual, then layernorm_forward, in one pass over a row")
+INPUTS(residual_layernorm_forward)
+    IN(a, "(N,C)", DATA, 0)
+    IN(b, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(beta, "(C)", REAL, 0)
+OUTPUTS(residual_layernorm_forward)
+    OUT(r, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(mean, "(N)", REAL, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
+   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy",
+   "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
+INPUTS(residual_layernorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(mean, "(N)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+    IN(dskip, "(N,C)", DATA, 0)
+OUTPUTS(residual_layernorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+    OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
+   "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
+   "lse)) v",
+   "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
+INPUTS(flash_attention_forward)
+    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+OUTPUTS(flash_attention_forward)
+    OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
+    OUT(lse, "(B,NH,T)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
+   "att = exp(s - lse), tile by tile;  D = sum_c dy y;  dv = dropout(att)^T dy;  ds = att (dropout(dy v^T) -"
+   " D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)",
+   "Dao et al. 2022, algorithm 4")
+INPUTS(flash_attention_backward)
+    IN(dy, "(B,T,C)", DATA, 0)
+    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(y, "(B,T,C)", DATA, 0)
+    IN(lse, "(B,NH,T)", REAL, 0)
+    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+OUTPUTS(flash_attention_backward)
+    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+END
+
+#undef OP
+#undef INPUTS
+#undef IN
+#undef OUTPUTS
+#undef OUT
+#undef END
+// clang-format on
