@@ -36,7 +36,9 @@ struct sm_update_check {
     float *values; // behind all of them
 };
 
-static int part_tensor(const sm_op *op, int part) { return part == GRADIENT ? op->in[0] : op->out[part - VALUE]; }
+static int part_tensor(const sm_op *op, int part) {
+    return part == GRADIENT ? op->in[SM_IN(adamw, g)] : op->out[SM_OUT(adamw, p) + part - VALUE];
+}
 
 static int64_t n_sampled(int64_t n_elems) { return n_elems < N_RUNS * RUN_ELEMS ? n_elems : N_RUNS * RUN_ELEMS; }
 
@@ -82,7 +84,7 @@ static sm_status new_check(const sm_plan *plan, sm_update_check **check) {
         }
         group *g = &c->groups[c->n_groups++];
         g->op = &plan->ops[i];
-        g->n = n_sampled(sm_tensor_elems(&plan->tensors[g->op->out[0]]));
+        g->n = n_sampled(sm_tensor_elems(&plan->tensors[g->op->out[SM_OUT(adamw, p)]]));
         for (int part = 0; part < N_PARTS; part++) {
             g->before[part] = values;
             g->after[part] = values + N_RUNS * RUN_ELEMS;
@@ -126,20 +128,20 @@ static sm_status build_update(const sm_update_check *c, sm_plan *plan) {
     plan->hyper = add_tensor(plan, SM_ROLE_BATCH, SM_HYPER_COUNT, "hyper", 0);
     plan->grad_norm = add_tensor(plan, SM_ROLE_RESULT, 1, "norm", 0);
     sm_op clip = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
-    clip.in[0] = add_tensor(plan, SM_ROLE_BATCH, 1, "sqnorm", 0);
-    clip.in[1] = plan->hyper;
-    clip.out[0] = plan->grad_norm;
-    clip.out[1] = add_tensor(plan, SM_ROLE_RESULT, 1, "clip", 0);
+    clip.in[SM_IN(grad_clip, sqnorm)] = add_tensor(plan, SM_ROLE_BATCH, 1, "sqnorm", 0);
+    clip.in[SM_IN(grad_clip, hyper)] = plan->hyper;
+    clip.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
+    clip.out[SM_OUT(grad_clip, clip)] = add_tensor(plan, SM_ROLE_RESULT, 1, "clip", 0);
     SM_TRY(sm_plan_add_op(plan, &clip));
     for (int i = 0; i < c->n_groups; i++) {
         const group *g = &c->groups[i];
         sm_op op = sm_op_make(SM_OP_ADAMW, SM_PHASE_OPTIMIZER, -1);
         op.attr.decay = g->op->attr.decay;
-        op.in[0] = add_tensor(plan, SM_ROLE_GRADIENT, g->n, part_names[GRADIENT], i);
-        op.in[1] = plan->hyper;
-        op.in[2] = clip.out[1];
+        op.in[SM_IN(adamw, g)] = add_tensor(plan, SM_ROLE_GRADIENT, g->n, part_names[GRADIENT], i);
+        op.in[SM_IN(adamw, hyper)] = plan->hyper;
+        op.in[SM_IN(adamw, clip)] = clip.out[SM_OUT(grad_clip, clip)];
         for (int part = VALUE; part < N_PARTS; part++) {
-            op.out[part - VALUE] = add_tensor(plan, SM_ROLE_OPTIMIZER, g->n, part_names[part], i);
+            op.out[SM_OUT(adamw, p) + part - VALUE] = add_tensor(plan, SM_ROLE_OPTIMIZER, g->n, part_names[part], i);
         }
         SM_TRY(sm_plan_add_op(plan, &op));
     }
@@ -213,14 +215,14 @@ static sm_status compare_copies(const sm_update_check *c, sm_session *session) {
     float copied[N_RUNS * RUN_ELEMS];
     for (int i = 0; i < c->n_groups; i++) {
         const group *g = &c->groups[i];
-        if (g->op->out[3] == SM_NO_TENSOR) {
+        if (g->op->out[SM_OUT(adamw, w)] == SM_NO_TENSOR) {
             continue;
         }
-        SM_TRY(read_sample(session, g->op->out[3], copied));
+        SM_TRY(read_sample(session, g->op->out[SM_OUT(adamw, w)], copied));
         for (int64_t k = 0; k < g->n; k++) {
             if (!(copied[k] == sm_bf16_widen(sm_bf16_round(g->after[VALUE][k])))) {
                 return sm_fail(SM_ERR_MISMATCH, "wrong update: %s is not its weights, rounded; no speed is reported",
-                               session->plan->tensors[g->op->out[3]].name);
+                               session->plan->tensors[g->op->out[SM_OUT(adamw, w)]].name);
             }
         }
     }

@@ -465,11 +465,16 @@ static void test_every_speed_is_marked(void **state) {
     (void)state;
     static const char *const units[] = {"ns", "tokens/s", "FLOP", "FLOP/s", "bytes/s", "J", "W", "s", "ms"};
     static const char *const facts[] = {
-        "open_ns",    "build_ns",
+        "open_ns",
+        "build_ns",
+        "gradient_check_ns",
         "tune_ns", // before the first step
-        "flops",      "ideal_ns",
-        "peak_flops", "peak_bandwidth",             // of the configuration, of the device
-        "process_ns", "sensors.quota_throttled_ns", // of the process, not of a step
+        "flops",
+        "ideal_ns",
+        "peak_flops",
+        "peak_bandwidth", // of the configuration, of the device
+        "process_ns",
+        "sensors.quota_throttled_ns", // of the process, not of a step
     };
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
