@@ -155,7 +155,7 @@ cleanup:
 }
 
 sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder) {
-    return folder != NULL ? sm_weights_load(folder, config, session) : init_weights(session, config, seed);
+    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, config, seed);
 }
 
 // --- files ---------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ static sm_status load_json(const char *path, json_t **root) {
     }
     SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
     *root = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL) {
+    if (*root == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
+    } else if (*root == NULL) {
         status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
                          sm_is_printable(error.text) ? error.text : "control character", error.line);
     } else if (!json_is_object(*root)) {
