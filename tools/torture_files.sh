@@ -11,7 +11,7 @@ stepmark=$PWD/build/release/stepmark
 work=$(mktemp -d)
 disk=$work/disk
 mkdir "$disk"
-trap 'umount "$disk" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'umount "$disk" 2>/dev/null || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # Digest of what a folder loads as: of one more step's results, without the times, and of what that step saves.

@@ -8,6 +8,7 @@
 #include "atomic_file.h"
 #include "hf_config.h"
 #include "input_file.h"
+#include "json_text.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20, GPT2_VOCAB = 50257 };
 
@@ -228,7 +229,7 @@ sm_status sm_hf_config_write(const char *path, const sm_gpt2_config *config, dou
     int dropout_digits = digits_of(dropout_p);
     size_t precision = (size_t)(eps_digits > dropout_digits ? eps_digits : dropout_digits);
     json_t *root = config_to_json(config, dropout_p);
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(precision)); // NULL of NULL
+    char *text = sm_json_to_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION(precision)); // NULL of NULL
     json_decref(root);
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);

@@ -9,6 +9,7 @@
 #include "atomic_file.h"
 #include "bf16.h"
 #include "input_file.h"
+#include "json_text.h"
 #include "safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data is little-endian, and so must the machine be");
@@ -412,7 +413,7 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
 
 // Writes length and header; spaces at its end align the data to 8 bytes.
 static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
-    char *text = json_dumps(header, JSON_COMPACT);
+    char *text = sm_json_to_text(header, JSON_COMPACT);
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", writer->path);
     }

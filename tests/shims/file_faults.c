@@ -115,9 +115,7 @@ int unlinkat(int fd, const char *name, int flags) {
     return is_hit(getenv("FILE_FAULTS_UNDER") != NULL) ? -1 : (int)syscall(SYS_unlinkat, fd, name, flags);
 }
 
-int unlink(const char *path) {
-    return is_hit(is_under(path)) ? -1 : (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
-}
+int unlink(const char *path) { return is_hit(is_under(path)) ? -1 : (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0); }
 
 int rmdir(const char *path) {
     return is_hit(is_under(path)) ? -1 : (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
