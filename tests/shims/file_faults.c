@@ -3,6 +3,7 @@
 //     FILE_FAULTS_UNDER=/FOLDER   calls on names in this folder, and on files opened there, are counted
 //     FILE_FAULTS_AT=N            the N-th of them is hit, before it has done anything; a write, half done
 //     FILE_FAULTS_ERROR=NUMBER    it fails with this errno; without it the process is killed
+//     FILE_FAULTS_HIT=FILE        is made when that happens
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,6 +39,7 @@ static bool is_hit(bool counts) {
     if (!counts || at == NULL || atomic_fetch_add(&n_calls, 1) + 1 != atoi(at)) {
         return false;
     }
+    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, getenv("FILE_FAULTS_HIT"), O_WRONLY | O_CREAT, 0666));
     if (error == NULL) {
         kill(getpid(), SIGKILL);
     }
