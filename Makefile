@@ -70,6 +70,7 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/openc
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
+TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/shims/*.c))
 
 # --- what a user calls --------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ clean: ## remove everything built
 # --- building -----------------------------------------------------------------------------------
 
 .PHONY: tests
-tests: $(TESTS) $(B)/stepmark
+tests: $(TESTS) $(TEST_SHIMS) $(B)/stepmark
 
 # Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
 # checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
@@ -168,7 +169,13 @@ $(B)/libstepmark.a: $(LIB_OBJ)
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+
+# What a test preloads into the program. Without sanitizers: they are the program's.
+$(B)/tests/shims/%.so: tests/shims/%.c
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -160,6 +160,7 @@ static void bad_files(void **state) {
         {"train -m tiny --log $T/missing/log.jsonl --save $T/never", 1, NULL, "--log"},
         {"train -m tiny --save $T/missing/never", 1, NULL, "--save"},
         {"train -m tiny --save $T/short.txt", 1, NULL, "--save"},
+        {"train -m tiny --save $T/nowhere", 1, NULL, "nowhere is not a folder"},
         {"init -m tiny --save $T/missing/never", 1, NULL, "--save"},
         {"estimate -m tiny >/dev/full", 1, NULL, "stepmark: "},
         {"walk >/dev/full", 1, NULL, "stepmark: "},
@@ -560,7 +561,7 @@ static int set_up(void **state) {
     return system(SM_TEST_BINARY
                   " init -m tiny --seed 7 --save $T/model >/dev/null &&"
                   "printf 'too short' >$T/short.txt &&"
-                  "head -c 2001 /dev/zero >$T/odd.bin &&"
+                  "head -c 2001 /dev/zero >$T/odd.bin && ln -s missing/folder $T/nowhere &&"
                   "head -c 4000 /dev/zero | tr '\\0' '\\377' >$T/large_ids.bin &&"
                   "mkdir $T/bad_config $T/truncated $T/lying &&"
                   "cp $T/model/config.json $T/truncated && head -c 5000 $T/model/model.safetensors "

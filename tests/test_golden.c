@@ -146,7 +146,7 @@ static fixture open_fixture(const variant *v, const char *name) {
     ok(sm_gpt2_build(&f.config, &options, &plan));
     ok(sm_plan_rewrite(plan, v->mode, 0));
     ok(sm_session_open(f.device, plan, &f.session));
-    ok(sm_weights_load(MODEL_DIR, &f.config, f.session));
+    ok(sm_weights_load(MODEL_DIR, &f.config, f.session, NULL));
     return f;
 }
 
@@ -377,7 +377,7 @@ static void saved_as_transformers_saves(void **state) {
     sm_safetensors *theirs;
     assert_non_null(mkdtemp(dir));
 
-    ok(sm_weights_save(dir, &f.config, f.session));
+    ok(sm_weights_save(dir, &f.config, f.session, 1));
     ok(sm_weights_read_config(dir, &config));
     assert_memory_equal(&config, &f.config, sizeof config);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
@@ -393,6 +393,8 @@ static void saved_as_transformers_saves(void **state) {
     sm_safetensors_close(theirs);
     unlink(path);
     snprintf(path, sizeof path, "%s/config.json", dir);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
     unlink(path);
     assert_int_equal(rmdir(dir), 0);
     close_fixture(&f);

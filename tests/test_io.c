@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -116,6 +117,37 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     expect_failure("full", status, SM_ERR_IO, "full/file|cannot write|File too large");
     expect_content(path, "old");
     assert_int_equal(temp_count(folder), 1);
+    free(path);
+    free(folder);
+}
+
+// What a killed process leaves goes with the next write; what a living one is writing stays.
+static void temporaries_of_the_dead_go(void **state) {
+    (void)state;
+    char *folder = temp_path("temporaries");
+    char *path = temp_path("temporaries/file");
+    char *dead_folder = temp_path("temporaries/file.tmp-77-1");
+    char *dead_file = temp_path("temporaries/file.tmp-77-2");
+    char *inner = temp_path("temporaries/file.tmp-77-1/inner");
+    char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
+    sm_atomic_file *file;
+    expect_ok("folder", sm_make_folder(folder));
+    expect_ok("folder", sm_make_folder(dead_folder));
+    temp_write(inner, "x", 1);
+    temp_write(dead_file, "x", 1);
+    temp_write(other, "x", 1);
+    expect_ok("living", sm_atomic_open(path, &file));
+    assert_int_equal(temp_count(folder), 2);
+    expect_ok("second", sm_atomic_write_all(path, "second", 6));
+    assert_int_equal(temp_count(folder), 3);
+    expect_ok("write", sm_atomic_write(file, "first", 5));
+    expect_ok("commit", sm_atomic_commit(file));
+    expect_content(path, "first");
+    assert_int_equal(temp_count(folder), 2);
+    free(other);
+    free(inner);
+    free(dead_file);
+    free(dead_folder);
     free(path);
     free(folder);
 }
@@ -347,6 +379,40 @@ static void an_unfinished_file_leaves_nothing(void **state) {
     free(folder);
 }
 
+static int allocations_left; // until one fails
+
+static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
+
+// Every allocation of jansson's fails once: the file is as before, or the new one whole.
+static void a_failed_allocation_leaves_the_old_file(void **state) {
+    (void)state;
+    static const float values[N_WRITTEN_ELEMS] = {0};
+    char *path = temp_path("allocation.safetensors");
+    sm_status status = SM_ERR_OOM;
+    sm_safetensors *file;
+    int n = 0;
+    expect_ok("old", sm_atomic_write_all(path, "old", 3));
+    for (; status != SM_OK; n++) {
+        sm_safetensors_writer *writer;
+        allocations_left = n;
+        json_set_alloc_funcs(allocate_or_fail, free);
+        status = sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer);
+        json_set_alloc_funcs(malloc, free);
+        if (status != SM_OK) {
+            expect_failure("allocation", status, SM_ERR_OOM, "allocation.safetensors|no memory");
+            expect_content(path, "old");
+            continue;
+        }
+        expect_ok("append", sm_safetensors_append(writer, values, N_WRITTEN_ELEMS));
+        expect_ok("finish", sm_safetensors_finish(writer));
+    }
+    assert_true(n > 20);
+    expect_ok("whole", sm_safetensors_open(path, &file));
+    assert_int_equal(sm_safetensors_count(file), N_WRITTEN);
+    sm_safetensors_close(file);
+    free(path);
+}
+
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
 static void damaged_files_never_crash(void **state) {
     (void)state;
@@ -382,11 +448,13 @@ int main(void) {
         cmocka_unit_test(a_relative_path_is_in_the_working_folder),
         cmocka_unit_test(a_path_that_cannot_be_written_is_named),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
+        cmocka_unit_test(temporaries_of_the_dead_go),
         cmocka_unit_test(malformed_safetensors_are_refused),
         cmocka_unit_test(files_without_a_header_are_refused),
         cmocka_unit_test(floats_of_every_width_are_read),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(an_unfinished_file_leaves_nothing),
+        cmocka_unit_test(a_failed_allocation_leaves_the_old_file),
         cmocka_unit_test(damaged_files_never_crash),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);

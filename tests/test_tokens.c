@@ -144,6 +144,29 @@ static void only_regular_files_open(void **state) {
     }
 }
 
+// The file is whole when it is opened, and not when a batch is read.
+static void a_file_that_changes_is_an_error(void **state) {
+    (void)state;
+    static uint8_t ids[2 * 30000];
+    static int32_t inputs[20000];
+    static int32_t targets[20000];
+    char *path = temp_path("changing.bin");
+    sm_tokens *tokens;
+    temp_write(path, ids, sizeof ids);
+    expect_ok("open", sm_tokens_open(path, SM_TOKENS_AUTO, 256, &tokens));
+    expect_ok("whole", sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets));
+    ids[2 * 19999 + 1] = 1; // token 19999 is 256
+    temp_write(path, ids, sizeof ids);
+    sm_status status = sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets);
+    expect_failure("overwritten", status, SM_ERR_INVALID, "changing.bin: token 19999 |is 256|vocabulary of 256");
+    expect_ok("before it", sm_tokens_batch(tokens, 0, 1, 19998, inputs, targets));
+    assert_int_equal(truncate(path, 2 * 19000), 0);
+    status = sm_tokens_batch(tokens, 0, 1, 19998, inputs, targets);
+    expect_failure("truncated", status, SM_ERR_IO, "changing.bin: ends at byte 38000");
+    sm_tokens_close(tokens);
+    free(path);
+}
+
 static void bytes_in_memory_are_tokens(void **state) {
     (void)state;
     static const uint8_t text[] = {1, 2, 3, 200};
@@ -220,10 +243,10 @@ static void batches_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_are_detected_or_forced),      cmocka_unit_test(format_names_parse),
-        cmocka_unit_test(malformed_files_are_refused),         cmocka_unit_test(only_regular_files_open),
-        cmocka_unit_test(bytes_in_memory_are_tokens),          cmocka_unit_test(batches_walk_the_file_in_order),
-        cmocka_unit_test(batches_that_do_not_fit_are_refused),
+        cmocka_unit_test(formats_are_detected_or_forced),  cmocka_unit_test(format_names_parse),
+        cmocka_unit_test(malformed_files_are_refused),     cmocka_unit_test(only_regular_files_open),
+        cmocka_unit_test(a_file_that_changes_is_an_error), cmocka_unit_test(bytes_in_memory_are_tokens),
+        cmocka_unit_test(batches_walk_the_file_in_order),  cmocka_unit_test(batches_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -149,8 +149,8 @@ static void a_session_saves_what_it_loaded(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t size_bytes;
         sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
-        expect_ok("load", sm_weights_load(from, &tiny, session));
-        expect_ok("save", sm_weights_save(to, &tiny, session));
+        expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
+        expect_ok("save", sm_weights_save(to, &tiny, session, 0));
         expect_same_file(from_file, to_file);
         char *config = temp_read(to_config, &size_bytes);
         assert_non_null(strstr(config, cases[i].line));
@@ -183,11 +183,12 @@ static void only_the_same_config_loads(void **state) {
     char *dir = temp_path("other");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
-        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session), SM_ERR_INVALID, cases[i].message);
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), SM_ERR_INVALID, cases[i].message);
     }
     free(dir);
     char *missing = temp_path("missing");
-    expect_failure("missing", sm_weights_load(missing, &tiny, session), SM_ERR_IO, "missing/config.json|No such file");
+    expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
+                   "missing/config.json|No such file");
     free(missing);
     sm_session_close(session);
 }
@@ -288,7 +289,7 @@ static void variants_load_or_are_refused_by_name(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_session *session = open_session(SM_F32, false, 0);
         write_variant(fresh, path, &cases[i]);
-        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session), cases[i].status, cases[i].message);
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), cases[i].status, cases[i].message);
         // All of the model is in the session, or nothing.
         int tensor = sm_plan_find_tensor(session->plan, "wte.weight");
         expect_ok("read", sm_session_read(session, tensor, n_elems, values));
@@ -315,7 +316,8 @@ static void whole_numbers_are_no_weights(void **state) {
     memcpy(dtype, "\"I32\"", 5);
     temp_write(path, bytes, size_bytes);
     sm_session *session = open_session(SM_F32, false, 0);
-    expect_failure("I32", sm_weights_load(dir, &tiny, session), SM_ERR_UNSUPPORTED, "'transformer.wte.weight' is I32");
+    expect_failure("I32", sm_weights_load(dir, &tiny, session, NULL), SM_ERR_UNSUPPORTED,
+                   "'transformer.wte.weight' is I32");
     sm_session_close(session);
     free(bytes);
     free(path);
@@ -353,28 +355,74 @@ static void optimizer_state_comes_back(void **state) {
     char *path = temp_path("optimizer/optimizer.safetensors");
     float values[MAX_ELEMS];
     int64_t step = -1;
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
     sm_session *session = open_session(SM_F32, true, 0);
-    expect_ok("save", sm_weights_save(dir, &tiny, session));
-    expect_ok("none", sm_weights_load_optimizer(dir, session, &step));
+    expect_ok("none", sm_weights_load(dir, &tiny, session, &step));
     assert_int_equal(step, 0);
     visit_moments(session, false);
-    expect_ok("save", sm_weights_save_optimizer(dir, session, 1234567890123));
+    expect_ok("save", sm_weights_save(dir, &tiny, session, 123456789012345));
+    assert_int_equal(temp_count(dir), 3);
     sm_session_close(session);
 
     session = open_session(SM_F32, true, 0);
-    expect_ok("load", sm_weights_load_optimizer(dir, session, &step));
-    assert_int_equal(step, 1234567890123);
+    expect_ok("load", sm_weights_load(dir, &tiny, session, &step));
+    assert_int_equal(step, 123456789012345);
     visit_moments(session, true);
     sm_session_close(session);
     assert_int_equal(read_tensor(path, "m.wte.weight", values), 11 * 8);
     assert_int_equal(read_tensor(path, "v.h.1.mlp.c_proj.bias", values), 8);
 
     session = open_session(SM_F32, false, 0);
-    expect_failure("plan", sm_weights_load_optimizer(dir, session, &step), SM_ERR_INVALID, "no optimizer state|m.wte");
-    expect_failure("plan", sm_weights_save_optimizer(dir, session, 1), SM_ERR_INVALID, "no optimizer state|m.wte");
-    assert_int_equal(temp_count(dir), 3);
+    sm_status status = sm_weights_load(dir, &tiny, session, &step);
+    expect_failure("plan", status, SM_ERR_INVALID, "no optimizer state|m.wte");
+    expect_ok("without the state", sm_weights_save(dir, &tiny, session, 1));
+    assert_int_equal(temp_count(dir), 2);
     sm_session_close(session);
     free(path);
+    free(dir);
+}
+
+static void copy_file(const char *from, const char *to) {
+    size_t size_bytes;
+    char *data = temp_read(from, &size_bytes);
+    temp_write(to, data, size_bytes);
+    free(data);
+}
+
+// A state beside other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
+static void an_optimizer_state_of_other_weights_is_refused(void **state) {
+    (void)state;
+    char *dir = temp_path("ours");
+    char *other = temp_path("other_weights");
+    char *path = temp_path("ours/optimizer.safetensors");
+    int64_t step = -1;
+    sm_session *session = open_session(SM_F32, true, 0);
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
+    expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
+    expect_ok("other", sm_weights_init(other, &tiny, 2));
+    char *from = temp_path("other_weights/model.safetensors");
+    char *to = temp_path("ours/model.safetensors");
+    copy_file(from, to);
+    sm_status status = sm_weights_load(dir, &tiny, session, &step);
+    expect_failure("other", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
+    assert_int_equal(step, 0);
+    expect_ok("weights alone", sm_weights_load(dir, &tiny, session, NULL));
+
+    size_t size_bytes;
+    char *data = temp_read(path, &size_bytes); // the key of another name: no digest
+    char *key = memmem(data, size_bytes, "\"model\"", 7);
+    assert_non_null(key);
+    memcpy(key, "\"other\"", 7);
+    temp_write(path, data, size_bytes);
+    expect_ok("no digest", sm_weights_load(dir, &tiny, session, &step));
+    assert_int_equal(step, 5);
+    sm_session_close(session);
+    free(data);
+    free(to);
+    free(from);
+    free(path);
+    free(other);
     free(dir);
 }
 
@@ -399,35 +447,47 @@ static void a_part_beyond_the_tensor_is_refused(void **state) {
     sm_session_close(session);
 }
 
-static void bad_optimizer_files_are_refused(void **state) {
-    (void)state;
-    static const sm_safetensors_pair steps[] = {
-        {"step", "x"}, {"step", "-1"}, {"step", ""}, {"step", "1 "}, {"step", "99999999999999999999"}};
-    static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
-    char *path = temp_path("optimizer.safetensors");
+static void expect_refused_optimizer(const char *label, const char *dir, const sm_safetensors_spec *spec,
+                                     const sm_safetensors_pair *pair, const char *message) {
+    char path[PATH_MAX];
     sm_session *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
-    int64_t step;
-    for (size_t i = 0; i <= sizeof steps / sizeof steps[0]; i++) { // the last has no step
-        int n_pairs = i < sizeof steps / sizeof steps[0];
-        expect_ok("create", sm_safetensors_create(path, NULL, 0, n_pairs > 0 ? &steps[i] : NULL, n_pairs, &writer));
-        expect_ok("finish", sm_safetensors_finish(writer));
-        expect_failure("step", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
-                       "optimizer.safetensors|'step'");
-        assert_int_equal(step, 0);
-    }
-    const sm_safetensors_pair good = {"step", "5"};
-    expect_ok("create", sm_safetensors_create(path, NULL, 0, &good, 1, &writer));
+    int64_t step = -1;
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
+    expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pair, pair != NULL, &writer));
     expect_ok("finish", sm_safetensors_finish(writer));
-    expect_failure("missing", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
-                   "'m.wte.weight' is missing");
-    expect_ok("create", sm_safetensors_create(path, &unknown, 1, &good, 1, &writer));
-    expect_ok("finish", sm_safetensors_finish(writer));
-    expect_failure("unknown", sm_weights_load_optimizer(temp_folder, session, &step), SM_ERR_FORMAT,
-                   "'m.nothing' is not part");
+    expect_failure(label, sm_weights_load(dir, &tiny, session, &step), SM_ERR_FORMAT, message);
     assert_int_equal(step, 0);
     sm_session_close(session);
-    free(path);
+}
+
+static void bad_optimizer_files_are_refused(void **state) {
+    (void)state;
+    static const char *const steps[] = {"x",
+                                        "-1",
+                                        "",
+                                        "1 ",
+                                        " 1",
+                                        "+1",
+                                        "1.0",
+                                        "1e3",
+                                        "0x10",
+                                        "nan",
+                                        "99999999999999999999",
+                                        "9223372036854775807",
+                                        "1000000000000001"};
+    static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
+    static const sm_safetensors_pair good = {"step", "5"};
+    char *dir = temp_path("bad_optimizer");
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const sm_safetensors_pair bad = {"step", steps[i]};
+        expect_refused_optimizer(steps[i], dir, NULL, &bad, "optimizer.safetensors|'step'");
+    }
+    expect_refused_optimizer("no step", dir, NULL, NULL, "optimizer.safetensors|'step'");
+    expect_refused_optimizer("missing", dir, NULL, &good, "'m.wte.weight' is missing");
+    expect_refused_optimizer("unknown", dir, &unknown, &good, "'m.nothing' is not part");
+    free(dir);
 }
 
 int main(void) {
@@ -439,6 +499,7 @@ int main(void) {
         cmocka_unit_test(variants_load_or_are_refused_by_name),
         cmocka_unit_test(whole_numbers_are_no_weights),
         cmocka_unit_test(optimizer_state_comes_back),
+        cmocka_unit_test(an_optimizer_state_of_other_weights_is_refused),
         cmocka_unit_test(a_part_beyond_the_tensor_is_refused),
         cmocka_unit_test(bad_optimizer_files_are_refused),
     };

@@ -155,7 +155,7 @@ cleanup:
 }
 
 sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder) {
-    return folder != NULL ? sm_weights_load(folder, config, session) : init_weights(session, config, seed);
+    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, config, seed);
 }
 
 // --- files ---------------------------------------------------------------------------------
@@ -177,7 +177,8 @@ sm_status cli_check_folder(const char *flag, const char *folder) {
     struct stat info;
     char buffer[PATH_MAX];
     bool exists = stat(folder, &info) == 0;
-    if (exists && !S_ISDIR(info.st_mode)) {
+    bool leads_nowhere = !exists && lstat(folder, &info) == 0; // a symbolic link
+    if (leads_nowhere || (exists && !S_ISDIR(info.st_mode))) {
         return sm_fail(SM_ERR_IO, "%s: %s is not a folder; choose another name", flag, folder);
     }
     const char *written = exists ? folder : parent_of(folder, buffer); // what changes

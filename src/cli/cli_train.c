@@ -1,6 +1,9 @@
 // cli_train.c: real training on a data file, one line a step.
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "clock.h"
@@ -25,12 +28,13 @@ typedef struct {
     sm_tokens *tokens;
     sm_device *device;
     sm_session *session;
-    FILE *log;
+    cli_train_log *log;
     int32_t *inputs; // B*T, then as many targets
     int32_t *targets;
     int64_t first_step; // steps that the loaded optimizer state has behind it
     double step_flops;  // of all micro-batches and the update
     double peak_flops;  // FLOP/s; 0 = unknown
+    bool file_failed;   // data, log or stdout: what ends the training left the weights whole
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
@@ -102,11 +106,15 @@ static sm_status open_session(training *t) {
 
 static sm_status load_state(training *t) {
     const cli_options *options = t->options;
-    SM_TRY(cli_load_weights(t->session, &t->config, (uint64_t)options->seed, options->weights));
     if (options->weights == NULL) {
-        return SM_OK;
+        return cli_load_weights(t->session, &t->config, (uint64_t)options->seed, NULL);
     }
-    SM_TRY(sm_weights_load_optimizer(options->weights, t->session, &t->first_step));
+    SM_TRY(sm_weights_load(options->weights, &t->config, t->session, &t->first_step));
+    int64_t last_micro_step;
+    if (__builtin_mul_overflow(t->first_step + options->steps, options->accum, &last_micro_step)) {
+        return sm_fail(SM_ERR_INVALID, "%s: continues after step %lld; too many to count with --accum %lld",
+                       options->weights, (long long)t->first_step, (long long)options->accum);
+    }
     if (t->first_step > 0) {
         cli_note("%s: continues after step %lld", options->weights, (long long)t->first_step);
     } else {
@@ -146,14 +154,23 @@ static void measure_peak(training *t) {
 
 // --- a step --------------------------------------------------------------------------------
 
-// Gradients of one step's micro-batches; *loss is the mean of theirs.
+static sm_status next_batch(training *t, int64_t index) {
+    sm_status status = sm_tokens_batch(t->tokens, index, t->B, t->T, t->inputs, t->targets);
+    t->file_failed = status != SM_OK;
+    SM_TRY(status);
+    return sm_session_set_batch(t->session, t->inputs, t->targets);
+}
+
+// Gradients of one step's micro-batches; *loss is the mean of theirs. Ctrl-C ends it between two of them.
 static sm_status accumulate(training *t, int64_t step, double *loss) {
     int64_t n_accum = t->options->accum;
     *loss = 0;
     for (int64_t micro = 0; micro < n_accum; micro++) {
         double micro_loss;
-        SM_TRY(sm_tokens_batch(t->tokens, (step - 1) * n_accum + micro, t->B, t->T, t->inputs, t->targets));
-        SM_TRY(sm_session_set_batch(t->session, t->inputs, t->targets));
+        if (cli_interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        SM_TRY(next_batch(t, (step - 1) * n_accum + micro));
         unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
         SM_TRY(sm_session_run(t->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
         SM_TRY(sm_session_loss(t->session, &micro_loss));
@@ -192,7 +209,7 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
     return SM_OK;
 }
 
-static void print_step(const training *t, int64_t last_step, const cli_train_step *s) {
+static sm_status print_step(const training *t, int64_t last_step, const cli_train_step *s) {
     double seconds = (double)s->elapsed_ns / 1e9;
     char tokens_per_s[32];
     char mfu[32] = "-";
@@ -200,23 +217,61 @@ static void print_step(const training *t, int64_t last_step, const cli_train_ste
     if (t->peak_flops > 0) {
         snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * t->step_flops / seconds / t->peak_flops);
     }
-    printf("step %lld/%lld | loss %.6f | norm %.4f | lr %.1e | %.1f ms | %s of peak | %s tok/s\n", (long long)s->step,
-           (long long)last_step, s->loss, s->grad_norm, s->lr, 1e3 * seconds, mfu, tokens_per_s);
-    fflush(stdout);
+    int written = printf("step %lld/%lld | loss %.6f | norm %.4f | lr %.1e | %.1f ms | %s of peak | %s tok/s\n",
+                         (long long)s->step, (long long)last_step, s->loss, s->grad_norm, s->lr, 1e3 * seconds, mfu,
+                         tokens_per_s);
+    return written > 0 && fflush(stdout) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s; training ends after step %lld", strerror(errno),
+                         (long long)s->step);
 }
+
+// Prints and logs it.
+static sm_status tell_step(training *t, int64_t last_step, const cli_train_step *result) {
+    sm_status status = print_step(t, last_step, result);
+    if (t->log != NULL && status == SM_OK) {
+        status = cli_train_log_write(t->log, result);
+        status = status == SM_OK ? SM_OK
+                                 : sm_fail(status, "%s; training ends after step %lld", sm_error_message(),
+                                           (long long)result->step);
+    }
+    t->file_failed = status != SM_OK;
+    return status;
+}
+
+// --- the training --------------------------------------------------------------------------
 
 static sm_status save(training *t, int64_t step) {
     const char *folder = t->options->save;
-    SM_TRY(sm_weights_save(folder, &t->config, t->session));
-    SM_TRY(sm_weights_save_optimizer(folder, t->session, step));
+    SM_TRY(sm_weights_save(folder, &t->config, t->session, step));
     cli_note("%s: saved after step %lld", folder, (long long)step);
     return SM_OK;
+}
+
+// Saves the steps that were taken, also if Ctrl-C or a file ended them: the weights are whole. After any other failure
+// the folder keeps what it has.
+static sm_status save_what_is_whole(training *t, sm_status ended, int64_t step) {
+    bool whole = ended == SM_OK || ended == SM_ERR_INTERRUPTED || t->file_failed;
+    char reason[1024] = "";
+    if (t->options->save == NULL || step == t->first_step || !whole) {
+        return ended;
+    }
+    if (t->file_failed) {
+        snprintf(reason, sizeof(reason), "%s", sm_error_message());
+    }
+    sm_status saved = save(t, step);
+    if (saved != SM_OK && reason[0] != '\0') {
+        cli_note("%s", reason); // the caller prints why nothing was saved
+    }
+    SM_TRY(saved);
+    return t->file_failed ? sm_fail(ended, "%s", reason) : ended;
 }
 
 static sm_status train(training *t) {
     const cli_options *o = t->options;
     int64_t last_step = t->first_step + o->steps;
     int64_t step = t->first_step;
+    sm_status status = SM_OK;
     const sm_schedule schedule = {
         .kind = (sm_schedule_kind)o->schedule,
         .lr = o->lr,
@@ -224,34 +279,40 @@ static sm_status train(training *t) {
         .warmup_steps = o->warmup_steps,
         .n_steps = last_step,
     };
-    while (step < last_step && !cli_interrupted) {
+    while (status == SM_OK && step < last_step && !cli_interrupted) {
         cli_train_step result;
-        SM_TRY(take_step(t, &schedule, step + 1, &result));
-        step++;
-        print_step(t, last_step, &result);
-        if (t->log != NULL) {
-            SM_TRY(cli_train_log_write(t->log, o->log, &result));
+        status = take_step(t, &schedule, step + 1, &result);
+        if (status == SM_OK) {
+            step++;
+            status = tell_step(t, last_step, &result);
         }
-        if (step == t->first_step + 1 && step < last_step) {
+        if (status == SM_OK && step == t->first_step + 1 && step < last_step && !cli_interrupted) {
             measure_peak(t);
         }
     }
-    if (o->save != NULL && step > t->first_step) {
-        SM_TRY(save(t, step));
-    }
+    SM_TRY(save_what_is_whole(t, status, step));
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+}
+
+// A log that cannot be closed is an error only if nothing else went wrong: its message would take the other's place.
+static sm_status close_log(training *t, sm_status status) {
+    char reason[1024];
+    snprintf(reason, sizeof(reason), "%s", sm_error_message());
+    sm_status closed = cli_train_log_close(t->log);
+    if (status == SM_OK || closed == SM_OK) {
+        return status != SM_OK ? status : closed;
+    }
+    return sm_fail(status, "%s", reason);
 }
 
 sm_status cli_train(const cli_options *options) {
     training t = {.options = options};
+    signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
     sm_status status = set_up(&t);
     if (status == SM_OK) {
         status = train(&t);
     }
-    if (t.log != NULL) {
-        sm_status closed = cli_train_log_close(t.log, options->log);
-        status = status != SM_OK ? status : closed;
-    }
+    status = close_log(&t, status);
     sm_session_close(t.session);
     if (t.device != NULL) {
         t.device->backend->close(t.device);

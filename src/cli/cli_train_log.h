@@ -4,7 +4,6 @@
 #define STEPMARK_CLI_TRAIN_LOG_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "status.h"
 
@@ -17,13 +16,17 @@ typedef struct {
     int64_t n_tokens; // of this step
 } cli_train_step;
 
-// Opens for appending: a log goes on where a training does.
-sm_status cli_train_log_open(const char *path, FILE **log);
+typedef struct cli_train_log cli_train_log;
 
-// Writes a line and hands it to the system, so that a crash loses none.
-sm_status cli_train_log_write(FILE *log, const char *path, const cli_train_step *step);
+// Opens for appending: a log goes on where a training does. Where its last line was cut off the next begins on one of
+// its own. `path` must outlive the log.
+sm_status cli_train_log_open(const char *path, cli_train_log **log);
 
-// Waits until it is on disk, and closes.
-sm_status cli_train_log_close(FILE *log, const char *path);
+// Writes a line and hands it to the system, so that a crash loses none. A line that does not fit the disk leaves
+// nothing.
+sm_status cli_train_log_write(cli_train_log *log, const cli_train_step *step);
+
+// Waits until it is on disk, and closes. NULL is fine.
+sm_status cli_train_log_close(cli_train_log *log);
 
 #endif

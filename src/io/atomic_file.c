@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "atomic_file.h"
-
-enum { MAX_TEMPORARIES = 100 }; // left behind by killed processes that had this one's id
+#include "temporary.h"
 
 struct sm_atomic_file {
     int fd;
@@ -22,8 +21,7 @@ static sm_status fail_errno(const char *action, const char *path, int error) {
     return sm_fail(SM_ERR_IO, "%s: cannot %s: %s", path, action, strerror(error));
 }
 
-// The permissions that the new file takes over from the one it replaces; 0 if there is none.
-static sm_status check_target(const char *path, mode_t *permissions) {
+sm_status sm_atomic_check(const char *path, mode_t *permissions) {
     struct stat info;
     *permissions = 0;
     if (path[0] == '\0' || path[strlen(path) - 1] == '/') {
@@ -39,39 +37,26 @@ static sm_status check_target(const char *path, mode_t *permissions) {
     return SM_OK;
 }
 
-// Creates the temporary: never an existing file, with the permissions that the umask leaves.
-static int create_temporary(const char *path, char *temporary, size_t size_bytes) {
-    for (int attempt = 0; attempt < MAX_TEMPORARIES; attempt++) {
-        snprintf(temporary, size_bytes, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
-        int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) {
-            return fd;
-        }
-    }
-    return -1;
+// Frees the struct; its temporary and descriptor are gone, or never came to be.
+static void release(sm_atomic_file *file) {
+    free(file->temporary);
+    free(file->path);
+    free(file);
 }
 
 sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     sm_status status = SM_OK;
     mode_t permissions;
     *file = NULL;
-    SM_TRY(check_target(path, &permissions));
+    SM_TRY(sm_atomic_check(path, &permissions));
 
-    size_t temporary_size = strlen(path) + 40;
     sm_atomic_file *f = calloc(1, sizeof *f);
-    char *path_copy = strdup(path);
-    char *temporary = malloc(temporary_size);
-    if (f == NULL || path_copy == NULL || temporary == NULL) {
+    if (f == NULL || (f->path = strdup(path)) == NULL) {
         status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
         goto cleanup;
     }
-    int fd = create_temporary(path, temporary, temporary_size);
-    if (fd < 0) {
-        status = fail_errno("write", path, errno);
-        goto cleanup;
-    }
-    *f = (sm_atomic_file){.fd = fd, .path = path_copy, .temporary = temporary};
-    if (permissions != 0 && fchmod(fd, permissions) != 0) {
+    SM_TRY_GOTO(sm_temporary_file(path, &f->temporary, &f->fd));
+    if (permissions != 0 && fchmod(f->fd, permissions) != 0) {
         status = fail_errno("set permissions", path, errno);
         sm_atomic_abandon(f);
         return status;
@@ -80,9 +65,9 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     return SM_OK;
 
 cleanup:
-    free(temporary);
-    free(path_copy);
-    free(f);
+    if (f != NULL) {
+        release(f);
+    }
     return status;
 }
 
@@ -102,8 +87,7 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
     return SM_OK;
 }
 
-// A rename is durable once the folder that holds the name is.
-static sm_status sync_folder_of(const char *path) {
+sm_status sm_sync_folder_of(const char *path) {
     char *folder = strdup(path);
     if (folder == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
@@ -123,31 +107,19 @@ static sm_status sync_folder_of(const char *path) {
     return failed ? fail_errno("sync the folder of", path, error) : SM_OK;
 }
 
-// Frees the struct; the temporary has been renamed or removed, the descriptor closed.
-static void release(sm_atomic_file *file) {
-    free(file->temporary);
-    free(file->path);
-    free(file);
-}
-
 sm_status sm_atomic_commit(sm_atomic_file *file) {
-    bool synced = fsync(file->fd) == 0;
-    int error = errno;
-    if (close(file->fd) != 0 && synced) {
-        synced = false;
-        error = errno;
-    }
     sm_status status = SM_OK;
-    if (!synced) {
-        status = fail_errno("write", file->path, error);
+    if (fsync(file->fd) != 0) {
+        status = fail_errno("write", file->path, errno);
     } else if (rename(file->temporary, file->path) != 0) {
         status = fail_errno("rename the temporary file to it", file->path, errno);
     }
-    if (status == SM_OK) {
-        status = sync_folder_of(file->path);
-    } else {
-        unlink(file->temporary);
+    if (status != SM_OK) {
+        sm_atomic_abandon(file);
+        return status;
     }
+    status = sm_sync_folder_of(file->path);
+    close(file->fd); // not earlier: the lock on the temporary ends here
     release(file);
     return status;
 }
@@ -156,8 +128,8 @@ void sm_atomic_abandon(sm_atomic_file *file) {
     if (file == NULL) {
         return;
     }
+    sm_temporary_remove(file->temporary);
     close(file->fd);
-    unlink(file->temporary);
     release(file);
 }
 

@@ -8,6 +8,7 @@
 #include "atomic_file.h"
 #include "hf_config.h"
 #include "input_file.h"
+#include "json_text.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20, GPT2_VOCAB = 50257 };
 
@@ -33,7 +34,9 @@ static sm_status load_json(const char *path, json_t **root) {
     }
     SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
     *root = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL) {
+    if (*root == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
+    } else if (*root == NULL) {
         status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
                          sm_is_printable(error.text) ? error.text : "control character", error.line);
     } else if (!json_is_object(*root)) {
@@ -226,7 +229,7 @@ sm_status sm_hf_config_write(const char *path, const sm_gpt2_config *config, dou
     int dropout_digits = digits_of(dropout_p);
     size_t precision = (size_t)(eps_digits > dropout_digits ? eps_digits : dropout_digits);
     json_t *root = config_to_json(config, dropout_p);
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(precision)); // NULL of NULL
+    char *text = sm_json_to_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION(precision)); // NULL of NULL
     json_decref(root);
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);

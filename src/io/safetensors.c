@@ -9,6 +9,7 @@
 #include "atomic_file.h"
 #include "bf16.h"
 #include "input_file.h"
+#include "json_text.h"
 #include "safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data is little-endian, and so must the machine be");
@@ -208,6 +209,9 @@ static sm_status parse_header(sm_safetensors *file, const char *text, int64_t si
         return sm_fail(SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", file->path);
     }
     file->header = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (file->header == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its header", file->path);
+    }
     if (file->header == NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
                        sm_is_printable(error.text) ? error.text : "control character", error.position);
@@ -351,26 +355,39 @@ struct sm_safetensors_writer {
     int64_t n_written;
 };
 
+static json_t *shape_to_json(const sm_safetensors_spec *spec) {
+    json_t *shape = json_array();
+    bool complete = shape != NULL;
+    for (int i = 0; i < spec->n_dims; i++) {
+        complete = json_array_append_new(shape, json_integer(spec->dims[i])) == 0 && complete;
+    }
+    if (!complete) {
+        json_decref(shape);
+        return NULL;
+    }
+    return shape;
+}
+
 // Adds the description of one tensor at *n_elems of the data, and moves *n_elems on.
 static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, int64_t *n_elems) {
-    json_t *shape = json_array();
     int64_t begin = *n_elems;
     int64_t size = 1;
+    int64_t end_bytes = 0;
     bool fits = true;
     for (int i = 0; i < spec->n_dims; i++) {
         fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);
-        json_array_append_new(shape, json_integer(spec->dims[i]));
     }
-    int64_t end_bytes = 0;
     fits = fits && !__builtin_add_overflow(begin, size, n_elems);
     fits = fits && !__builtin_mul_overflow(*n_elems, (int64_t)sizeof(float), &end_bytes);
     if (!fits) {
-        json_decref(shape);
         return sm_fail(SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
     }
-    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                             (json_int_t)begin * (json_int_t)sizeof(float), (json_int_t)end_bytes);
-    if (info == NULL || json_object_set_new(header, spec->name, info) != 0) {
+    json_t *shape = shape_to_json(spec);
+    json_t *info = shape == NULL ? NULL
+                                 : json_pack("{s:s, s:O, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                                             (json_int_t)begin * (json_int_t)sizeof(float), (json_int_t)end_bytes);
+    json_decref(shape);
+    if (json_object_set_new(header, spec->name, info) != 0) { // NULL of NULL
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
     }
     return SM_OK;
@@ -396,7 +413,7 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
 
 // Writes length and header; spaces at its end align the data to 8 bytes.
 static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
-    char *text = json_dumps(header, JSON_COMPACT);
+    char *text = sm_json_to_text(header, JSON_COMPACT);
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", writer->path);
     }

@@ -1,21 +1,20 @@
-// tokens.c: map, find out the format, check all ids once; batches are then plain copies.
-#include <errno.h>
+// tokens.c: find out the format, check all ids once; each batch is read and checked anew, as the file may have changed.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "input_file.h"
 #include "tokens.h"
 
-enum { LLMC_MAGIC = 20240520, LLMC_VERSION = 1, LLMC_HEADER_BYTES = 256 * 4 };
+enum { LLMC_MAGIC = 20240520, LLMC_VERSION = 1, LLMC_WORDS = 3, LLMC_HEADER_BYTES = 256 * 4, PIECE_IDS = 8192 };
 
 struct sm_tokens {
-    char *path; // for messages
-    void *map;  // NULL: `data` is the caller's
-    size_t map_bytes;
-    const uint8_t *data; // the first id
+    char *path;            // for messages
+    int fd;                // -1: the ids are in `memory`
+    const uint8_t *memory; // the caller's
+    int64_t offset_bytes;  // where in file or memory the first id is
     int64_t count;
+    int64_t vocab;
     sm_tokens_format format;
 };
 
@@ -44,55 +43,72 @@ static int32_t word_at(const uint8_t *bytes, int index) {
     return (int32_t)((uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
 }
 
-static int32_t uint16_at(const uint8_t *bytes, int64_t index) { return bytes[2 * index] | bytes[2 * index + 1] << 8; }
-
-static int32_t id_at(const sm_tokens *tokens, int64_t index) {
-    return tokens->format == SM_TOKENS_BYTES ? tokens->data[index] : uint16_at(tokens->data, index);
-}
-
-static sm_tokens_format detect(const char *path, const uint8_t *bytes, size_t size_bytes) {
+static sm_tokens_format detect(const char *path, const uint8_t *head, int64_t size_bytes) {
     size_t length = strlen(path);
-    if (size_bytes >= 4 && word_at(bytes, 0) == LLMC_MAGIC) {
+    if (size_bytes >= 4 && word_at(head, 0) == LLMC_MAGIC) {
         return SM_TOKENS_LLMC;
     }
     return length >= 4 && strcmp(path + length - 4, ".bin") == 0 ? SM_TOKENS_UINT16 : SM_TOKENS_BYTES;
 }
 
-static sm_status parse_uint16(sm_tokens *tokens, const uint8_t *bytes, size_t size_bytes) {
-    if (size_bytes % 2 != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %zu bytes, an odd number, cannot be 16-bit tokens", tokens->path,
-                       size_bytes);
+// ---- reading ----
+
+// The ids [first, first + n), n at most PIECE_IDS, as the file has them now.
+static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
+    uint8_t bytes[2 * PIECE_IDS];
+    int64_t id_bytes = tokens->format == SM_TOKENS_BYTES ? 1 : 2;
+    int64_t offset = tokens->offset_bytes + first * id_bytes;
+    if (tokens->fd < 0) {
+        memcpy(bytes, tokens->memory + offset, (size_t)(n * id_bytes));
+    } else {
+        SM_TRY(sm_input_read(tokens->fd, tokens->path, offset, bytes, (size_t)(n * id_bytes)));
     }
-    tokens->data = bytes;
-    tokens->count = (int64_t)(size_bytes / 2);
+    for (int64_t i = 0; i < n; i++) {
+        ids[i] = id_bytes == 1 ? bytes[i] : bytes[2 * i] | bytes[2 * i + 1] << 8;
+        if (ids[i] >= tokens->vocab) {
+            return sm_fail(SM_ERR_INVALID, "%s: token %lld (%s) is %d, outside the vocabulary of %lld", tokens->path,
+                           (long long)(first + i), format_names[tokens->format], ids[i], (long long)tokens->vocab);
+        }
+    }
     return SM_OK;
 }
 
-static sm_status parse_llmc(sm_tokens *tokens, const uint8_t *bytes, size_t size_bytes) {
-    if (size_bytes < LLMC_HEADER_BYTES || word_at(bytes, 0) != LLMC_MAGIC) {
+// ---- opening ----
+
+static sm_status set_uint16(sm_tokens *tokens, int64_t offset_bytes, int64_t size_bytes) {
+    if (size_bytes % 2 != 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %lld bytes, an odd number, cannot be 16-bit tokens", tokens->path,
+                       (long long)size_bytes);
+    }
+    tokens->offset_bytes = offset_bytes;
+    tokens->count = size_bytes / 2;
+    return SM_OK;
+}
+
+static sm_status parse_llmc(sm_tokens *tokens, const uint8_t *head, int64_t size_bytes) {
+    if (size_bytes < LLMC_HEADER_BYTES || word_at(head, 0) != LLMC_MAGIC) {
         return sm_fail(SM_ERR_FORMAT, "%s: does not begin with llm.c's header of %d bytes, magic number %d",
                        tokens->path, LLMC_HEADER_BYTES, LLMC_MAGIC);
     }
-    if (word_at(bytes, 1) != LLMC_VERSION) {
+    if (word_at(head, 1) != LLMC_VERSION) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: version %d of llm.c's format; only %d, 16-bit ids, is supported",
-                       tokens->path, word_at(bytes, 1), LLMC_VERSION);
+                       tokens->path, word_at(head, 1), LLMC_VERSION);
     }
-    int64_t told = word_at(bytes, 2);
-    if (told < 0 || (size_t)told * 2 != size_bytes - LLMC_HEADER_BYTES) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its header tells of %lld tokens, but %zu bytes follow it", tokens->path,
-                       (long long)told, size_bytes - LLMC_HEADER_BYTES);
+    int64_t told = word_at(head, 2);
+    if (told < 0 || told * 2 != size_bytes - LLMC_HEADER_BYTES) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its header tells of %lld tokens, but %lld bytes follow it", tokens->path,
+                       (long long)told, (long long)(size_bytes - LLMC_HEADER_BYTES));
     }
-    return parse_uint16(tokens, bytes + LLMC_HEADER_BYTES, size_bytes - LLMC_HEADER_BYTES);
+    return set_uint16(tokens, LLMC_HEADER_BYTES, size_bytes - LLMC_HEADER_BYTES);
 }
 
-// Sets data and count from the whole of a file, whose format is known.
-static sm_status parse(sm_tokens *tokens, const uint8_t *bytes, size_t size_bytes) {
-    tokens->data = bytes;
-    tokens->count = (int64_t)size_bytes;
+// Sets where the ids are and their count, from the format, the first bytes and the size of the whole.
+static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_bytes) {
+    tokens->count = size_bytes;
     if (tokens->format == SM_TOKENS_LLMC) {
-        SM_TRY(parse_llmc(tokens, bytes, size_bytes));
+        SM_TRY(parse_llmc(tokens, head, size_bytes));
     } else if (tokens->format == SM_TOKENS_UINT16) {
-        SM_TRY(parse_uint16(tokens, bytes, size_bytes));
+        SM_TRY(set_uint16(tokens, 0, size_bytes));
     }
     if (tokens->count == 0) {
         return sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", tokens->path);
@@ -100,64 +116,47 @@ static sm_status parse(sm_tokens *tokens, const uint8_t *bytes, size_t size_byte
     return SM_OK;
 }
 
-static sm_status check_ids(const sm_tokens *tokens, int64_t vocab) {
+static sm_status check_ids(const sm_tokens *tokens) {
+    int32_t ids[PIECE_IDS];
     int64_t most = tokens->format == SM_TOKENS_BYTES ? UINT8_MAX : UINT16_MAX;
-    if (most < vocab) {
+    if (most < tokens->vocab) {
         return SM_OK; // no id can be too large
     }
-    for (int64_t i = 0; i < tokens->count; i++) {
-        if (id_at(tokens, i) >= vocab) {
-            return sm_fail(SM_ERR_INVALID, "%s: token %lld (%s) is %d, outside the vocabulary of %lld", tokens->path,
-                           (long long)i, format_names[tokens->format], id_at(tokens, i), (long long)vocab);
-        }
+    for (int64_t first = 0; first < tokens->count; first += PIECE_IDS) {
+        int64_t left = tokens->count - first;
+        SM_TRY(read_ids(tokens, first, left < PIECE_IDS ? left : PIECE_IDS, ids));
     }
     return SM_OK;
 }
 
-static sm_tokens *tokens_new(const char *path, sm_tokens_format format) {
-    sm_tokens *tokens = calloc(1, sizeof *tokens);
-    if (tokens == NULL || (tokens->path = strdup(path)) == NULL) {
-        free(tokens);
-        sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
-        return NULL;
+static sm_status tokens_new(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
+    sm_tokens *t = calloc(1, sizeof *t);
+    if (t == NULL || (t->path = strdup(path)) == NULL) {
+        free(t);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
     }
-    tokens->format = format;
-    return tokens;
-}
-
-static sm_status map_file(sm_tokens *tokens) {
-    int fd;
-    int64_t size_bytes;
-    SM_TRY(sm_input_open(tokens->path, &fd, &size_bytes));
-    if (size_bytes == 0) {
-        close(fd);
-        return sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", tokens->path);
-    }
-    void *map = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    close(fd);
-    if (map == MAP_FAILED) {
-        return sm_fail(SM_ERR_IO, "%s: cannot map its %lld bytes: %s", tokens->path, (long long)size_bytes,
-                       strerror(error));
-    }
-    tokens->map = map;
-    tokens->map_bytes = (size_t)size_bytes;
+    t->fd = -1;
+    t->format = format;
+    t->vocab = vocab;
+    *tokens = t;
     return SM_OK;
 }
 
 sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
     sm_status status;
+    sm_tokens *t;
+    int64_t size_bytes;
+    uint8_t head[4 * LLMC_WORDS] = {0};
     *tokens = NULL;
-    sm_tokens *t = tokens_new(path, format);
-    if (t == NULL) {
-        return SM_ERR_OOM;
-    }
-    SM_TRY_GOTO(map_file(t));
+    SM_TRY(tokens_new(path, format, vocab, &t));
+    SM_TRY_GOTO(sm_input_open(path, &t->fd, &size_bytes));
+    size_t head_bytes = size_bytes < (int64_t)sizeof head ? (size_t)size_bytes : sizeof head;
+    SM_TRY_GOTO(sm_input_read(t->fd, path, 0, head, head_bytes));
     if (format == SM_TOKENS_AUTO) {
-        t->format = detect(path, t->map, t->map_bytes);
+        t->format = detect(path, head, size_bytes);
     }
-    SM_TRY_GOTO(parse(t, t->map, t->map_bytes));
-    SM_TRY_GOTO(check_ids(t, vocab));
+    SM_TRY_GOTO(size_bytes > 0 ? parse(t, head, size_bytes) : sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", path));
+    SM_TRY_GOTO(check_ids(t));
     *tokens = t;
     return SM_OK;
 
@@ -168,13 +167,12 @@ cleanup:
 
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens) {
     sm_status status;
+    sm_tokens *t;
     *tokens = NULL;
-    sm_tokens *t = tokens_new("built-in text", SM_TOKENS_BYTES);
-    if (t == NULL) {
-        return SM_ERR_OOM;
-    }
-    SM_TRY_GOTO(parse(t, data, size_bytes));
-    SM_TRY_GOTO(check_ids(t, vocab));
+    SM_TRY(tokens_new("built-in text", SM_TOKENS_BYTES, vocab, &t));
+    t->memory = data;
+    SM_TRY_GOTO(parse(t, data, (int64_t)size_bytes));
+    SM_TRY_GOTO(check_ids(t));
     *tokens = t;
     return SM_OK;
 
@@ -187,8 +185,8 @@ void sm_tokens_close(sm_tokens *tokens) {
     if (tokens == NULL) {
         return;
     }
-    if (tokens->map != NULL) {
-        munmap(tokens->map, tokens->map_bytes);
+    if (tokens->fd >= 0) {
+        close(tokens->fd);
     }
     free(tokens->path);
     free(tokens);
@@ -210,9 +208,18 @@ sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t
                        tokens->path, (long long)tokens->count, (long long)B, (long long)T, (long long)n);
     }
     int64_t start = i % n_batches * n;
-    for (int64_t k = 0; k < n; k++) {
-        inputs[k] = id_at(tokens, start + k);
-        targets[k] = id_at(tokens, start + k + 1);
+    for (int64_t first = 0; first <= n; first += PIECE_IDS) {
+        int32_t ids[PIECE_IDS];
+        int64_t n_ids = n + 1 - first < PIECE_IDS ? n + 1 - first : PIECE_IDS;
+        SM_TRY(read_ids(tokens, start + first, n_ids, ids));
+        for (int64_t k = 0; k < n_ids; k++) { // token first + k: an input, and the target of the one before it
+            if (first + k < n) {
+                inputs[first + k] = ids[k];
+            }
+            if (first + k > 0) {
+                targets[first + k - 1] = ids[k];
+            }
+        }
     }
     return SM_OK;
 }

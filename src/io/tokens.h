@@ -6,7 +6,8 @@
 //     auto     llmc if the file begins with its magic number, else uint16 if the name ends in
 //              .bin, else bytes
 //
-// A file is mapped, not read; it must not be shortened while it is open.
+// Each batch is read from the file when it is asked for. Should the file have been shortened or overwritten since it
+// was opened, that is an error then.
 #ifndef STEPMARK_TOKENS_H
 #define STEPMARK_TOKENS_H
 
@@ -47,7 +48,8 @@ sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 
 // Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
 // begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.
-// SM_ERR_INVALID if the file is shorter than one batch.
+// SM_ERR_INVALID if the file is shorter than one batch, or now holds an id outside the vocabulary; SM_ERR_IO if it now
+// ends too early.
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets);
 
 #endif

@@ -2,20 +2,24 @@
 // the plan with the name and shape that they have on disk. Loading matches a file's tensors
 // to the slots and saving walks them; neither knows which kind it has.
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "atomic_file.h"
 #include "hf_config.h"
+#include "model_folder.h"
+#include "philox.h"
 #include "safetensors.h"
 #include "weights.h"
 
 #define PREFIX "transformer."
 
-enum { MAX_DISK_NAME = SM_NAME_SIZE + sizeof PREFIX };
+enum { MAX_DISK_NAME = SM_NAME_SIZE + sizeof PREFIX, DIGEST_SIZE = 17 };
+
+static const int64_t MAX_STEP =
+    1000000000000000; // 10^15: sums and products with a run's own steps stay far from overflow
 
 typedef struct {
     int tensor; // of the plan
@@ -30,6 +34,7 @@ typedef struct {
     slot *slots;
     int n_slots;
     int64_t max_elems; // of the largest
+    uint64_t digest;   // of the values loaded or saved so far
 } slot_list;
 
 // ---- slots ----
@@ -100,12 +105,22 @@ static sm_status allocate_values(const char *path, const slot_list *list, float 
     return SM_OK;
 }
 
-static sm_status join_path(const char *dir, const char *file, char path[PATH_MAX]) {
-    int length = snprintf(path, PATH_MAX, "%s/%s", dir, file);
-    if (length < 0 || length >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir);
+// Adds a tensor's values to the digest, which tells whether weights are those that an optimizer state belongs to. A
+// sum, so that the order of the tensors does not matter. Each bit of a value ends up in all higher ones by the
+// multiplication, and in the lower ones by the shift.
+static void digest_add(slot_list *list, const slot *s, const float *values) {
+    uint64_t hash = sm_philox_key(0, s->name);
+    for (int64_t i = 0; i < s->n_elems; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
     }
-    return SM_OK;
+    list->digest += hash;
+}
+
+static void format_digest(const slot_list *list, char text[DIGEST_SIZE]) {
+    snprintf(text, DIGEST_SIZE, "%016" PRIx64, list->digest);
 }
 
 // ---- loading ----
@@ -205,6 +220,7 @@ static sm_status load_slots(const char *path, const sm_safetensors *file, slot_l
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
+        digest_add(list, s, values);
         SM_TRY_GOTO(sm_session_write(session, s->tensor, s->n_elems, values));
     }
 
@@ -215,7 +231,8 @@ cleanup:
 
 sm_status sm_weights_read_config(const char *dir, sm_gpt2_config *config) {
     char path[PATH_MAX];
-    SM_TRY(join_path(dir, "config.json", path));
+    bool found;
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_CONFIG, path, &found));
     return sm_hf_config_read(path, config);
 }
 
@@ -245,16 +262,17 @@ static sm_status check_same_config(const char *dir, const sm_gpt2_config *config
     return SM_OK;
 }
 
-sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_session *session) {
+static sm_status load_model(const char *dir, sm_session *session, char digest[DIGEST_SIZE]) {
     sm_status status;
     char path[PATH_MAX];
+    bool found;
     slot_list list = {0};
     sm_safetensors *file = NULL;
-    SM_TRY(check_same_config(dir, config));
-    SM_TRY(join_path(dir, "model.safetensors", path));
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_MODEL, path, &found));
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
     SM_TRY_GOTO(param_slots(session->plan, &list));
     SM_TRY_GOTO(load_slots(path, file, &list, session));
+    format_digest(&list, digest);
 
 cleanup:
     free(list.slots);
@@ -267,25 +285,39 @@ static sm_status read_step(const char *path, const sm_safetensors *file, int64_t
     char *end = NULL;
     errno = 0;
     *step = text != NULL ? strtoll(text, &end, 10) : 0;
-    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number >= 0", path);
+    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *step > MAX_STEP) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number from 0 to %lld", path,
+                       (long long)MAX_STEP);
     }
     return SM_OK;
 }
 
-sm_status sm_weights_load_optimizer(const char *dir, sm_session *session, int64_t *step) {
+// Files written before there were digests have none.
+static sm_status check_digest(const char *path, const sm_safetensors *file, const char *model_digest) {
+    const char *digest = sm_safetensors_metadata(file, "model");
+    if (digest == NULL || strcmp(digest, model_digest) == 0) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_FORMAT,
+                   "%s: belongs to other weights than model.safetensors beside it; take both from one save, or remove "
+                   "it to start AdamW anew",
+                   path);
+}
+
+static sm_status load_optimizer(const char *dir, const char *model_digest, sm_session *session, int64_t *step) {
     sm_status status;
     char path[PATH_MAX];
+    bool found;
     int64_t steps_taken = 0;
     slot_list list = {0};
     sm_safetensors *file = NULL;
-    SM_TRY(join_path(dir, "optimizer.safetensors", path));
-    *step = 0;
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_OPTIMIZER, path, &found));
+    if (!found) {
         return SM_OK;
     }
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
     SM_TRY_GOTO(read_step(path, file, &steps_taken));
+    SM_TRY_GOTO(check_digest(path, file, model_digest));
     SM_TRY_GOTO(optimizer_slots(session->plan, &list));
     SM_TRY_GOTO(load_slots(path, file, &list, session));
     *step = steps_taken;
@@ -294,6 +326,16 @@ cleanup:
     free(list.slots);
     sm_safetensors_close(file);
     return status;
+}
+
+sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t *step) {
+    char digest[DIGEST_SIZE];
+    if (step != NULL) {
+        *step = 0;
+    }
+    SM_TRY(check_same_config(dir, config));
+    SM_TRY(load_model(dir, session, digest));
+    return step != NULL ? load_optimizer(dir, digest, session, step) : SM_OK;
 }
 
 // ---- saving ----
@@ -330,8 +372,8 @@ static sm_status create_file(const char *path, const slot_list *list, const sm_s
     return status;
 }
 
-static sm_status save_slots(const char *path, const slot_list *list, const source *from,
-                            const sm_safetensors_pair *metadata, int n_metadata) {
+static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
+                            int n_metadata) {
     sm_status status;
     sm_safetensors_writer *writer = NULL;
     float *values = NULL;
@@ -340,6 +382,7 @@ static sm_status save_slots(const char *path, const slot_list *list, const sourc
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         SM_TRY_GOTO(fetch(from, s, values));
+        digest_add(list, s, values);
         SM_TRY_GOTO(sm_safetensors_append(writer, values, s->n_elems));
     }
     status = sm_safetensors_finish(writer);
@@ -361,15 +404,15 @@ static double plan_dropout(const sm_plan *plan) {
     return 0;
 }
 
-static sm_status save_model(const char *dir, const source *from) {
+static sm_status write_model(const sm_model_folder *folder, const source *from, char digest[DIGEST_SIZE]) {
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
-    SM_TRY_GOTO(sm_make_folder(dir));
     SM_TRY_GOTO(param_slots(from->plan, &list));
-    SM_TRY_GOTO(join_path(dir, "model.safetensors", path));
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_MODEL, path));
     SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0));
-    SM_TRY_GOTO(join_path(dir, "config.json", path));
+    format_digest(&list, digest);
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_CONFIG, path));
     SM_TRY_GOTO(sm_hf_config_write(path, from->config, plan_dropout(from->plan)));
 
 cleanup:
@@ -377,24 +420,40 @@ cleanup:
     return status;
 }
 
-sm_status sm_weights_save(const char *dir, const sm_gpt2_config *config, sm_session *session) {
-    return save_model(dir, &(source){.session = session, .config = config, .plan = session->plan});
-}
-
-sm_status sm_weights_save_optimizer(const char *dir, sm_session *session, int64_t step) {
+static sm_status write_optimizer(const sm_model_folder *folder, const source *from, const char *digest, int64_t step) {
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
     char step_text[32];
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
-    const sm_safetensors_pair metadata = {"step", step_text};
-    SM_TRY_GOTO(join_path(dir, "optimizer.safetensors", path));
-    SM_TRY_GOTO(optimizer_slots(session->plan, &list));
-    SM_TRY_GOTO(save_slots(path, &list, &(source){.session = session, .plan = session->plan}, &metadata, 1));
+    const sm_safetensors_pair metadata[] = {{"step", step_text}, {"model", digest}};
+    SM_TRY_GOTO(optimizer_slots(from->plan, &list));
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_OPTIMIZER, path));
+    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 2));
 
 cleanup:
     free(list.slots);
     return status;
+}
+
+static sm_status save(const char *dir, const source *from, int64_t step) {
+    char digest[DIGEST_SIZE];
+    sm_range optimizer = sm_plan_range(from->plan, SM_PHASE_OPTIMIZER);
+    sm_model_folder *folder;
+    SM_TRY(sm_model_folder_begin(dir, &folder));
+    sm_status status = write_model(folder, from, digest);
+    if (status == SM_OK && optimizer.first < optimizer.end) {
+        status = write_optimizer(folder, from, digest, step);
+    }
+    if (status != SM_OK) {
+        sm_model_folder_abandon(folder);
+        return status;
+    }
+    return sm_model_folder_commit(folder);
+}
+
+sm_status sm_weights_save(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t step) {
+    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, step);
 }
 
 sm_status sm_weights_init(const char *dir, const sm_gpt2_config *config, uint64_t seed) {
@@ -402,7 +461,7 @@ sm_status sm_weights_init(const char *dir, const sm_gpt2_config *config, uint64_
     const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     sm_plan *plan;
     SM_TRY(sm_gpt2_build(config, &options, &plan));
-    sm_status status = save_model(dir, &(source){.config = config, .plan = plan, .seed = seed});
+    sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, 0);
     sm_plan_free(plan);
     return status;
 }

@@ -1,0 +1,142 @@
+// temporary.c: make, lock, look whether it is still there; remove what nobody holds a lock on.
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "temporary.h"
+
+enum { MAX_ATTEMPTS = 100 };
+
+static const char infix[] = ".tmp-";
+
+// ---- removing ----
+
+static void remove_files_of(const char *folder) {
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+bool sm_temporary_remove(const char *name) {
+    if (unlink(name) == 0) {
+        return true;
+    }
+    if (errno != EISDIR && errno != EPERM) { // EPERM: what POSIX says for a folder
+        return false;
+    }
+    remove_files_of(name);
+    return rmdir(name) == 0;
+}
+
+// Whether a name is BASE.tmp-PID-N.
+static bool is_temporary_of(const char *name, const char *base, size_t base_length) {
+    if (strncmp(name, base, base_length) != 0 || strncmp(name + base_length, infix, strlen(infix)) != 0) {
+        return false;
+    }
+    const char *digits = name + base_length + strlen(infix);
+    size_t n = strspn(digits, "0123456789");
+    return n > 0 && digits[n] == '-' && isdigit((unsigned char)digits[n + 1]) &&
+           digits[n + 1 + strspn(digits + n + 1, "0123456789")] == '\0';
+}
+
+static void remove_if_abandoned(const char *name) {
+    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        sm_temporary_remove(name);
+    }
+    close(fd);
+}
+
+// Removes the temporaries of `path` whose processes have ended.
+static void remove_abandoned(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    int folder_length = (int)(base - path);
+    char *name = NULL;
+    if (asprintf(&name, "%.*s.", folder_length, path) < 0) {
+        return;
+    }
+    DIR *dir = opendir(name);
+    free(name);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (is_temporary_of(entry->d_name, base, strlen(base)) &&
+            asprintf(&name, "%.*s%s", folder_length, path, entry->d_name) >= 0) {
+            remove_if_abandoned(name);
+            free(name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+// ---- making ----
+
+static int create_file(const char *name) { return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+
+static int create_folder(const char *name) {
+    if (mkdir(name, 0777) != 0) {
+        return -1;
+    }
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        int error = errno;
+        rmdir(name);
+        errno = error;
+    }
+    return fd;
+}
+
+// Between its creation and its lock a temporary looks abandoned, and may be removed. A file system without locks
+// keeps what killed processes leave.
+static bool is_ours(int fd) {
+    struct stat info;
+    bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return !taken && fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
+static sm_status make(const char *path, int (*create)(const char *name), char **made, int *made_fd) {
+    remove_abandoned(path);
+    for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        char *name;
+        if (asprintf(&name, "%s%s%ld-%d", path, infix, (long)getpid(), attempt) < 0) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+        }
+        int fd = create(name);
+        if (fd >= 0 && is_ours(fd)) {
+            *made = name;
+            *made_fd = fd;
+            return SM_OK;
+        }
+        int error = errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        free(name);
+        if (fd < 0 && error != EEXIST) {
+            return sm_fail(SM_ERR_IO, "%s: cannot write: %s", path, strerror(error));
+        }
+    }
+    return sm_fail(SM_ERR_IO, "%s: cannot write: %d temporary names are taken; remove %s%s*", path, MAX_ATTEMPTS, path,
+                   infix);
+}
+
+sm_status sm_temporary_file(const char *path, char **name, int *fd) { return make(path, create_file, name, fd); }
+
+sm_status sm_temporary_folder(const char *path, char **name, int *fd) { return make(path, create_folder, name, fd); }

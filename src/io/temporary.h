@@ -1,0 +1,20 @@
+// temporary.h: names for unfinished work: a file or a folder PATH.tmp-PID-N beside PATH, that is renamed to PATH
+// when it is complete.
+//
+// Whoever makes one holds a lock on it (flock), which the system gives up when the process ends, however it ends.
+// So the next one that is made for PATH removes those of killed processes, and leaves those of living ones alone.
+#ifndef STEPMARK_TEMPORARY_H
+#define STEPMARK_TEMPORARY_H
+
+#include <stdbool.h>
+
+#include "status.h"
+
+// Makes an empty file, or folder, open as *fd: the lock lasts until *fd is closed. The caller frees *name.
+sm_status sm_temporary_file(const char *path, char **name, int *fd);
+sm_status sm_temporary_folder(const char *path, char **name, int *fd);
+
+// Removes a file, or a folder with the files in it. False: it is still there, errno says why.
+bool sm_temporary_remove(const char *name);
+
+#endif
