@@ -15,9 +15,8 @@
 
 enum { MAX_AUTO_WARMUP = 50 };
 
-// What a step under way when the limit runs out gets to end, before it counts as hung; as a sweep's processes.
-static const double least_grace_s = 2;
-static const double grace_share = 0.1; // of the limit
+// What a step under way when the limit runs out gets to end, before it counts as hung, where no step was longer.
+static const int64_t least_grace_ns = INT64_C(1000000000);
 
 static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
 
@@ -41,6 +40,7 @@ typedef struct {
     const sm_workload *workload;
     sm_row *row;
     int64_t deadline_ns; // INT64_MAX: none
+    int64_t grace_ns;    // beyond it, for a step that is under way
     int64_t n_steps;     // begun so far
     int64_t n_batches;   // asked of the workload so far
 
@@ -130,6 +130,14 @@ static sm_status keep_loss(sm_row *row, double loss) {
     return SM_OK;
 }
 
+static void allow_step(measurement *m, int64_t elapsed_ns) {
+    const int64_t grace_ns = elapsed_ns + elapsed_ns / 2;
+    if (m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
+        m->grace_ns = grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
+    }
+}
+
 // Runs a step, and reads its loss once the clock has stopped.
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     int64_t begin_ns = sm_now_ns();
@@ -137,6 +145,9 @@ static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns, d
     wait_for_share(begin_ns);
     *elapsed_ns = sm_now_ns() - begin_ns;
     SM_TRY(status);
+    if (m->n_steps > 1) { // the first builds and loads, too
+        allow_step(m, *elapsed_ns);
+    }
     SM_TRY(sm_session_loss(m->session, loss));
     SM_TRY(keep_loss(m->row, *loss));
     if (!isfinite(*loss)) {
@@ -397,12 +408,13 @@ static sm_status allocate(measurement *m) {
 }
 
 static void set_deadlines(measurement *m) {
-    const double timeout_s = m->protocol->timeout_s;
-    const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
-    const double deadline = (double)sm_now_ns() + timeout_s * 1e9;
-    if (timeout_s > 0 && deadline + grace_s * 1e9 < 9e18) {
+    const sm_protocol *p = m->protocol;
+    const int64_t begin_ns = p->begin_ns > 0 ? p->begin_ns + (int64_t)(p->delay_s * 1e9) : sm_now_ns();
+    const double deadline = (double)begin_ns + p->timeout_s * 1e9;
+    if (p->timeout_s > 0 && deadline < 9e18) {
         m->deadline_ns = (int64_t)deadline;
-        m->session->executable->deadline_ns = (int64_t)(deadline + grace_s * 1e9);
+        m->grace_ns = least_grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
     }
 }
 

@@ -15,8 +15,6 @@
 static const int64_t library_bytes = INT64_C(1) << 30;
 static const int64_t check_bytes_per_elem = 12; // as float, and as double
 
-enum { DEFAULT_BATCH = 4, DEFAULT_SEQ_LEN = 64 }; // `run`'s, where only one of the two is given
-
 // --- before it runs ----------------------------------------------------------------------------
 
 static void set_verdict(cli_candidate *c, const char *status, const char *reason) {
@@ -46,9 +44,9 @@ static sm_status make_job(cli_candidate *c) {
 static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     if (c->job.T == 0 && c->job.B > 0) {
-        c->job.T = context < DEFAULT_SEQ_LEN ? context : DEFAULT_SEQ_LEN;
+        c->job.T = context < CLI_DEFAULT_SEQ_LEN ? context : CLI_DEFAULT_SEQ_LEN;
     } else if (c->job.B == 0 && c->job.T > 0 && !s->options->find_batch) {
-        c->job.B = DEFAULT_BATCH;
+        c->job.B = CLI_DEFAULT_BATCH;
     } else if (c->job.T == 0 && s->options->find_batch) {
         c->job.T = context;
     }

@@ -7,6 +7,7 @@
 #include "cli_commands.h"
 #include "cli_environment.h"
 #include "cli_options.h"
+#include "cli_worker.h"
 #include "machine.h"
 
 #define STEPMARK_VERSION "0.1.0"
@@ -27,11 +28,13 @@ void cli_note(const char *format, ...) {
 
 static void on_signal(int number) {
     (void)number;
-    cli_interrupted = 1;
+    if (cli_interrupted < SIG_ATOMIC_MAX) {
+        cli_interrupted++;
+    }
 }
 
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -75,6 +78,25 @@ static sm_status close_stdout(void) {
     return fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
 }
 
+static int conclude(cli_command command, sm_status status) {
+    if (status == SM_OK) {
+        status = close_stdout();
+    }
+    switch (status) {
+    case SM_OK: return EXIT_OK;
+    case SM_ERR_USAGE: return usage_error(cli_command_name(command));
+    case SM_ERR_INTERRUPTED: cli_note("interrupted"); return EXIT_INTERRUPTED;
+    case SM_ERR_REGRESSION: cli_note("%s", sm_error_message()); return EXIT_REGRESSION;
+    default: cli_note("%s", sm_error_message()); return EXIT_ERROR;
+    }
+}
+
+// In the worker's process.
+static int perform(void *ctx) {
+    const cli_options *options = ctx;
+    return conclude(options->command, call(options));
+}
+
 static int run_command(cli_command command, int argc, char **argv) {
     static cli_options options; // large: lists
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
@@ -86,19 +108,14 @@ static int run_command(cli_command command, int argc, char **argv) {
     }
     options.argc = argc + 1; // with the program's name in front of the subcommand's
     options.argv = argv - 1;
-    cli_drop_slowing_env(&options);
     catch_signals();
-    sm_status status = call(&options);
-    if (status == SM_OK) {
-        status = close_stdout();
+    cli_drop_slowing_env(&options);
+    if (command == CLI_RUN && !options.list_devices) { // it has workers of its own, one after another where need be
+        return conclude(command, call(&options));
     }
-    switch (status) {
-    case SM_OK: return EXIT_OK;
-    case SM_ERR_USAGE: return usage_error(cli_command_name(command));
-    case SM_ERR_INTERRUPTED: cli_note("interrupted"); return EXIT_INTERRUPTED;
-    case SM_ERR_REGRESSION: cli_note("%s", sm_error_message()); return EXIT_REGRESSION;
-    default: cli_note("%s", sm_error_message()); return EXIT_ERROR;
-    }
+    int code = EXIT_OK;
+    sm_status status = cli_perform_in_worker(&options, perform, &code);
+    return status == SM_OK ? code : conclude(command, status);
 }
 
 int main(int argc, char **argv) {
