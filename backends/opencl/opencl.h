@@ -35,7 +35,8 @@ typedef struct {
     bool has_subgroups;
     bool has_fp16;
     bool keeps_builds; // caches what it compiled, and would compile more to give a binary away
-    bool is_usable;    // available, and with a compiler
+    bool is_usable;    // `trouble` says why not
+    char trouble[SM_TEXT_SIZE];
     int vector_width;  // floats in a native vector
     int n_units;
     int clock_mhz;
