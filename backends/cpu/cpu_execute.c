@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_blas.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 
@@ -113,6 +114,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->kernels = plan->dtype == SM_BF16 ? cpu->isa->kernels_bf16 : cpu->isa->kernels;
     e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
+    SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
     SM_TRY_GOTO(allocate_scratch(e, plan));

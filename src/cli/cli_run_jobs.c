@@ -148,8 +148,7 @@ static sm_status run_all(worker *w) {
     for (int m = 0; m < n_models; m++) {
         for (int d = 0; d < devices.n; d++) {
             sm_device_info info;
-            cli_job job = {.model = o->weights != NULL ? o->weights : o->models.texts[m],
-                           .device = devices.devices[d]};
+            cli_job job = {.model = o->weights != NULL ? o->weights : o->models.texts[m], .device = devices.devices[d]};
             SM_TRY(job.device.backend->describe(job.device.index, &info));
             snprintf(w->place, sizeof(w->place), "%d %s", m, info.id);
             w->n_jobs = 0;
@@ -164,7 +163,6 @@ int cli_run_jobs(const cli_run_state *state) {
     static worker w; // large: ceilings
     w = (worker){.bench = state->bench, .state = state};
     sm_status status = run_all(&w);
-    json_t *end =
-        json_pack("{s: i, s: s}", "end", (int)status, "message", status == SM_OK ? "" : sm_error_message());
+    json_t *end = json_pack("{s: i, s: s}", "end", (int)status, "message", status == SM_OK ? "" : sm_error_message());
     return end != NULL && sm_worker_send(end) == SM_OK ? 0 : 1;
 }

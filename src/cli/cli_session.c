@@ -136,6 +136,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     const sm_open_options open_options = {.n_threads = (int)n_threads,
                                           .isa = options->isa,
                                           .cpu_mask = options->cpu_mask,
+                                          .keep_env = options->keep_env,
                                           .progress = options->progress ? note_progress : NULL};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));

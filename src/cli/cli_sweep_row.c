@@ -185,7 +185,8 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_
     sm_text_bytes((double)r->peak_rss_bytes, peak, sizeof(peak));
     sm_text_bytes((double)s->memory_limit_bytes, limit, sizeof(limit));
     if (r->timed_out) {
-        snprintf(reason, sizeof(reason), "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
+        snprintf(reason, sizeof(reason),
+                 "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
                  last_resort_s(s->options->timeout_s), s->options->timeout_s);
     } else if (killed) {
         snprintf(reason, sizeof(reason), "killed, by the kernel for want of memory it seems: %s resident, %s allowed",

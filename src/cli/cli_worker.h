@@ -8,7 +8,7 @@
 #include "worker.h"
 
 // What a subcommand has to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a comparison.
-#define CLI_STOP_S 1.6
+#define CLI_STOP_S     1.6
 #define CLI_RUN_STOP_S 1.1
 
 // Performs a subcommand as work(options) does, in a worker; *exit_code is the worker's. A failure is one of the

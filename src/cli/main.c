@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli_commands.h"
-#include "cli_environment.h"
 #include "cli_options.h"
 #include "cli_worker.h"
 #include "machine.h"
@@ -109,7 +108,6 @@ static int run_command(cli_command command, int argc, char **argv) {
     options.argc = argc + 1; // with the program's name in front of the subcommand's
     options.argv = argv - 1;
     catch_signals();
-    cli_drop_slowing_env(&options);
     if (command == CLI_RUN && !options.list_devices) { // it has workers of its own, one after another where need be
         return conclude(command, call(&options));
     }

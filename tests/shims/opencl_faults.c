@@ -53,30 +53,30 @@ static cl_int fault_of(const char *function, int *n_calls) {
     return action != NULL ? atoi(action) : 0;
 }
 
-#define ENTER(name)                      \
-    static __typeof__(&name) real;       \
-    static int n_calls;                  \
+#define ENTER(name)                           \
+    static __typeof__(&name) real;            \
+    static int n_calls;                       \
     cl_int fault = fault_of(#name, &n_calls); \
-    if (real == NULL) {                  \
-        void *found = find(#name);       \
-        memcpy(&real, &found, sizeof real); \
+    if (real == NULL) {                       \
+        void *found = find(#name);            \
+        memcpy(&real, &found, sizeof real);   \
     }
 
 // Functions that return their code.
-#define CODE(name, parameters, arguments)              \
-    CL_API_ENTRY cl_int CL_API_CALL name parameters {  \
-        ENTER(name)                                    \
-        return fault != 0 ? fault : real arguments;    \
+#define CODE(name, parameters, arguments)             \
+    CL_API_ENTRY cl_int CL_API_CALL name parameters { \
+        ENTER(name)                                   \
+        return fault != 0 ? fault : real arguments;   \
     }
 
 // Functions that return an object, and their code in *code.
-#define OBJECT(type, name, parameters, arguments)     \
-    CL_API_ENTRY type CL_API_CALL name parameters {   \
-        ENTER(name)                                   \
-        if (fault != 0 && code != NULL) {             \
-            *code = fault;                            \
-        }                                             \
-        return fault != 0 ? NULL : real arguments;    \
+#define OBJECT(type, name, parameters, arguments)   \
+    CL_API_ENTRY type CL_API_CALL name parameters { \
+        ENTER(name)                                 \
+        if (fault != 0 && code != NULL) {           \
+            *code = fault;                          \
+        }                                           \
+        return fault != 0 ? NULL : real arguments;  \
     }
 
 typedef const cl_event *events;
@@ -93,8 +93,8 @@ CODE(clReleaseDevice, (cl_device_id d), (d))
 CODE(clReleaseContext, (cl_context c), (c))
 CODE(clReleaseCommandQueue, (cl_command_queue q), (q))
 CODE(clBuildProgram,
-     (cl_program p, cl_uint n, const cl_device_id *ids, const char *options, void(CL_CALLBACK *done)(cl_program, void *),
-      void *user),
+     (cl_program p, cl_uint n, const cl_device_id *ids, const char *options,
+      void(CL_CALLBACK *done)(cl_program, void *), void *user),
      (p, n, ids, options, done, user))
 CODE(clGetProgramInfo, (cl_program p, cl_program_info what, size_t n, void *value, size_t *size),
      (p, what, n, value, size))
