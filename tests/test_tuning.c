@@ -180,6 +180,7 @@ int main(void) {
         cmocka_unit_test(test_two_writers),
         cmocka_unit_test(test_broken_files),
         cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_untrusted_entries),
     };
     return cmocka_run_group_tests(tests, make_cache, temp_folder_remove);
 }

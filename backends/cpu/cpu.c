@@ -33,10 +33,14 @@ static sm_status describe(int index, sm_device_info *info) {
     return SM_OK;
 }
 
+// More threads than this for a processor only wait for one another.
 static sm_status check_threads(int n_threads) {
-    enum { MAX_THREADS = 4096 };
-    if (n_threads < 0 || n_threads > MAX_THREADS) {
-        return sm_fail(SM_ERR_USAGE, "cpu: %d threads; 1 to %d are possible", n_threads, MAX_THREADS);
+    enum { MOST_A_PROCESSOR = 16, ALWAYS = 64 };
+    const int n_processors = host_n_threads();
+    const int most = n_processors * MOST_A_PROCESSOR > ALWAYS ? n_processors * MOST_A_PROCESSOR : ALWAYS;
+    if (n_threads < 0 || n_threads > most) {
+        return sm_fail(SM_ERR_USAGE, "cpu: --threads %d: at most %d make sense on %d processors", n_threads, most,
+                       n_processors);
     }
     return SM_OK;
 }

@@ -1,8 +1,11 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli_commands.h"
 #include "cli_options.h"
@@ -37,6 +40,30 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+// Threads get as much stack as this process, and drivers need some of it. Where the limit is less, and may not be
+// raised, the program would crash somewhere.
+static bool has_stack(void) {
+    enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= THREAD_BYTES) {
+        return true;
+    }
+    const rlim_t before_bytes = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < THREAD_BYTES ? limit.rlim_max : THREAD_BYTES;
+    const rlim_t now_bytes = setrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : before_bytes;
+    if (pthread_attr_init(&threads) == 0) {
+        (void)pthread_attr_setstacksize(&threads, THREAD_BYTES);
+        (void)pthread_setattr_default_np(&threads);
+        pthread_attr_destroy(&threads);
+    }
+    if (now_bytes < LEAST_BYTES) {
+        cli_note("the limit of the stack, %llu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
+                 (unsigned long long)now_bytes / 1024, LEAST_BYTES / 1024);
+    }
+    return now_bytes >= LEAST_BYTES;
 }
 
 static void print_help(FILE *stream) {
@@ -117,6 +144,9 @@ static int run_command(cli_command command, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    if (!has_stack()) {
+        return EXIT_ERROR;
+    }
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
