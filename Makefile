@@ -60,7 +60,7 @@ CPU_BF16_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 peaks
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c),$(wildcard tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
@@ -70,6 +70,8 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/openc
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
+# A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
+TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
 
 # --- what a user calls --------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ clean: ## remove everything built
 # --- building -----------------------------------------------------------------------------------
 
 .PHONY: tests
-tests: $(TESTS) $(B)/stepmark
+tests: $(TESTS) $(TEST_OPENCL) $(B)/stepmark
 
 # Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
 # checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
@@ -168,7 +170,13 @@ $(B)/libstepmark.a: $(LIB_OBJ)
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+
+# No sanitizer: it is loaded at run time.
+$(TEST_OPENCL): tests/shims/opencl_faults.c
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -shared -fPIC -o $@ $< -ldl
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

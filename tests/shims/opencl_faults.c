@@ -58,8 +58,8 @@ static cl_int fault_of(const char *function, int *n_calls) {
     static int n_calls;                       \
     cl_int fault = fault_of(#name, &n_calls); \
     if (real == NULL) {                       \
-        void *found = find(#name);            \
-        memcpy(&real, &found, sizeof real);   \
+        void *address = find(#name);          \
+        memcpy(&real, &address, sizeof real); \
     }
 
 // Functions that return their code.
