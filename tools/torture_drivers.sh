@@ -14,6 +14,7 @@ functions=${DRIVERS_FUNCTIONS:-$(sed -n 's/^ *X(\(cl[A-Za-z]*\)).*/\1/p' backend
 loader=$(ldconfig -p | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1)
 [ -n "$loader" ] || { echo "torture_drivers: skipped: no OpenCL loader"; exit 0; }
 [ -e "$shims/libOpenCL.so.1" ] || { echo "torture_drivers: no $shims/libOpenCL.so.1: run make tests" >&2; exit 1; }
+export OMP_WAIT_POLICY=passive # for a busy machine
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 work="run -m tiny -b 1 --seq-len 16 -w 1 -r 3 --no-peaks -o json"

@@ -33,7 +33,7 @@ for kib in 64 128 256 512 1024 unlimited; do
         check "ulimit -s $kib, $mode" "ulimit -s $kib; \$stepmark \$work --mode $mode"
     done
 done
-for files in 3 4 5 6 8 12 16 32; do
+for files in 4 5 6 8 12 16 32; do
     check "ulimit -n $files" "ulimit -n $files; \$stepmark \$work"
 done
 for threads in 1 2 3 7 16 33 64 256 4096; do

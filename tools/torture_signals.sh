@@ -24,11 +24,11 @@ subcommands=(
     "peaks --min-time 5"
     "train -m tiny -b 4 --seq-len 64 --steps 1000000 --save out --backend cpu"
     "verify"
-    "verify -m small"
+    "verify --mode tuned"
     "walk -m medium --values"
     "estimate -m xl"
     "sweep -m tiny -b 1,2,4 --seq-len 8,16 -r 100000 --no-peaks"
-    "compare --a run\ -m\ tiny\ -r\ 100000 --b run\ -m\ tiny\ -r\ 100000"
+    "compare --interleaved 'run -m tiny -r 100000' 'run -m tiny -r 100000'"
     "report rows.json"
     "init -m small --save fresh"
 )

@@ -12,6 +12,7 @@
 #include "schedule.h"
 #include "show.h"
 #include "weights.h"
+#include "worker.h"
 
 static const double peak_seconds = 0.5; // for measuring what 100% is
 static const double cosine_final_fraction = 0.1;
@@ -207,8 +208,10 @@ static void print_step(const training *t, int64_t last_step, const cli_train_ste
 
 static sm_status save(training *t, int64_t step) {
     const char *folder = t->options->save;
+    sm_worker_set_saving(true); // takes as long as it takes, also after Ctrl-C
     SM_TRY(sm_weights_save(folder, &t->config, t->session));
     SM_TRY(sm_weights_save_optimizer(folder, t->session, step));
+    sm_worker_set_saving(false);
     cli_note("%s: saved after step %lld", folder, (long long)step);
     return SM_OK;
 }
