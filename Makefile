@@ -23,7 +23,7 @@ OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lopenblas -lhwloc -ljansson -lm -ldl
+LIBS := -lhwloc -ljansson -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.
@@ -60,7 +60,7 @@ CPU_BF16_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 peaks
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c),$(wildcard tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
@@ -71,6 +71,8 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/openc
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/shims/*.c))
+# A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
+TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
 
 # --- what a user calls --------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ clean: ## remove everything built
 # --- building -----------------------------------------------------------------------------------
 
 .PHONY: tests
-tests: $(TESTS) $(TEST_SHIMS) $(B)/stepmark
+tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 
 # Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
 # checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
@@ -176,6 +178,10 @@ $(B)/tests/shims/%.so: tests/shims/%.c
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
+
+# As the loader that the opencl backend looks for.
+$(TEST_OPENCL): $(B)/tests/shims/opencl_faults.so
+	@cp $< $@
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

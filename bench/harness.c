@@ -15,9 +15,8 @@
 
 enum { MAX_AUTO_WARMUP = 50 };
 
-// What a step under way when the limit runs out gets to end, before it counts as hung; as a sweep's processes.
-static const double least_grace_s = 2;
-static const double grace_share = 0.1; // of the limit
+// What a step under way when the limit runs out gets to end, before it counts as hung, where no step was longer.
+static const int64_t least_grace_ns = INT64_C(1000000000);
 
 static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
 
@@ -41,6 +40,7 @@ typedef struct {
     sm_stepper stepper;
     sm_row *row;
     int64_t deadline_ns; // INT64_MAX: none
+    int64_t grace_ns;    // beyond it, for a step that is under way
 
     sm_sensors *sensors;
     sm_reading before; // the headline pass
@@ -92,9 +92,21 @@ static sm_status keep_loss(sm_row *row, double loss) {
     return SM_OK;
 }
 
+// A step may end if it takes half as long again as the longest before it.
+static void allow_step(measurement *m, int64_t elapsed_ns) {
+    const int64_t grace_ns = elapsed_ns + elapsed_ns / 2;
+    if (m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
+        m->grace_ns = grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
+    }
+}
+
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
+    if (m->stepper.n_steps > 1) { // the first builds and loads, too
+        allow_step(m, *elapsed_ns);
+    }
     return keep_loss(m->row, loss);
 }
 
@@ -344,12 +356,13 @@ static sm_status allocate(measurement *m) {
 }
 
 static void set_deadlines(measurement *m) {
-    const double timeout_s = m->protocol->timeout_s;
-    const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
-    const double deadline = (double)sm_now_ns() + timeout_s * 1e9;
-    if (timeout_s > 0 && deadline + grace_s * 1e9 < 9e18) {
+    const sm_protocol *p = m->protocol;
+    const int64_t begin_ns = p->begin_ns > 0 ? p->begin_ns + (int64_t)(p->delay_s * 1e9) : sm_now_ns();
+    const double deadline = (double)begin_ns + p->timeout_s * 1e9;
+    if (p->timeout_s > 0 && deadline < 9e18) {
         m->deadline_ns = (int64_t)deadline;
-        m->session->executable->deadline_ns = (int64_t)(deadline + grace_s * 1e9);
+        m->grace_ns = least_grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
     }
 }
 

@@ -75,8 +75,9 @@ typedef struct {
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;
     sm_adamw adamw;
-    double timeout_s; // from the first step on, looked at between steps; 0 = none. A step that is under way then has
-                      // another tenth of it, at least 2 s, before the device counts as hung
+    double timeout_s; // looked at between steps; 0 = none. A step that is under way then has another second, or half
+                      // as much again as the longest so far, before the device counts as hung
+    int64_t begin_ns; // of sm_now_ns: when the limit began to count, delay_s aside; 0 = with the first step
     double delay_s;   // rest before the first step, to let the machine cool down
 
     // Set by a signal handler; looked at between steps. NULL is fine.

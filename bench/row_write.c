@@ -1,12 +1,38 @@
 // row_write.c: result rows through the record writer, and the table's legend.
 #include "row_write.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer) {
     return sm_record_writer_open(&sm_row_table, format, out, writer);
 }
 
+static bool has_status(const json_t *row) {
+    static const char *const known[] = {"ok", "oom", "timeout", "skipped", "error"};
+    const char *status = json_string_value(json_object_get(row, "status"));
+    for (size_t i = 0; status != NULL && i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(status, known[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
+    if (row != NULL && !has_status(row)) {
+        json_t *status = json_string("error");
+        json_t *reason = json_string("internal error: the row says neither that it was measured nor why not");
+        if (json_object_set_new(row, "status", status) != 0 || json_object_set_new(row, "reason", reason) != 0) {
+            json_decref(row);
+            row = NULL; // which fails for want of memory
+        }
+    }
+    return sm_record_write(writer, row);
+}
+
 sm_status sm_row_write(sm_row_writer *writer, const sm_row *row) {
-    return sm_record_write(writer, sm_row_to_json(row));
+    return sm_row_write_record(writer, sm_row_to_json(row));
 }
 
 sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }

@@ -8,6 +8,11 @@ typedef sm_record_writer sm_row_writer;
 
 sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer);
 sm_status sm_row_write(sm_row_writer *writer, const sm_row *row);
+
+// The same of a row as JSON, which it takes over. A row without a status is written as an error: no reader may take it
+// for a result.
+sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
+
 sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
 // What the columns of the Markdown table mean, for someone who sees it for the first time.

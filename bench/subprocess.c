@@ -4,11 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -49,14 +53,46 @@ static sm_status spawn(char *const argv[], const char *folder, int out, int err,
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", argv[0], strerror(failed));
 }
 
+// Sleeps until the program has ended, a signal comes, or `left` has passed (NULL: however long that takes). Signals are
+// held back but for the sleep itself, so that none comes between looking for it and sleeping.
+static bool has_ended(int process, const struct timespec *left, const volatile sig_atomic_t *interrupted) {
+    struct pollfd file = {.fd = process, .events = POLLIN};
+    sigset_t ours;
+    sigset_t before;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, &before);
+    const bool must_look = left == NULL && interrupted != NULL && *interrupted;
+    const bool ended = !must_look && ppoll(&file, 1, left, &before) > 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ended;
+}
+
+// Told to end, it gets a second for that: who started us waits no longer than two.
+static void wait_until_ended(pid_t pid, int process, const volatile sig_atomic_t *interrupted) {
+    const struct timespec grace = {.tv_sec = 1, .tv_nsec = 200000000};
+    while (!has_ended(process, NULL, interrupted)) {
+        if (interrupted != NULL && *interrupted) {
+            kill(pid, SIGTERM);
+            if (!has_ended(process, &grace, interrupted)) {
+                kill(pid, SIGKILL);
+            }
+            return;
+        }
+    }
+}
+
 static sm_status wait_for(pid_t pid, const volatile sig_atomic_t *interrupted, int *exit_code) {
     int state = 0;
+    const int process = pidfd_open(pid, 0);
+    if (process >= 0) { // else, on a kernel without it, a signal is heeded once the program has ended
+        wait_until_ended(pid, process, interrupted);
+        close(process);
+    }
     while (waitpid(pid, &state, 0) < 0) {
         if (errno != EINTR) {
             return sm_fail(SM_ERR_IO, "cannot wait for a program: %s", strerror(errno));
-        }
-        if (interrupted != NULL && *interrupted) {
-            kill(pid, SIGTERM);
         }
     }
     *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);

@@ -18,7 +18,7 @@ typedef struct {
     char name[SM_TEXT_SIZE];        // "AMD EPYC 9654"
     char driver[SM_TEXT_SIZE];      // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
     char isa[32];                   // instruction set that the kernels use: "avx512"; "" if none
-    char blas_core[32];             // core name that the BLAS chose; "" if none
+    char blas_core[32];             // core name that the BLAS chose; "" before a plan calls it
     char tier[32];                  // which family of kernels; "" if only one
     char tier_reason[SM_TEXT_SIZE]; // what made it that one
     char platform[SM_TEXT_SIZE];    // OpenCL: whose implementation; "" elsewhere
@@ -28,8 +28,6 @@ typedef struct {
     int n_units;                    // cores or compute units
     int n_threads;                  // threads used by default
     char binding[SM_TEXT_SIZE];     // where these threads run: "one a core: processors 0-1"; "" if there is no choice
-    char slowed_by_env[32];         // an environment variable that makes it slower than it is; "" if none. It must be
-                                    // gone before the program starts
     size_t memory_bytes;            // total
     size_t free_bytes;              // available now
     size_t max_alloc_bytes;         // largest single allocation; 0 = no limit
@@ -43,6 +41,7 @@ typedef struct {
     int n_threads;        // 0 = the device's default
     const char *isa;      // instruction set of the kernels, "avx2"; NULL = the best there is
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
+    bool keep_env;        // cpu: also variables stay that hold a library back
     void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
 } sm_open_options;
 

@@ -446,27 +446,33 @@ static void leave_cache(char *saved) {
     temp_folder_remove(NULL);
 }
 
+static unsigned char *load_entry(const char *key, size_t *size_bytes) {
+    unsigned char *binary = NULL;
+    assert_int_equal(opencl_cache_load(key, &binary, size_bytes), SM_OK);
+    return binary;
+}
+
 static void test_cache(void **state) {
     (void)state;
     static const unsigned char binary[] = "what a driver built";
     size_t size_bytes = 0;
     char *saved = enter_cache();
-    assert_null(opencl_cache_load("key", &size_bytes));
+    assert_null(load_entry("key", &size_bytes));
     for (int fault = 0; fault < 4; fault++) {
         opencl_cache_store("key", binary, sizeof binary);
-        unsigned char *loaded = opencl_cache_load("key", &size_bytes);
+        unsigned char *loaded = load_entry("key", &size_bytes);
         assert_non_null(loaded);
         assert_int_equal(size_bytes, sizeof binary);
         assert_memory_equal(loaded, binary, sizeof binary);
         free(loaded);
-        assert_null(opencl_cache_load("another key", &size_bytes));
+        assert_null(load_entry("another key", &size_bytes));
         switch (fault) { // magic, key, binary, length
         case 0: damage_entry(0, false); break;
         case 1: damage_entry(33, false); break;
         case 2: damage_entry(40, false); break;
         default: damage_entry(20, true); break;
         }
-        assert_null(opencl_cache_load("key", &size_bytes));
+        assert_null(load_entry("key", &size_bytes));
     }
     leave_cache(saved);
 }

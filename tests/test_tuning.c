@@ -7,6 +7,9 @@
 #include <cmocka.h>
 
 #include <glob.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "host_tuning.h"
 #include "temp_folder.h"
@@ -133,12 +136,53 @@ static void test_no_folder(void **state) {
     setenv("XDG_CACHE_HOME", temp_folder, 1);
 }
 
+// The only entry's path.
+static void find_entry(char path[PATH_MAX]) {
+    char pattern[PATH_MAX];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%.1000s/stepmark/tuning/*", getenv("XDG_CACHE_HOME"));
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    snprintf(path, PATH_MAX, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+// What others could have put there is not read, not waited for, and replaced when choices are saved.
+static void test_untrusted_entries(void **state) {
+    (void)state;
+    char path[PATH_MAX];
+    char elsewhere[PATH_MAX + 8];
+    char *folder = temp_path("untrusted");
+    setenv("XDG_CACHE_HOME", folder, 1);
+    save_choice("t", "x", "1");
+    find_entry(path);
+    assert_int_equal(chmod(path, 0666), 0);
+    expect_choice("t", "x", NULL, "others than this user");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_choice("t", "x", NULL, "no regular file");
+    save_choice("t", "x", "2");
+    expect_choice("t", "x", "2", NULL);
+    snprintf(elsewhere, sizeof elsewhere, "%s.else", path);
+    assert_int_equal(rename(path, elsewhere), 0);
+    assert_int_equal(symlink(elsewhere, path), 0);
+    expect_choice("t", "x", NULL, "symbolic link");
+    assert_int_equal(rename(elsewhere, path), 0);
+    expect_choice("t", "x", "2", NULL);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(chmod(path, 0777), 0);
+    expect_choice("t", "x", NULL, "others than this user");
+    save_choice("t", "x", "3"); // closes the folder to others
+    expect_choice("t", "x", "3", NULL);
+    setenv("XDG_CACHE_HOME", temp_folder, 1);
+    free(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_remembered),
-        cmocka_unit_test(test_two_writers),
-        cmocka_unit_test(test_broken_files),
-        cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_remembered),        cmocka_unit_test(test_two_writers),
+        cmocka_unit_test(test_broken_files),      cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_untrusted_entries),
     };
     return cmocka_run_group_tests(tests, make_cache, temp_folder_remove);
 }

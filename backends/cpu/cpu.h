@@ -27,6 +27,7 @@ typedef struct {
     const cpu_isa *isa;
     cpu_binding *binding;
     void (*progress)(const char *text); // of sm_open_options
+    bool keep_env;
 } cpu_device;
 
 typedef struct {

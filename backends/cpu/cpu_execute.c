@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_blas.h"
 #include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
@@ -52,10 +53,11 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     return SM_OK;
 }
 
-// Writes to every page of a part of memory.
+// Writes to every page of a part of memory. Atomically: tensors whose lifetimes do not overlap lie in the same memory,
+// and threads may touch the same byte.
 static void touch(void *memory, cpu_range bytes) {
     for (int64_t byte = bytes.first; byte < bytes.end; byte += PAGE_BYTES) {
-        ((volatile char *)memory)[byte] = 0;
+        __atomic_store_n((char *)memory + byte, 0, __ATOMIC_RELAXED);
     }
 }
 
@@ -98,10 +100,12 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->binding = cpu->binding;
     e->n_threads = device->info.n_threads;
+    SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
     SM_TRY_GOTO(allocate_scratch(e, plan));
     touch_memory(e, plan);
+    cpu_binding_check(e->binding, device->info.binding, sizeof device->info.binding);
     if (plan->tuned) {
         SM_TRY_GOTO(cpu_tune(cpu, e));
     }

@@ -4,10 +4,10 @@
 // s < t1 that some row of it may see, their softmax, and the product with the values, each by
 // one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all rows, so a head belongs
 // to one thread.
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
+#include "cpu_blas.h"
 #include "cpu_kernel.h"
 #include "cpu_math.h"
 
@@ -55,8 +55,9 @@ static void scatter(const head *h, const float *packed, int64_t t0, int64_t t1, 
 // c (m,n) = alpha a' b', or += with `add`; rows lda, ldb, n apart.
 static void small_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                        const float *b, bool add, float *c) {
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, alpha, a, (blasint)lda, b, (blasint)(tb ? k : n), add ? 1.0f : 0.0f, c, (blasint)n);
+    cpu_blas.sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m,
+                   (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)(tb ? k : n), add ? 1.0f : 0.0f, c,
+                   (blasint)n);
 }
 
 // Softmax of a row's first n of n_columns scores; the rest becomes 0. Its T entries of att are written.

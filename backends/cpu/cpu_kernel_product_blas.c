@@ -3,8 +3,7 @@
 // The result is cut into one rectangle a thread, and each thread computes its own with one
 // sgemm: no fork, no join, no sharing. What is done to the result afterwards is done
 // by the thread that made it, panel by panel while the panel is in cache.
-#include <cblas.h>
-
+#include "cpu_blas.h"
 #include "cpu_math.h"
 #include "cpu_onednn.h"
 #include "cpu_product.h"
@@ -23,9 +22,9 @@ typedef struct {
 typedef void (*serial_sgemm)(const sgemm *g);
 
 static void call_blas(const sgemm *g) {
-    cblas_sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans, g->b_transposed ? CblasTrans : CblasNoTrans,
-                (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0f, g->a, (blasint)g->lda, g->b, (blasint)g->ldb,
-                g->beta, g->c, (blasint)g->ldc);
+    cpu_blas.sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans,
+                   g->b_transposed ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0f, g->a,
+                   (blasint)g->lda, g->b, (blasint)g->ldb, g->beta, g->c, (blasint)g->ldc);
 }
 
 // oneDNN's sgemm is of row-major matrices, too. It runs on the thread that calls it.

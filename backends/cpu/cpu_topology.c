@@ -2,6 +2,7 @@
 //
 // The machine is looked at once, before any thread is bound, and kept for the life of the process:
 // what the process may use is the affinity mask that it was started with.
+#include <errno.h>
 #include <hwloc.h>
 #include <omp.h>
 #include <pthread.h>
@@ -181,20 +182,27 @@ static sm_status choose_places(cpu_binding *b) {
             if (b->places[i] == NULL) {
                 return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
             }
-            hwloc_bitmap_and(b->places[i], b->places[i], b->allowed);
+            if (hwloc_bitmap_and(b->places[i], b->places[i], b->allowed) != 0) {
+                return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+            }
             i++;
         }
     }
     return SM_OK;
 }
 
-static void write_text(cpu_binding *b, int n_cores) {
+static sm_status write_text(cpu_binding *b, int n_cores) {
     char list[64] = "";
-    hwloc_bitmap_t used = hwloc_bitmap_alloc();
-    for (int i = 0; b->placement == PLACED_ONE_A_CORE && used != NULL && i < b->n_threads; i++) {
-        hwloc_bitmap_or(used, used, b->places[i]);
+    hwloc_bitmap_t used = b->placement == PLACED_ONE_A_CORE ? hwloc_bitmap_alloc() : hwloc_bitmap_dup(b->allowed);
+    bool done = used != NULL;
+    for (int i = 0; done && b->placement == PLACED_ONE_A_CORE && i < b->n_threads; i++) {
+        done = hwloc_bitmap_or(used, used, b->places[i]) == 0;
     }
-    hwloc_bitmap_list_snprintf(list, sizeof list, b->placement == PLACED_ONE_A_CORE ? used : b->allowed);
+    if (!done) {
+        hwloc_bitmap_free(used);
+        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+    }
+    hwloc_bitmap_list_snprintf(list, sizeof list, used);
     hwloc_bitmap_free(used);
     switch (b->placement) {
     case PLACED_ONE_A_CORE: snprintf(b->text, sizeof b->text, "one a core: processors %s", list); break;
@@ -203,6 +211,7 @@ static void write_text(cpu_binding *b, int n_cores) {
         break;
     case PLACED_FREELY: snprintf(b->text, sizeof b->text, "free: %d of %d cores", b->n_threads, n_cores); break;
     }
+    return SM_OK;
 }
 
 static sm_status place(cpu_binding *b, const char *mask) {
@@ -221,8 +230,7 @@ static sm_status place(cpu_binding *b, const char *mask) {
     } else {
         b->placement = mask != NULL ? PLACED_IN_MASK : PLACED_FREELY;
     }
-    write_text(b, n_cores);
-    return SM_OK;
+    return write_text(b, n_cores);
 }
 
 sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **binding) {
@@ -269,7 +277,10 @@ const char *cpu_binding_text(const cpu_binding *binding) { return binding->text;
 static _Thread_local unsigned bound_serial;
 static _Thread_local int bound_thread;
 
-// Binding is help, not need: what the system refuses is left as it is.
+// The reason that the system gave when it last refused to bind a thread; 0: it never did.
+static atomic_int refusal;
+
+// Binding is help, not need: what the system refuses is left as it is, and told by cpu_binding_check.
 void cpu_bind_thread(const cpu_binding *binding, int thread) {
     if (binding->placement == PLACED_FREELY) {
         cpu_unbind_thread();
@@ -279,9 +290,19 @@ void cpu_bind_thread(const cpu_binding *binding, int thread) {
         return;
     }
     bool own = binding->placement == PLACED_ONE_A_CORE && thread < binding->n_threads;
-    hwloc_set_cpubind(topology, own ? binding->places[thread] : binding->allowed, HWLOC_CPUBIND_THREAD);
+    if (hwloc_set_cpubind(topology, own ? binding->places[thread] : binding->allowed, HWLOC_CPUBIND_THREAD) != 0) {
+        atomic_store(&refusal, errno != 0 ? errno : ENOSYS);
+    }
     bound_serial = binding->serial;
     bound_thread = thread;
+}
+
+void cpu_binding_check(const cpu_binding *binding, char *text, size_t size_bytes) {
+    const int reason = atomic_load(&refusal);
+    if (binding->placement != PLACED_FREELY && reason != 0) {
+        snprintf(text, size_bytes, "free: the system refused to bind %d threads: %s", binding->n_threads,
+                 strerror(reason));
+    }
 }
 
 void cpu_unbind_thread(void) {

@@ -39,6 +39,9 @@ void cpu_binding_free(cpu_binding *binding); // NULL is fine
 // "one a core: processors 0-1", "free: 4 threads on 2 cores"
 const char *cpu_binding_text(const cpu_binding *binding);
 
+// Once threads were bound: replaces the text where the system refused it.
+void cpu_binding_check(const cpu_binding *binding, char *text, size_t size_bytes);
+
 // Called by each thread as it enters a parallel region, with its number: moves it to its place,
 // which costs nothing where it is there already. The thread that leaves the region, and goes on
 // with other work, calls cpu_unbind_thread.

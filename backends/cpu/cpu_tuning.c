@@ -3,7 +3,6 @@
 // A product is tried on operands of its own, of random numbers, by all threads as in a step, after the caches have
 // been filled with something else. Every candidate first has to compute what the default computes. Then each
 // runs once, and those near the best run in turns; the default stays where nothing is clearly faster.
-#include <cblas.h>
 #include <math.h>
 #include <omp.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_blas.h"
 #include "cpu_onednn.h"
 #include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
@@ -68,7 +68,7 @@ static void list_candidates(tuner *t) {
     const bool is_bf16 = t->e->base.plan->dtype == SM_BF16; // of which only oneDNN has products beside ours
     const bool packed = !is_bf16 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
     add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
-    if (packed) {
+    if (packed && cpu_blas_load(t->device->keep_env)) {
         add_candidate(t, CPU_BY_OPENBLAS, (cpu_blocking){0});
     }
     if (is_bf16 ? cpu_onednn_matmul_load() : cpu_onednn_load()) {

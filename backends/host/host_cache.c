@@ -1,5 +1,6 @@
 // host_cache.c: files in the user's cache folder.
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,19 +34,129 @@ sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MA
     return SM_OK;
 }
 
+// --- reading ------------------------------------------------------------------------------------
+
+// Does this user own it, and nobody else write to it?
+static bool is_own(const struct stat *info) { return info->st_uid == geteuid() && (info->st_mode & 022) == 0; }
+
+// The folder that the entry lies in; opened so that it stays the one that was looked at.
+static sm_status open_folder(const char *path, int *folder) {
+    char name[PATH_MAX];
+    struct stat info;
+    snprintf(name, sizeof name, "%s", path);
+    *strrchr(name, '/') = '\0';
+    *folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*folder < 0) {
+        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
+    }
+    if (fstat(*folder, &info) != 0 || !is_own(&info)) {
+        close(*folder);
+        *folder = -1;
+        return sm_fail(SM_ERR_IO, "%s: not used: others than this user own it or can write to it", name);
+    }
+    return SM_OK;
+}
+
+// Neither waits for a pipe nor follows a link.
+static sm_status open_entry(const char *path, int folder, int *file, size_t *size_bytes) {
+    struct stat info;
+    *file = openat(folder, strrchr(path, '/') + 1, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (*file < 0 && errno == ELOOP) {
+        return sm_fail(SM_ERR_IO, "%s: not used: it is a symbolic link", path);
+    }
+    if (*file < 0) {
+        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    const char *wrong = NULL;
+    if (fstat(*file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        wrong = "it is no regular file";
+    } else if (!is_own(&info)) {
+        wrong = "others than this user own it or can write to it";
+    } else if ((uint64_t)info.st_size > HOST_CACHE_MAX_BYTES) {
+        wrong = "it is too large";
+    }
+    if (wrong != NULL) {
+        close(*file);
+        *file = -1;
+        return sm_fail(SM_ERR_IO, "%s: not used: %s", path, wrong);
+    }
+    *size_bytes = (size_t)info.st_size;
+    return SM_OK;
+}
+
+static sm_status read_all(const char *path, int file, char *data, size_t size_bytes) {
+    size_t done = 0;
+    while (done < size_bytes) {
+        const ssize_t n = read(file, data + done, size_bytes - done);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, n == 0 ? "it became shorter" : strerror(errno));
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return SM_OK;
+}
+
+sm_status host_cache_read(const char *path, char **data, size_t *size_bytes) {
+    sm_status status = SM_OK;
+    int folder = -1;
+    int file = -1;
+    *data = NULL;
+    *size_bytes = 0;
+    SM_TRY_GOTO(open_folder(path, &folder));
+    if (folder >= 0) {
+        SM_TRY_GOTO(open_entry(path, folder, &file, size_bytes));
+    }
+    if (file >= 0) {
+        *data = calloc(*size_bytes + 1, 1);
+        SM_TRY_GOTO(*data != NULL ? read_all(path, file, *data, *size_bytes)
+                                  : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path));
+    }
+cleanup:
+    if (file >= 0) {
+        close(file);
+    }
+    if (folder >= 0) {
+        close(folder);
+    }
+    if (status != SM_OK) {
+        free(*data);
+        *data = NULL;
+    }
+    return status;
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
 // Makes the folders above a file.
 static bool make_folders(const char *file) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", file);
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        bool made = mkdir(path, 0777) == 0 || errno == EEXIST;
+        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
         *slash = '/';
         if (!made) {
             return false;
         }
     }
     return true;
+}
+
+// An own folder that others can write to, because of the umask that it was made under, is closed to them.
+static sm_status close_to_others(const char *path) {
+    char name[PATH_MAX];
+    struct stat info;
+    int folder = -1;
+    snprintf(name, sizeof name, "%s", path);
+    *strrchr(name, '/') = '\0';
+    if (stat(name, &info) == 0 && info.st_uid == geteuid() && !is_own(&info)) {
+        (void)chmod(name, 0700); // looked at below
+    }
+    SM_TRY(open_folder(path, &folder));
+    if (folder >= 0) {
+        close(folder);
+    }
+    return SM_OK;
 }
 
 static bool write_all(int descriptor, const void *data, size_t size_bytes) {
@@ -64,7 +175,11 @@ static bool write_all(int descriptor, const void *data, size_t size_bytes) {
 sm_status host_cache_write(const char *path, const void *data, size_t size_bytes) {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    const int descriptor = make_folders(path) ? mkstemp(temporary) : -1;
+    const bool has_folder = make_folders(path);
+    if (has_folder) {
+        SM_TRY(close_to_others(path));
+    }
+    const int descriptor = has_folder ? mkstemp(temporary) : -1;
     if (descriptor < 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
     }

@@ -1,7 +1,6 @@
 // host_tuning.c: choices remembered in a JSON file a key:
 //
 //     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
-#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,14 +53,19 @@ static json_t *check_document(const host_tuning *tuning, json_t *document, const
 
 // Adds the choices of the file to those that there are; these take precedence.
 static void read_choices(host_tuning *tuning) {
-    FILE *file = tuning->path[0] == '\0' ? NULL : fopen(tuning->path, "rb");
-    if (file == NULL) {
-        if (tuning->path[0] != '\0' && errno != ENOENT) {
-            warn(tuning, "%.150s: not read (%s): choices are measured anew", tuning->path, strerror(errno));
-        }
+    char *text = NULL;
+    size_t size_bytes = 0;
+    if (tuning->path[0] == '\0') {
         return;
     }
-    json_t *document = json_loadf(file, JSON_REJECT_DUPLICATES, NULL);
+    if (host_cache_read(tuning->path, &text, &size_bytes) != SM_OK) {
+        warn(tuning, "%.200s: choices are measured anew", sm_error_message());
+        return;
+    }
+    if (text == NULL) {
+        return;
+    }
+    json_t *document = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
     const char *wrong = NULL;
     json_t *choices = check_document(tuning, document, &wrong);
     if (choices != NULL) {
@@ -70,7 +74,7 @@ static void read_choices(host_tuning *tuning) {
         warn(tuning, "%.150s: ignored, it %s: choices are measured anew", tuning->path, wrong);
     }
     json_decref(document);
-    fclose(file);
+    free(text);
 }
 
 sm_status host_tuning_open(const char *key, host_tuning **tuning) {

@@ -44,10 +44,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     info->free_bytes = f->shares_host_memory ? host_available_bytes() : 0;
     info->max_alloc_bytes = f->max_alloc_bytes;
     info->available = f->is_usable;
-    if (!f->is_usable) {
-        snprintf(info->reason, sizeof info->reason,
-                 "the driver says that the device, or its compiler, is not available");
-    }
+    snprintf(info->reason, sizeof info->reason, "%s", f->trouble);
 }
 
 static void describe_tier(const opencl_tier *tier, sm_device_info *info) {

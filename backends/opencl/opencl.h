@@ -36,8 +36,9 @@ typedef struct {
     bool has_subgroups;
     bool has_fp16;
     bool keeps_builds; // caches what it compiled, and would compile more to give a binary away
-    bool is_usable;    // available, and with a compiler
-    int vector_width;  // floats in a native vector
+    bool is_usable;    // `trouble` says why not
+    char trouble[SM_TEXT_SIZE];
+    int vector_width; // floats in a native vector
     int n_units;
     int clock_mhz;
     size_t max_group; // work-items in a work-group
@@ -155,8 +156,8 @@ void opencl_free_programs(opencl_device *device);
 // --- opencl_cache.c ------------------------------------------------------------------------------
 
 // What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
-// frees it.
-unsigned char *opencl_cache_load(const char *key, size_t *size_bytes);
+// frees it. SM_ERR_IO where the entry must not be trusted (host_cache.h).
+sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes);
 // Best effort: a cache that cannot be written is no failure.
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "host_cache.h"
 #include "opencl.h"
@@ -21,37 +20,39 @@ typedef struct {
 
 static const char magic[8] = "smoclb1";
 
-// The rest of an open entry, when it is whole and of that key.
-static unsigned char *read_entry(FILE *file, const char *key, size_t *size_bytes) {
+// The binary in an entry, when that is whole and of that key; it is moved to the entry's beginning.
+static unsigned char *find_binary(char *entry, size_t entry_bytes, const char *key, size_t *size_bytes) {
     header h;
     const size_t key_bytes = strlen(key);
-    struct stat info;
-    if (fread(&h, sizeof h, 1, file) != 1 || memcmp(h.magic, magic, sizeof magic) != 0 || h.key_bytes != key_bytes ||
-        fstat(fileno(file), &info) != 0 || h.binary_bytes == 0 || h.binary_bytes > (uint64_t)info.st_size ||
-        (uint64_t)info.st_size != sizeof h + h.key_bytes + h.binary_bytes) {
+    if (entry_bytes < sizeof h) {
         return NULL;
     }
-    const size_t rest_bytes = key_bytes + (size_t)h.binary_bytes;
-    unsigned char *rest = malloc(rest_bytes);
-    if (rest == NULL || fread(rest, 1, rest_bytes, file) != rest_bytes || memcmp(rest, key, key_bytes) != 0 ||
-        host_hash(HOST_HASH_START, rest, rest_bytes) != h.hash) {
-        free(rest);
+    memcpy(&h, entry, sizeof h);
+    const size_t rest_bytes = entry_bytes - sizeof h;
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key_bytes != key_bytes || rest_bytes <= key_bytes ||
+        h.binary_bytes != rest_bytes - key_bytes || memcmp(entry + sizeof h, key, key_bytes) != 0 ||
+        host_hash(HOST_HASH_START, entry + sizeof h, rest_bytes) != h.hash) {
         return NULL;
     }
-    memmove(rest, rest + key_bytes, (size_t)h.binary_bytes);
+    memmove(entry, entry + sizeof h + key_bytes, (size_t)h.binary_bytes);
     *size_bytes = (size_t)h.binary_bytes;
-    return rest;
+    return (unsigned char *)entry;
 }
 
-unsigned char *opencl_cache_load(const char *key, size_t *size_bytes) {
+sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes) {
     char path[PATH_MAX];
-    FILE *file = host_cache_path("opencl", key, path) == SM_OK ? fopen(path, "rb") : NULL;
-    if (file == NULL) {
-        return NULL;
+    char *entry = NULL;
+    size_t entry_bytes = 0;
+    *binary = NULL;
+    if (host_cache_path("opencl", key, path) != SM_OK) {
+        return SM_OK; // no home: nothing is kept
     }
-    unsigned char *binary = read_entry(file, key, size_bytes);
-    fclose(file);
-    return binary;
+    SM_TRY(host_cache_read(path, &entry, &entry_bytes));
+    *binary = entry != NULL ? find_binary(entry, entry_bytes, key, size_bytes) : NULL;
+    if (*binary == NULL) {
+        free(entry);
+    }
+    return SM_OK;
 }
 
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes) {

@@ -1,4 +1,5 @@
 // opencl_platform.c: the devices of all platforms, in the order in which the loader gives them.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,26 @@ static void get_text(cl_device_id id, cl_device_info what, char *text, size_t si
 static uint64_t get_number(cl_device_id id, cl_device_info what) {
     uint64_t value = 0; // little-endian machines: shorter types fill its lower bytes
     return opencl.clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+// An amount that a device cannot do without; 0 when the driver does not tell, as some do by setting all bits.
+static uint64_t get_amount(cl_device_id id, cl_device_info what) {
+    const uint64_t value = get_number(id, what);
+    return value == UINT32_MAX || value == UINT64_MAX ? 0 : value;
+}
+
+// What the driver must tell before a device can be used; "" if it did.
+static const char *find_trouble(const opencl_facts *f) {
+    if (get_number(f->id, CL_DEVICE_AVAILABLE) == 0 || get_number(f->id, CL_DEVICE_COMPILER_AVAILABLE) == 0) {
+        return "the driver says that the device, or its compiler, is not available";
+    }
+    if (f->memory_bytes == 0 || f->max_alloc_bytes == 0) {
+        return "the driver does not say how much memory the device has; check the driver";
+    }
+    if (f->n_units == 0 || f->max_group == 0) {
+        return "the driver does not say how many work-items the device runs; check the driver";
+    }
+    return "";
 }
 
 static bool has_extension(cl_device_id id, const char *name) {
@@ -55,14 +76,15 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
     // for a program's binary it compiles every kernel of it once more, for any size: as much time again.
     f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;
-    f->is_usable = get_number(id, CL_DEVICE_AVAILABLE) != 0 && get_number(id, CL_DEVICE_COMPILER_AVAILABLE) != 0;
     f->vector_width = (int)get_number(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    f->n_units = (int)get_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);
-    f->clock_mhz = (int)get_number(id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
-    f->max_group = (size_t)get_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    f->memory_bytes = (size_t)get_number(id, CL_DEVICE_GLOBAL_MEM_SIZE);
-    f->max_alloc_bytes = (size_t)get_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    f->local_bytes = (size_t)get_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    f->n_units = (int)get_amount(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    f->clock_mhz = (int)get_amount(id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    f->max_group = (size_t)get_amount(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    f->memory_bytes = (size_t)get_amount(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    f->max_alloc_bytes = (size_t)get_amount(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    f->local_bytes = (size_t)get_amount(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    snprintf(f->trouble, sizeof f->trouble, "%s", find_trouble(f));
+    f->is_usable = f->trouble[0] == '\0';
 }
 
 static void list_platform(cl_platform_id platform, int platform_index) {

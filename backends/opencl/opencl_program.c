@@ -162,6 +162,20 @@ static void store_binary(const char *key, cl_program program) {
     free(binary);
 }
 
+// Once: what is wrong with one entry is likely to be wrong with all.
+static void warn_of_cache(sm_device_info *info) {
+    static const char consequence[] = ": kernels are built anew";
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], consequence) != NULL) {
+            return;
+        }
+    }
+    if (info->n_warnings < SM_MAX_WARNINGS) {
+        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%.200s%s", sm_error_message(),
+                 consequence);
+    }
+}
+
 // --- the device's programs --------------------------------------------------------------------------------
 
 // The texts of a program, a file's name before each, and how many there are.
@@ -205,7 +219,10 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016llx|%s", f->platform_name, f->name, f->version, f->driver,
              device->base.info.n_threads, r->name, hash_sources(texts, n), all_options);
     size_t size_bytes = 0;
-    unsigned char *binary = f->keeps_builds ? NULL : opencl_cache_load(key, &size_bytes);
+    unsigned char *binary = NULL;
+    if (!f->keeps_builds && opencl_cache_load(key, &binary, &size_bytes) != SM_OK) {
+        warn_of_cache(&device->base.info);
+    }
     if (binary == NULL || !build_binary(device, all_options, binary, size_bytes, &added->program)) {
         free(binary);
         SM_TRY(build_texts(device, r->name, texts, n, all_options, &added->program));

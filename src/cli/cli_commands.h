@@ -6,8 +6,8 @@
 
 #include "cli_options.h"
 
-// Set by SIGINT and SIGTERM. Long work looks at it between steps, keeps what it has and
-// returns SM_ERR_INTERRUPTED. A second signal ends the program at once.
+// Counted up by SIGINT and SIGTERM. Long work looks at it between steps, keeps what it has and
+// returns SM_ERR_INTERRUPTED. What does not within CLI_STOP_S, or a second signal: its process is ended (cli_worker.h).
 extern volatile sig_atomic_t cli_interrupted;
 
 // Each returns SM_OK, or a failure whose message main.c prints.

@@ -97,8 +97,7 @@ static const cli_flag flags[] = {
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
      "processors to run on, 0x10f or 0-3,8: one thread a core where they fit", OPENED, AT(cpu_mask), 0, 0},
     {"Device", "keep-env", 0, CLI_SWITCH, NULL, NULL,
-     "do not start anew without OPENBLAS_CORETYPE where it holds the processor back", OPENED | DEVICES, AT(keep_env), 0,
-     0},
+     "leave OPENBLAS_CORETYPE to OpenBLAS, also where it holds the processor back", OPENED, AT(keep_env), 0, 0},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(local, registers); not given: what suits best",

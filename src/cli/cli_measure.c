@@ -9,6 +9,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_worker.h"
 #include "cli_workload.h"
 #include "machine.h"
 
@@ -125,12 +126,40 @@ void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *r
     }
 }
 
+// Steps under way, as their process's parent must know them.
+typedef struct {
+    bool shows; // on stderr, too
+    bool has_begun;
+    sm_stage stage;
+    const sm_row *row;
+    int64_t before_ns;  // the last step's beginning
+    int64_t longest_ns; // of the steps so far, the first and the check left out
+} progress;
+
+// Slow steps: what was measured goes to the parent after each of them, as the next may not end in time.
+static const int64_t slow_step_ns = 500000000;
+
 static void on_progress(void *ctx, sm_stage stage, int done, int total) {
-    (void)ctx;
-    cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+    progress *p = ctx;
+    const int64_t step_ns = sm_now_ns() - p->before_ns;
+    if (p->has_begun && p->stage >= SM_STAGE_WARMUP && step_ns > p->longest_ns) {
+        p->longest_ns = step_ns;
+        sm_worker_set_step_ns(step_ns);
+    }
+    if (!p->has_begun || stage != p->stage) {
+        cli_stage(sm_stage_name(stage), NULL);
+    } else if (stage == SM_STAGE_HEADLINE && step_ns > slow_step_ns) {
+        cli_stage(sm_stage_name(stage), p->row);
+    }
+    if (p->shows) {
+        cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+    }
+    p->has_begun = true;
+    p->stage = stage;
+    p->before_ns = sm_now_ns();
 }
 
-static sm_protocol make_protocol(const cli_options *options, const cli_job *job) {
+static sm_protocol make_protocol(const cli_options *options, const cli_job *job, progress *seen) {
     return (sm_protocol){
         .n_warmup = (int)options->warmup,
         .n_repetitions = (int)options->repetitions,
@@ -146,7 +175,8 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job)
         .timeout_s = options->timeout_s,
         .delay_s = options->delay_s,
         .interrupted = &cli_interrupted,
-        .progress = options->progress ? on_progress : NULL,
+        .progress = on_progress,
+        .progress_ctx = seen,
     };
 }
 
@@ -174,6 +204,7 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
         SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
     }
     set_estimated_rss(*session, before_bytes, row);
+    cli_stage("copying the weights", row);
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 
@@ -181,20 +212,26 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
                          cli_workload *w) {
     const cli_options *options = bench->options;
     const sm_workload harness_workload = cli_workload_interface(w);
-    const sm_protocol protocol = make_protocol(options, job);
+    progress seen = {.shows = options->progress, .row = row};
+    sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
     sm_dtype dtype;
     SM_TRY(cli_precision_dtype(job->precision, &dtype));
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
     int64_t start_ns = sm_now_ns();
+    protocol.begin_ns = start_ns;
+    sm_worker_set_step_ns(0);
+    cli_stage("opening the device", row);
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = sm_now_ns() - start_ns;
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
     row->emulated = cli_is_emulated(*device, dtype);
+    cli_stage("measuring the device's ceilings", row);
     SM_TRY(cli_get_peaks(bench, job, *device, &peaks));
     row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;
     row->peak_bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : NAN;
     SM_ROW_TEXT(row->peak_source, peaks.source);
+    cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
     return sm_harness_measure(*session, &protocol, &harness_workload, row);
 }
@@ -209,9 +246,10 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
     sm_status status = measure(bench, job, row, &device, &session, &w);
-    if (status != SM_OK && session == NULL) {
+    if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }
+    cli_stage("closing the device", row);
     sm_session_close(session);
     if (device != NULL) {
         job->device.backend->close(device);

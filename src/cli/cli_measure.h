@@ -7,6 +7,9 @@
 #include "harness.h"
 #include "rewrite.h"
 
+// Sizes of `run` where they are not given, and --fit cannot choose.
+enum { CLI_DEFAULT_BATCH = 4, CLI_DEFAULT_SEQ_LEN = 64 };
+
 // What a row measures.
 typedef struct {
     const char *model; // as asked for

@@ -1,27 +1,33 @@
-// cli_run.c: the benchmark: every combination of the lists, one row each.
+// cli_run.c: the benchmark. A worker measures (cli_run_jobs.h); this process prints its rows, keeps its limit, and
+// where a driver hangs or crashes it writes that row and has another worker go on with the next one.
 #include <string.h>
 
 #include "cli_commands.h"
-#include "cli_fit.h"
-#include "cli_measure.h"
 #include "cli_model.h"
+#include "cli_run_jobs.h"
+#include "cli_worker.h"
+#include "clock.h"
 #include "machine.h"
+#include "read_rows.h"
 #include "row_write.h"
 
 typedef struct {
-    cli_bench bench;
-    sm_row_writer *writer;
+    cli_run_state state;
+    sm_row_writer *writer; // NULL: nothing written yet
     int n_rows;
     int n_ok;     // with figures
-    int n_failed; // status error
+    int n_failed; // status error, or timeout without figures
     char last_reason[SM_ROW_REASON_SIZE];
-} sweep;
 
-// A list that was not given has one entry: `otherwise`.
-static int count_of(const cli_ints *list) { return list->n > 0 ? list->n : 1; }
-static int64_t entry(const cli_ints *list, int i, int64_t otherwise) {
-    return list->n > 0 ? list->values[i] : otherwise;
-}
+    // What the worker does.
+    char place[SM_TEXT_SIZE + 16]; // "": no job
+    char search[SM_TEXT_SIZE];     // the backend whose devices are looked for; "": none
+    char stage[SM_ROW_REASON_SIZE];
+    json_t *draft; // of the job's row; NULL: none
+    bool has_ended;
+    sm_status status; // once it has ended
+    char message[SM_ROW_REASON_SIZE];
+} run;
 
 // --- checks before anything is measured ------------------------------------------------------
 
@@ -55,134 +61,234 @@ static sm_status check_data(const cli_options *options) {
 
 // --- rows ------------------------------------------------------------------------------------
 
-static void count_row(sweep *s, const sm_row *row) {
-    s->n_rows++;
-    if (strcmp(row->status, "ok") == 0 || (strcmp(row->status, "timeout") == 0 && row->samples_ns.n > 0)) {
-        s->n_ok++;
+static void count_row(run *r, const json_t *row) {
+    const char *status = sm_rows_text(row, "status");
+    bool has_samples = json_array_size(json_object_get(row, "samples_ns")) > 0;
+    r->n_rows++;
+    if (strcmp(status, "ok") == 0 || (strcmp(status, "timeout") == 0 && has_samples)) {
+        r->n_ok++;
     } else {
-        s->n_failed += strcmp(row->status, "error") == 0;
-        SM_ROW_TEXT(s->last_reason, row->reason);
-        cli_note("%s %s: %s: %s", row->device, row->test, row->status, row->reason);
+        r->n_failed += strcmp(status, "error") == 0 || strcmp(status, "timeout") == 0;
+        SM_ROW_TEXT(r->last_reason, sm_rows_text(row, "reason"));
     }
 }
 
-static sm_status run_job(sweep *s, const cli_job *job) {
-    sm_row row;
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
+// The first row opens the output: a usage error that the worker finds leaves it empty.
+static sm_status open_writer(run *r) {
+    return r->writer != NULL ? SM_OK
+                             : sm_row_writer_open((sm_format)r->state.bench.options->output, stdout, &r->writer);
+}
+
+static sm_status write_row(run *r, json_t *row) {
+    json_t *n_done = json_object_get(r->state.n_done, r->place);
+    json_t *next = json_integer(json_integer_value(n_done) + 1);
+    if (json_object_set_new(r->state.n_done, r->place, next) != 0) {
+        json_decref(row);
+        return sm_fail(SM_ERR_OOM, "no memory for the number of rows");
     }
+    r->place[0] = '\0';
+    count_row(r, row);
+    json_decref(r->draft);
+    r->draft = NULL;
+    sm_status status = open_writer(r);
+    if (status != SM_OK) {
+        json_decref(row);
+        return status;
+    }
+    return sm_row_write_record(r->writer, row);
+}
+
+// --- messages of the worker --------------------------------------------------------------------
+
+static int64_t deadline_from_now(const cli_options *options) {
+    double limit_ns = (options->timeout_s + options->delay_s) * 1e9;
+    return options->timeout_s > 0 && limit_ns < 9e18 - (double)sm_now_ns() ? sm_now_ns() + (int64_t)limit_ns
+                                                                           : INT64_MAX;
+}
+
+static void take_end(run *r, const json_t *message, int64_t *deadline_ns) {
+    r->has_ended = true;
+    r->status = (sm_status)json_integer_value(json_object_get(message, "end"));
+    SM_ROW_TEXT(r->message, sm_rows_text(message, "message"));
+    *deadline_ns = sm_now_ns(); // drivers, too, have things to do at a process's end
+}
+
+static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    run *r = ctx;
+    json_t *draft = json_object_get(message, "draft");
+    json_t *row = json_object_get(message, "row");
+    json_t *fit = json_object_get(message, "fit");
+    const char *place = json_string_value(json_object_get(message, "begin"));
+    const char *search = json_string_value(json_object_get(message, "search"));
+    const char *stage = json_string_value(json_object_get(message, "stage"));
+    if (place != NULL || search != NULL) {
+        *deadline_ns = deadline_from_now(r->state.bench.options);
+    }
+    if (place != NULL) {
+        SM_ROW_TEXT(r->place, place);
+    }
+    if (search != NULL) {
+        SM_ROW_TEXT(r->search, search);
+    }
+    if (stage != NULL) {
+        SM_ROW_TEXT(r->stage, stage);
+    }
+    if (draft != NULL) {
+        json_decref(r->draft);
+        r->draft = json_incref(draft);
+    }
+    if (fit != NULL && json_object_set(r->state.fits, r->place, fit) != 0) {
+        return sm_fail(SM_ERR_OOM, "no memory for what --fit chose");
+    }
+    if (json_object_get(message, "end") != NULL) {
+        take_end(r, message, deadline_ns);
+    }
+    if (row != NULL) {
+        *deadline_ns = INT64_MAX;
+        return write_row(r, json_incref(row));
+    }
+    return SM_OK;
+}
+
+// --- a worker that did not end by itself ---------------------------------------------------------
+
+// The row of a job that was given up, or of a backend whose devices could not be found.
+static sm_status make_row(run *r, sm_status failure, json_t **made) {
+    sm_row row;
     SM_TRY(sm_row_init(&row));
-    cli_note("%s: %s, %s, %s, B=%lld T=%lld ...", job->device.backend->name, job->model, sm_mode_name(job->mode),
-             sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
-    sm_status status = cli_measure(&s->bench, job, &row);
-    sm_status written = SM_OK;
-    if (status != SM_ERR_USAGE) { // what no row could be measured with, such as an unknown --isa, ends the run
-        count_row(s, &row);
-        written = sm_row_write(s->writer, &row);
+    sm_row_set_machine(&row, r->state.bench.machine);
+    SM_ROW_TEXT(row.backend, r->search);
+    SM_ROW_TEXT(row.device, r->search);
+    sm_row_fail(&row, failure);
+    *made = sm_row_to_json(&row);
+    sm_row_free(&row);
+    return *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a row");
+}
+
+// Sets status and reason as a failed row has them.
+static sm_status fail_draft(json_t *draft, sm_status failure) {
+    sm_row row;
+    SM_TRY(sm_row_init(&row));
+    sm_row_fail(&row, failure);
+    int failed = json_object_set_new(draft, "status", json_string(row.status));
+    failed |= json_object_set_new(draft, "reason", sm_json_text(row.reason));
+    if (failure == SM_ERR_INTERRUPTED) {
+        failed |= json_object_set_new(draft, "stop_reason", json_string("interrupted"));
     }
     sm_row_free(&row);
-    SM_TRY(written);
-    // A row that failed is a result like any other: the sweep goes on.
-    return status == SM_ERR_INTERRUPTED || status == SM_ERR_USAGE ? status : SM_OK;
+    return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a row");
 }
 
-// The lists of batch sizes and lengths, or what --fit chose for the model and device.
-static sm_status run_batches(sweep *s, cli_job *job, int64_t fit_B, int64_t fit_T) {
-    const cli_options *o = s->bench.options;
-    for (int t = 0; t < count_of(&o->seq_lens); t++) {
-        for (int b = 0; b < count_of(&o->batch_sizes); b++) {
-            for (int p = 0; p < o->passes.n; p++) {
-                job->T = entry(&o->seq_lens, t, fit_T);
-                job->B = entry(&o->batch_sizes, b, fit_B);
-                job->pass = (sm_pass_type)o->passes.values[p];
-                SM_TRY(run_job(s, job));
-            }
+// The row was complete, and its device did not close.
+static sm_status warn_of_close(json_t *draft) {
+    json_t *warnings = json_object_get(draft, "warnings");
+    return json_array_append_new(warnings, sm_json_text(sm_error_message())) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "no memory for a warning");
+}
+
+static sm_status write_given_up(run *r, sm_status failure) {
+    json_t *row = NULL;
+    const bool is_complete = json_is_string(json_object_get(r->draft, "status"));
+    if (r->draft == NULL) {
+        SM_TRY(make_row(r, failure, &row));
+    } else {
+        SM_TRY(is_complete ? warn_of_close(r->draft) : fail_draft(r->draft, failure));
+        row = json_incref(r->draft);
+    }
+    cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), sm_rows_text(row, "status"),
+             sm_error_message());
+    return write_row(r, row);
+}
+
+// Writes the row of what was under way. SM_OK: the next worker can go on.
+static sm_status give_up(run *r, const sm_worker_end *end) {
+    sm_status failure = cli_worker_failure(end, r->stage, r->state.bench.options->timeout_s);
+    if (r->search[0] != '\0') {
+        SM_ROW_TEXT(r->place, r->search);
+        cli_lose_backend(sm_backend_find(r->search));
+    } else if (r->place[0] == '\0') {
+        return failure; // outside of any job: it would happen again
+    }
+    SM_TRY(write_given_up(r, failure));
+    r->search[0] = '\0';
+    return failure == SM_ERR_INTERRUPTED ? failure : SM_OK;
+}
+
+static int work(void *ctx) { return cli_run_jobs(&((const run *)ctx)->state); }
+
+static sm_status run_workers(run *r) {
+    const sm_worker_job job = {
+        .work = work,
+        .receive = receive,
+        .ctx = r,
+        .deadline_ns = INT64_MAX,
+        .stop_s = CLI_RUN_STOP_S,
+        .interrupted = &cli_interrupted,
+    };
+    while (!r->has_ended) {
+        sm_worker_end end;
+        SM_ROW_TEXT(r->stage, "starting");
+        SM_TRY(sm_worker_run(&job, &end));
+        if (!r->has_ended) {
+            SM_TRY(give_up(r, &end));
         }
+    }
+    return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+// The rows as a whole: it failed if one did, or if there is no figure at all.
+static sm_status verdict(const run *r) {
+    if (r->n_failed > 0) {
+        return sm_fail(SM_ERR_DEVICE, "%d of %d rows failed: %s", r->n_failed, r->n_rows, r->last_reason);
+    }
+    if (r->n_ok == 0) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s", r->last_reason);
     }
     return SM_OK;
 }
 
-static sm_status run_device(sweep *s, cli_job *job) {
-    const cli_options *o = s->bench.options;
-    const int64_t given_B = entry(&o->batch_sizes, 0, 0);
-    const int64_t given_T = entry(&o->seq_lens, 0, 0);
-    int64_t fit_B = 4;
-    int64_t fit_T = job->config.context < 64 ? job->config.context : 64;
-    if (given_B == 0 && given_T == 0) {
-        // One choice for all modes and thread counts, so that their rows compare: the one that needs the most memory.
-        job->n_threads = entry(&o->threads, 0, 0);
-        job->pass = SM_PASS_STEP;
-        job->mode = SM_MODE_FUSED;
-        job->precision = o->precisions.n == 1 && o->precisions.values[0] == CLI_BF16 ? CLI_BF16 : CLI_FP32;
-        for (int m = 0; m < o->modes.n; m++) {
-            job->mode = o->modes.values[m] == SM_MODE_NAIVE ? SM_MODE_NAIVE : job->mode;
-        }
-        sm_status status = cli_fit(&s->bench, job);
-        if (status == SM_ERR_USAGE) {
-            return status;
-        }
-        if (status == SM_OK) { // a device that cannot be opened gets its row with the defaults
-            fit_B = job->B;
-            fit_T = job->T;
-        }
+static sm_status start(run *r) {
+    const cli_options *options = r->state.bench.options;
+    SM_TRY(check_models(options));
+    SM_TRY(check_data(options));
+    r->state.n_done = json_object();
+    r->state.fits = json_object();
+    if (r->state.n_done == NULL || r->state.fits == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for the number of rows");
     }
-    for (int p = 0; p < o->precisions.n; p++) {
-        for (int m = 0; m < o->modes.n; m++) {
-            for (int t = 0; t < count_of(&o->threads); t++) {
-                job->precision = (cli_precision)o->precisions.values[p];
-                job->mode = (sm_mode)o->modes.values[m];
-                job->n_threads = entry(&o->threads, t, 0);
-                SM_TRY(run_batches(s, job, fit_B, fit_T));
-            }
-        }
-    }
-    return SM_OK;
+    return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
 }
 
-static sm_status run_all(sweep *s, const cli_device_list *devices) {
-    const cli_options *o = s->bench.options;
-    int n_models = o->weights != NULL ? 1 : o->models.n;
-    for (int m = 0; m < n_models; m++) {
-        for (int d = 0; d < devices->n; d++) {
-            cli_job job = {.model = o->weights != NULL ? o->weights : o->models.texts[m],
-                           .device = devices->devices[d]};
-            SM_TRY(cli_config(o, o->models.texts[m], &job.config));
-            SM_TRY(run_device(s, &job));
-        }
+// Also where no row came, the output is whole.
+static sm_status finish(run *r, sm_status status) {
+    char message[SM_ROW_REASON_SIZE];
+    if (status == SM_ERR_USAGE && r->writer == NULL) {
+        return status;
     }
-    return SM_OK;
-}
-
-// The sweep as a whole: it failed if a row did, or if there is no figure at all.
-static sm_status verdict(const sweep *s) {
-    if (s->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d of %d rows failed: %s", s->n_failed, s->n_rows, s->last_reason);
+    SM_ROW_TEXT(message, sm_error_message());
+    sm_status closed = open_writer(r);
+    if (closed == SM_OK) {
+        closed = sm_row_writer_close(r->writer);
     }
-    if (s->n_ok == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s", s->last_reason);
+    if (r->state.bench.options->output == SM_FORMAT_MARKDOWN && r->n_ok > 0) {
+        sm_row_write_legend(stdout);
     }
-    return SM_OK;
+    return status != SM_OK ? sm_fail(status, "%s", message) : closed != SM_OK ? closed : verdict(r);
 }
 
 sm_status cli_run(const cli_options *options) {
-    sm_status status = SM_OK;
-    sweep s = {.bench = {.options = options}};
-    cli_device_list devices;
-    SM_TRY(cli_select_devices(&options->backends, &devices));
-    s.bench.n_devices = devices.n;
-    SM_TRY(check_models(options));
-    SM_TRY(check_data(options));
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &s.bench.machine));
-    SM_TRY_GOTO(sm_row_writer_open((sm_format)options->output, stdout, &s.writer));
-    status = run_all(&s, &devices);
-    sm_row_writer *writer = s.writer;
-    s.writer = NULL;
-    sm_status closed = sm_row_writer_close(writer);
-    if (options->output == SM_FORMAT_MARKDOWN && s.n_ok > 0) {
-        sm_row_write_legend(stdout);
+    static run r; // large: ceilings
+    r = (run){.state = {.bench = {.options = options}}};
+    sm_status status = start(&r);
+    if (status == SM_OK) {
+        status = finish(&r, run_workers(&r));
     }
-    status = status != SM_OK ? status : closed != SM_OK ? closed : verdict(&s);
-cleanup:
-    json_decref(s.bench.machine);
+    json_decref(r.draft);
+    json_decref(r.state.n_done);
+    json_decref(r.state.fits);
+    json_decref(r.state.bench.machine);
     return status;
 }

@@ -12,10 +12,40 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_worker.h"
 #include "corpus.h"
 #include "weights.h"
 
 // --- devices -------------------------------------------------------------------------------
+
+static const sm_backend *lost[CLI_MAX_LOST];
+static int n_lost;
+
+void cli_lose_backend(const sm_backend *backend) {
+    if (n_lost < CLI_MAX_LOST) {
+        lost[n_lost++] = backend;
+    }
+}
+
+static bool is_lost(const sm_backend *backend) {
+    for (int i = 0; i < n_lost; i++) {
+        if (lost[i] == backend) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The first question loads its drivers, which may hang.
+static int count_devices(const sm_backend *backend) {
+    if (is_lost(backend)) {
+        return 0;
+    }
+    cli_stage_search(backend->name);
+    int n = backend->device_count();
+    cli_stage_search("");
+    return n;
+}
 
 static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
     for (int i = 0; i < list->n; i++) {
@@ -34,7 +64,8 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
 static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; backend->benchmarked && i < backend->device_count(); i++) {
+        const int n = backend->benchmarked ? count_devices(backend) : 0;
+        for (int i = 0; i < n; i++) {
             sm_device_info info;
             SM_TRY(backend->describe(i, &info));
             if (strcasestr(info.name, part) != NULL || strcasestr(info.platform, part) != NULL ||
@@ -60,7 +91,8 @@ static sm_status append_named(const char *name, cli_device_list *list, bool *fou
     *found = false;
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; (all || may_be_of(name, backend)) && i < backend->device_count(); i++) {
+        const int n = all || may_be_of(name, backend) ? count_devices(backend) : 0;
+        for (int i = 0; i < n; i++) {
             sm_device_info info;
             SM_TRY(backend->describe(i, &info));
             bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
@@ -81,7 +113,7 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
         if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
             SM_TRY(append_similar(names->texts[i], list, &found));
         }
-        if (found) {
+        if (found || n_lost > 0) { // the name may be a device's of what is lost
             continue;
         }
         const char *backends[CLI_MAX_TEXTS] = {"all"};
@@ -104,6 +136,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     const sm_open_options open_options = {.n_threads = (int)n_threads,
                                           .isa = options->isa,
                                           .cpu_mask = options->cpu_mask,
+                                          .keep_env = options->keep_env,
                                           .progress = options->progress ? note_progress : NULL};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));

@@ -16,7 +16,8 @@ typedef struct {
 
 enum {
     CLI_MAX_DEVICES = 64,
-    CLI_LEAST_PART = 3 // letters of a part of a name
+    CLI_LEAST_PART = 3, // letters of a part of a name
+    CLI_MAX_LOST = 8    // backends
 };
 
 typedef struct {
@@ -29,6 +30,9 @@ typedef struct {
 // a backend with that in its own, its platform's or its driver's name. SM_ERR_USAGE when a name is unknown. An
 // unavailable device that is named outright is in the list.
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
+
+// A backend whose drivers did not say which devices there are: none of them is selected any more.
+void cli_lose_backend(const sm_backend *backend);
 
 // The config of --weights, or of the size with the dimensions of the command line.
 sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_config *config);

@@ -212,7 +212,7 @@ static sm_status print_rows(cli_sweep *s, int *n_ok, int *n_failed) {
             *n_failed += strcmp(text, "error") == 0;
             *n_ok += strcmp(text, "ok") == 0;
             json_array_append(rows, row);
-            status = sm_record_write(writer, json_incref(row));
+            status = sm_row_write_record(writer, json_incref(row));
         }
     }
     sm_status closed = sm_record_writer_close(writer);

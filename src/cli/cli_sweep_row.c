@@ -15,8 +15,6 @@
 static const int64_t library_bytes = INT64_C(1) << 30;
 static const int64_t check_bytes_per_elem = 12; // as float, and as double
 
-enum { DEFAULT_BATCH = 4, DEFAULT_SEQ_LEN = 64 }; // `run`'s, where only one of the two is given
-
 // --- before it runs ----------------------------------------------------------------------------
 
 static void set_verdict(cli_candidate *c, const char *status, const char *reason) {
@@ -46,9 +44,9 @@ static sm_status make_job(cli_candidate *c) {
 static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     if (c->job.T == 0 && c->job.B > 0) {
-        c->job.T = context < DEFAULT_SEQ_LEN ? context : DEFAULT_SEQ_LEN;
+        c->job.T = context < CLI_DEFAULT_SEQ_LEN ? context : CLI_DEFAULT_SEQ_LEN;
     } else if (c->job.B == 0 && c->job.T > 0 && !s->options->find_batch) {
-        c->job.B = DEFAULT_BATCH;
+        c->job.B = CLI_DEFAULT_BATCH;
     } else if (c->job.T == 0 && s->options->find_batch) {
         c->job.T = context;
     }
@@ -173,6 +171,10 @@ static bool speaks_of_memory(const char *message) {
     return strcasestr(message, "memory") != NULL || strcasestr(message, "alloc") != NULL;
 }
 
+// `run` keeps the limit itself, and has samples to write when a step ends late. The process that does not end in twice
+// that time and some more is ended from here.
+static double last_resort_s(double timeout_s) { return timeout_s > 0 ? 2 * timeout_s + 10 : 0; }
+
 // A process that left no row: why?
 static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_child_result *r, json_t **row) {
     char reason[SM_ROW_REASON_SIZE];
@@ -183,8 +185,9 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_
     sm_text_bytes((double)r->peak_rss_bytes, peak, sizeof(peak));
     sm_text_bytes((double)s->memory_limit_bytes, limit, sizeof(limit));
     if (r->timed_out) {
-        snprintf(reason, sizeof(reason), "ended after %g s, before there were figures (--timeout)",
-                 s->options->timeout_s);
+        snprintf(reason, sizeof(reason),
+                 "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
+                 last_resort_s(s->options->timeout_s), s->options->timeout_s);
     } else if (killed) {
         snprintf(reason, sizeof(reason), "killed, by the kernel for want of memory it seems: %s resident, %s allowed",
                  peak, limit);
@@ -202,8 +205,8 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_
 // A process that was told to end kept its samples; to the sweep that is a timeout.
 static sm_status mark_timeout(const cli_sweeper *s, json_t *row) {
     char reason[SM_ROW_REASON_SIZE];
-    snprintf(reason, sizeof(reason), "ended after %g s with %zu samples (--timeout)", s->options->timeout_s,
-             json_array_size(json_object_get(row, "samples_ns")));
+    snprintf(reason, sizeof(reason), "ended after %g s with %zu samples (--timeout)",
+             last_resort_s(s->options->timeout_s), json_array_size(json_object_get(row, "samples_ns")));
     SM_TRY(set_field(row, "status", json_string("timeout")));
     SM_TRY(set_field(row, "stop_reason", json_string("timeout")));
     return set_field(row, "reason", sm_json_text(reason));
@@ -231,7 +234,8 @@ static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
 static sm_status run_process(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                              sm_child_result *result) {
     sm_status status = SM_OK;
-    char **argv = calloc((size_t)configuration->n_args + 4, sizeof(*argv));
+    char timeout[64];
+    char **argv = calloc((size_t)configuration->n_args + 5, sizeof(*argv));
     if (argv == NULL) {
         return sm_fail(SM_ERR_OOM, "sweep: no memory for a command line");
     }
@@ -241,10 +245,12 @@ static sm_status run_process(const cli_sweeper *s, const cli_configuration *conf
         argv[n++] = configuration->args[i];
     }
     argv[n++] = "--output=json";
+    snprintf(timeout, sizeof(timeout), "--timeout=%.17g", s->options->timeout_s);
+    argv[n++] = timeout;
     argv[n] = s->options->progress ? "--progress" : NULL;
     const sm_child_job job = {.argv = argv,
                               .memory_limit_bytes = allowed_bytes(s, c),
-                              .timeout_s = s->options->timeout_s,
+                              .timeout_s = last_resort_s(s->options->timeout_s),
                               .show_messages = s->options->progress,
                               .interrupted = &cli_interrupted};
     status = sm_child_run(&job, result);

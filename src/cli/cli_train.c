@@ -15,6 +15,7 @@
 #include "schedule.h"
 #include "show.h"
 #include "weights.h"
+#include "worker.h"
 
 static const double peak_seconds = 0.5; // for measuring what 100% is
 static const double cosine_final_fraction = 0.1;
@@ -243,7 +244,10 @@ static sm_status tell_step(training *t, int64_t last_step, const cli_train_step 
 
 static sm_status save(training *t, int64_t step) {
     const char *folder = t->options->save;
-    SM_TRY(sm_weights_save(folder, &t->config, t->session, step));
+    sm_worker_set_saving(true); // takes as long as it takes, also after Ctrl-C
+    sm_status status = sm_weights_save(folder, &t->config, t->session, step);
+    sm_worker_set_saving(false);
+    SM_TRY(status);
     cli_note("%s: saved after step %lld", folder, (long long)step);
     return SM_OK;
 }

@@ -1,12 +1,15 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli_commands.h"
-#include "cli_environment.h"
 #include "cli_options.h"
+#include "cli_worker.h"
 #include "machine.h"
 
 #define STEPMARK_VERSION "0.1.0"
@@ -27,14 +30,40 @@ void cli_note(const char *format, ...) {
 
 static void on_signal(int number) {
     (void)number;
-    cli_interrupted = 1;
+    if (cli_interrupted < SIG_ATOMIC_MAX) {
+        cli_interrupted++;
+    }
 }
 
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+// Threads get as much stack as this process, and drivers need some of it. Where the limit is less, and may not be
+// raised, the program would crash somewhere.
+static bool has_stack(void) {
+    enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= THREAD_BYTES) {
+        return true;
+    }
+    const rlim_t before_bytes = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < THREAD_BYTES ? limit.rlim_max : THREAD_BYTES;
+    const rlim_t now_bytes = setrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : before_bytes;
+    if (pthread_attr_init(&threads) == 0) {
+        (void)pthread_attr_setstacksize(&threads, THREAD_BYTES);
+        (void)pthread_setattr_default_np(&threads);
+        pthread_attr_destroy(&threads);
+    }
+    if (now_bytes < LEAST_BYTES) {
+        cli_note("the limit of the stack, %llu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
+                 (unsigned long long)now_bytes / 1024, LEAST_BYTES / 1024);
+    }
+    return now_bytes >= LEAST_BYTES;
 }
 
 static void print_help(FILE *stream) {
@@ -75,20 +104,7 @@ static sm_status close_stdout(void) {
     return fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
 }
 
-static int run_command(cli_command command, int argc, char **argv) {
-    static cli_options options; // large: lists
-    if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
-        return usage_error(cli_command_name(command));
-    }
-    if (options.help) {
-        cli_options_help(stdout, command);
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
-    }
-    options.argc = argc + 1; // with the program's name in front of the subcommand's
-    options.argv = argv - 1;
-    cli_drop_slowing_env(&options);
-    catch_signals();
-    sm_status status = call(&options);
+static int conclude(cli_command command, sm_status status) {
     if (status == SM_OK) {
         status = close_stdout();
     }
@@ -101,7 +117,36 @@ static int run_command(cli_command command, int argc, char **argv) {
     }
 }
 
+// In the worker's process.
+static int perform(void *ctx) {
+    const cli_options *options = ctx;
+    return conclude(options->command, call(options));
+}
+
+static int run_command(cli_command command, int argc, char **argv) {
+    static cli_options options; // large: lists
+    if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
+        return usage_error(cli_command_name(command));
+    }
+    if (options.help) {
+        cli_options_help(stdout, command);
+        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
+    }
+    options.argc = argc + 1; // with the program's name in front of the subcommand's
+    options.argv = argv - 1;
+    catch_signals();
+    if (command == CLI_RUN && !options.list_devices) { // it has workers of its own, one after another where need be
+        return conclude(command, call(&options));
+    }
+    int code = EXIT_OK;
+    sm_status status = cli_perform_in_worker(&options, perform, &code);
+    return status == SM_OK ? code : conclude(command, status);
+}
+
 int main(int argc, char **argv) {
+    if (!has_stack()) {
+        return EXIT_ERROR;
+    }
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

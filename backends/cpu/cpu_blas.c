@@ -1,0 +1,156 @@
+// cpu_blas.c: see cpu_blas.h.
+#include "cpu_blas.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "host_library.h"
+
+cpu_blas_functions cpu_blas;
+
+static const char variable[] = "OPENBLAS_CORETYPE";
+static char dropped[64]; // what the variable was set to; "" where it was left alone
+
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names != NULL; names++) {
+        if (strcasecmp(name, *names) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What the processor has and OpenBLAS's kernels of that name leave out; NULL: nothing.
+static const char *lacking_in(const char *core) {
+    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2_cores[] = {"Haswell",        "Zen", "Excavator", "SkylakeX", "Cooperlake",
+                                             "SapphireRapids", NULL};
+    if (cpu_has_avx2() && !is_one_of(core, avx2_cores)) {
+        return "AVX2";
+    }
+    return cpu_has_avx512() && !is_one_of(core, avx512_cores) ? "AVX-512" : NULL;
+}
+
+// The library reads the variable once, while it is loaded.
+static void drop_variable(void) {
+    const char *core = getenv(variable);
+    if (core != NULL && lacking_in(core) != NULL) {
+        snprintf(dropped, sizeof dropped, "%s", core);
+        unsetenv(variable);
+    }
+}
+
+#define FIND(name, field) host_library_find(library, name, &cpu_blas.field, sizeof cpu_blas.field)
+
+static bool load(void) {
+    void *library = host_library_open("libopenblas.so.0", "libopenblas.so");
+    return FIND("cblas_sgemm", sgemm) && FIND("openblas_get_config", config) &&
+           FIND("openblas_get_corename", core_name) && FIND("openblas_get_parallel", parallel) &&
+           FIND("openblas_set_num_threads", set_num_threads);
+}
+
+bool cpu_blas_load(bool keep_env) {
+    static bool tried = false;
+    static bool loaded = false;
+    if (!tried) {
+        if (!keep_env) {
+            drop_variable();
+        }
+        loaded = load();
+        tried = true;
+    }
+    return loaded;
+}
+
+// --- what the device says of it ---------------------------------------------------------------------
+
+__attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, const char *format, ...) {
+    if (info->n_warnings < SM_MAX_WARNINGS) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(info->warnings[info->n_warnings], sizeof info->warnings[0], format, arguments);
+        va_end(arguments);
+        info->n_warnings++;
+    }
+}
+
+// OpenBLAS chooses its kernels by processor model (or OPENBLAS_CORETYPE), and may choose older ones
+// than the processor could run.
+static void warn_of_core(sm_device_info *info) {
+    const char *lacking = lacking_in(info->blas_core);
+    if (lacking != NULL && getenv(variable) != NULL) {
+        warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
+             info->blas_core, lacking, variable, getenv(variable));
+    } else if (lacking != NULL) {
+        warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
+             info->blas_core, lacking);
+    }
+    if (dropped[0] != '\0') {
+        warn(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",
+             variable, dropped);
+    }
+    if (cpu_blas.parallel() == 1) {
+        warn(info, "this OpenBLAS has its own threads (pthread build); it is called serially, and stepmark's threads "
+                   "share the work");
+    }
+}
+
+// "OpenBLAS 0.3.21, OpenMP 4.5"
+static void describe_library(sm_device_info *info) {
+    char openmp[SM_TEXT_SIZE];
+    const char *config = cpu_blas.config(); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    size_t length = strcspn(config, " ");
+    if (config[length] == ' ') {
+        length += 1 + strcspn(config + length + 1, " ");
+    }
+    snprintf(openmp, sizeof openmp, "%s", info->driver);
+    snprintf(info->driver, sizeof info->driver, "%.*s, %.60s", (int)length, config, openmp);
+    snprintf(info->blas_core, sizeof info->blas_core, "%s", cpu_blas.core_name());
+    warn_of_core(info);
+}
+
+// --- plans --------------------------------------------------------------------------------------------
+
+// The first op that OpenBLAS computes, for want of kernels of our own; NULL: none does.
+static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
+    const bool has_products = plan->dtype == SM_BF16 || strcmp(device->isa->name, "baseline") != 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        switch (plan->ops[i].kind) {
+        case SM_OP_ATTENTION_FORWARD:
+        case SM_OP_ATTENTION_BACKWARD: return &plan->ops[i];
+        case SM_OP_MATMUL_FORWARD:
+        case SM_OP_MATMUL_BACKWARD_INPUT:
+        case SM_OP_MATMUL_BACKWARD_WEIGHT:
+            if (!has_products) {
+                return &plan->ops[i];
+            }
+            break;
+        default: break;
+        }
+    }
+    return NULL;
+}
+
+sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan) {
+    sm_device_info *info = &device->base.info;
+    const sm_op *caller = first_caller(device, plan);
+    const bool is_candidate = plan->tuned && plan->dtype == SM_F32;
+    if (caller == NULL && !is_candidate) {
+        return SM_OK;
+    }
+    if (!cpu_blas_load(device->keep_env)) {
+        return caller == NULL ? SM_OK
+                              : sm_fail(SM_ERR_UNSUPPORTED,
+                                        "cpu: %s needs OpenBLAS: libopenblas.so.0 is not installed (Debian: "
+                                        "libopenblas0-openmp)",
+                                        sm_op_name(caller->kind));
+    }
+    cpu_blas.set_num_threads(1); // each of our threads calls it on its own part
+    if (info->blas_core[0] == '\0') {
+        describe_library(info);
+    }
+    return SM_OK;
+}

@@ -1,0 +1,30 @@
+// cpu_blas.h: OpenBLAS, loaded when a plan calls it: on the baseline, for attention without flash attention, and as a
+// candidate of mode tuned. It is not linked: while it is loaded it takes memory for every processor, which is not there
+// under every limit.
+#ifndef STEPMARK_CPU_BLAS_H
+#define STEPMARK_CPU_BLAS_H
+
+#include <cblas.h>
+
+#include "cpu.h"
+
+typedef struct {
+    __typeof__(cblas_sgemm) *sgemm;
+    __typeof__(openblas_get_config) *config;
+    __typeof__(openblas_get_corename) *core_name;
+    __typeof__(openblas_get_parallel) *parallel;
+    __typeof__(openblas_set_num_threads) *set_num_threads;
+} cpu_blas_functions;
+
+// Valid after cpu_blas_load() has returned true.
+extern cpu_blas_functions cpu_blas;
+
+// Loads the library, once; false: it is not installed. OPENBLAS_CORETYPE is removed first where it names kernels that
+// leave out what the processor has, but for `keep_env`.
+bool cpu_blas_load(bool keep_env);
+
+// Loads the library where a plan calls it, and has the device say so: driver, core, warnings. SM_ERR_UNSUPPORTED where
+// it is missing, and the plan cannot do without it.
+sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan);
+
+#endif

@@ -1,0 +1,160 @@
+// opencl_faults.c: a libOpenCL.so.1 for tests, in front of the system's own: one function fails, hangs or crashes.
+//
+//     STEPMARK_FAULT="clFinish hang 3"            the third call of clFinish never returns
+//     STEPMARK_FAULT="clBuildProgram -11 1"       each call from the first on fails with that code
+//     STEPMARK_FAULT="clCreateContext crash 1"    the first call ends the process by SIGSEGV
+//     STEPMARK_FAULT="clGetDeviceInfo ones 1"     sizes and counts of devices: all bits set; "zeros": none
+//
+// $STEPMARK_OPENCL is the library behind it.
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *find(const char *name) {
+    const char *path = getenv("STEPMARK_OPENCL");
+    // Its own symbols come first: otherwise it would call the functions here.
+    void *library = dlopen(path != NULL ? path : "", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    void *function = library != NULL ? dlsym(library, name) : NULL;
+    if (function == NULL) {
+        fprintf(stderr, "opencl_faults: %s: not in STEPMARK_OPENCL=%s\n", name, path != NULL ? path : "");
+        abort();
+    }
+    return function;
+}
+
+// The action's word, where call `n_calls` of the function has one; NULL: none.
+static const char *action_of(const char *function, int n_calls) {
+    static char action[32];
+    char name[64];
+    int first = 0;
+    const char *fault = getenv("STEPMARK_FAULT");
+    if (fault == NULL || sscanf(fault, "%63s %31s %d", name, action, &first) != 3 || strcmp(name, function) != 0) {
+        return NULL;
+    }
+    return n_calls >= first ? action : NULL;
+}
+
+// The code that the call is to fail with; 0: it is passed on.
+static cl_int fault_of(const char *function, int *n_calls) {
+    const char *action = action_of(function, __atomic_add_fetch(n_calls, 1, __ATOMIC_SEQ_CST));
+    while (action != NULL && strcmp(action, "hang") == 0) {
+        pause();
+    }
+    if (action != NULL && strcmp(action, "crash") == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+    }
+    return action != NULL ? atoi(action) : 0;
+}
+
+#define ENTER(name)                           \
+    static __typeof__(&name) real;            \
+    static int n_calls;                       \
+    cl_int fault = fault_of(#name, &n_calls); \
+    if (real == NULL) {                       \
+        void *address = find(#name);          \
+        memcpy(&real, &address, sizeof real); \
+    }
+
+// Functions that return their code.
+#define CODE(name, parameters, arguments)             \
+    CL_API_ENTRY cl_int CL_API_CALL name parameters { \
+        ENTER(name)                                   \
+        return fault != 0 ? fault : real arguments;   \
+    }
+
+// Functions that return an object, and their code in *code.
+#define OBJECT(type, name, parameters, arguments)   \
+    CL_API_ENTRY type CL_API_CALL name parameters { \
+        ENTER(name)                                 \
+        if (fault != 0 && code != NULL) {           \
+            *code = fault;                          \
+        }                                           \
+        return fault != 0 ? NULL : real arguments;  \
+    }
+
+typedef const cl_event *events;
+
+CODE(clGetPlatformIDs, (cl_uint n, cl_platform_id *ids, cl_uint *found), (n, ids, found))
+CODE(clGetPlatformInfo, (cl_platform_id p, cl_platform_info what, size_t n, void *value, size_t *size),
+     (p, what, n, value, size))
+CODE(clGetDeviceIDs, (cl_platform_id p, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *found),
+     (p, type, n, ids, found))
+CODE(clCreateSubDevices,
+     (cl_device_id d, const cl_device_partition_property *how, cl_uint n, cl_device_id *parts, cl_uint *made),
+     (d, how, n, parts, made))
+CODE(clReleaseDevice, (cl_device_id d), (d))
+CODE(clReleaseContext, (cl_context c), (c))
+CODE(clReleaseCommandQueue, (cl_command_queue q), (q))
+CODE(clBuildProgram,
+     (cl_program p, cl_uint n, const cl_device_id *ids, const char *options,
+      void(CL_CALLBACK *done)(cl_program, void *), void *user),
+     (p, n, ids, options, done, user))
+CODE(clGetProgramInfo, (cl_program p, cl_program_info what, size_t n, void *value, size_t *size),
+     (p, what, n, value, size))
+CODE(clGetProgramBuildInfo,
+     (cl_program p, cl_device_id d, cl_program_build_info what, size_t n, void *value, size_t *size),
+     (p, d, what, n, value, size))
+CODE(clReleaseProgram, (cl_program p), (p))
+CODE(clSetKernelArg, (cl_kernel k, cl_uint i, size_t n, const void *value), (k, i, n, value))
+CODE(clReleaseKernel, (cl_kernel k), (k))
+CODE(clReleaseMemObject, (cl_mem m), (m))
+CODE(clEnqueueNDRangeKernel,
+     (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *from, const size_t *all, const size_t *group,
+      cl_uint n, events before, cl_event *event),
+     (q, k, dims, from, all, group, n, before, event))
+CODE(clEnqueueFillBuffer,
+     (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t from, size_t size, cl_uint n,
+      events before, cl_event *event),
+     (q, m, pattern, pattern_size, from, size, n, before, event))
+CODE(clEnqueueReadBuffer,
+     (cl_command_queue q, cl_mem m, cl_bool wait, size_t from, size_t size, void *data, cl_uint n, events before,
+      cl_event *event),
+     (q, m, wait, from, size, data, n, before, event))
+CODE(clEnqueueWriteBuffer,
+     (cl_command_queue q, cl_mem m, cl_bool wait, size_t from, size_t size, const void *data, cl_uint n, events before,
+      cl_event *event),
+     (q, m, wait, from, size, data, n, before, event))
+CODE(clWaitForEvents, (cl_uint n, events e), (n, e))
+CODE(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t n, void *value, size_t *size),
+     (e, what, n, value, size))
+CODE(clReleaseEvent, (cl_event e), (e))
+CODE(clFlush, (cl_command_queue q), (q))
+CODE(clFinish, (cl_command_queue q), (q))
+
+OBJECT(cl_context, clCreateContext,
+       (const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
+        void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code),
+       (properties, n, ids, notify, user, code))
+OBJECT(cl_command_queue, clCreateCommandQueue,
+       (cl_context c, cl_device_id d, cl_command_queue_properties properties, cl_int *code), (c, d, properties, code))
+OBJECT(cl_program, clCreateProgramWithSource,
+       (cl_context c, cl_uint n, const char **texts, const size_t *sizes, cl_int *code), (c, n, texts, sizes, code))
+OBJECT(cl_program, clCreateProgramWithBinary,
+       (cl_context c, cl_uint n, const cl_device_id *ids, const size_t *sizes, const unsigned char **binaries,
+        cl_int *states, cl_int *code),
+       (c, n, ids, sizes, binaries, states, code))
+OBJECT(cl_kernel, clCreateKernel, (cl_program p, const char *name, cl_int *code), (p, name, code))
+OBJECT(cl_mem, clCreateBuffer, (cl_context c, cl_mem_flags flags, size_t size, void *data, cl_int *code),
+       (c, flags, size, data, code))
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t n, void *value,
+                                                size_t *size) {
+    const char *action = action_of("clGetDeviceInfo", 1);
+    const int is_amount = what == CL_DEVICE_GLOBAL_MEM_SIZE || what == CL_DEVICE_MAX_MEM_ALLOC_SIZE ||
+                          what == CL_DEVICE_LOCAL_MEM_SIZE || what == CL_DEVICE_MAX_COMPUTE_UNITS ||
+                          what == CL_DEVICE_MAX_CLOCK_FREQUENCY || what == CL_DEVICE_MAX_WORK_GROUP_SIZE;
+    const int all = action == NULL ? -1 : strcmp(action, "zeros") == 0 ? 0 : strcmp(action, "ones") == 0 ? 255 : -1;
+    ENTER(clGetDeviceInfo)
+    if (fault == 0 && all >= 0 && is_amount && value != NULL) {
+        memset(value, all, n);
+        return CL_SUCCESS;
+    }
+    return fault != 0 ? fault : real(d, what, n, value, size);
+}
