@@ -146,8 +146,8 @@ static sm_status save_only(const cli_options *options, sm_rows *rows) {
 
 sm_status cli_compare(const cli_options *options) {
     bool only_saves = options->save_baseline != NULL && options->n_operands == 1 && !options->interleaved;
-    sm_rows a = {NULL, NULL};
-    sm_rows b = {NULL, NULL};
+    sm_rows a = {.rows = NULL};
+    sm_rows b = {.rows = NULL};
     sm_status status = SM_OK;
     if (options->n_operands != 2 && !only_saves) {
         return sm_fail(SM_ERR_USAGE,
@@ -160,6 +160,8 @@ sm_status cli_compare(const cli_options *options) {
     }
     SM_TRY_GOTO(sm_rows_init(&a));
     SM_TRY_GOTO(sm_rows_init(&b));
+    a.interrupted = &cli_interrupted;
+    b.interrupted = &cli_interrupted;
     SM_TRY_GOTO(only_saves ? save_only(options, &a) : compare(options, &a, &b));
 cleanup:
     sm_rows_free(&a);

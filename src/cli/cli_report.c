@@ -54,6 +54,7 @@ sm_status cli_report(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give result files: stepmark report FILE... --output report.html");
     }
     SM_TRY(sm_rows_init(&rows));
+    rows.interrupted = &cli_interrupted;
     for (int i = 0; i < options->n_operands; i++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[i], &rows));
     }
