@@ -168,7 +168,14 @@ $(B)/libstepmark.a: $(LIB_OBJ)
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+
+# Libraries that tests preload, to let calls fail.
+$(B)/tests/shims/%.so: tests/shims/%.c
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -shared -fPIC -o $@ $<
+$(B)/tests/test_allocations: $(B)/tests/shims/allocation_faults.so
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
@@ -47,7 +46,10 @@ json_t *sm_json_bytes(const char *bytes) {
     if (n_bytes > SIZE_MAX / sizeof(replacement)) {
         return NULL;
     }
-    char *clean = malloc(n_bytes * (sizeof(replacement) - 1) + 1);
+    json_malloc_t allocate; // the library's, so that all of a value is made by one rule
+    json_free_t release;
+    json_get_alloc_funcs(&allocate, &release);
+    char *clean = allocate(n_bytes * (sizeof(replacement) - 1) + 1);
     if (clean == NULL) {
         return NULL;
     }
@@ -62,7 +64,7 @@ json_t *sm_json_bytes(const char *bytes) {
     }
     *end = '\0';
     json_t *value = json_string(clean);
-    free(clean);
+    release(clean);
     return value;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli_commands.h"
 #include "cli_environment.h"
+#include "cli_memory.h"
 #include "cli_options.h"
 #include "machine.h"
 
@@ -102,6 +103,7 @@ static int run_command(cli_command command, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    cli_memory_watch();
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
