@@ -1,6 +1,7 @@
 // report.c: the order of the page.
 #include "report.h"
 
+#include "evidence.h"
 #include "report_charts.h"
 
 #include <string.h>
@@ -84,6 +85,11 @@ static void write_legend(sm_doc *doc) {
     sm_doc_item(doc, "Memory: peak resident memory of the process, or what is allocated on a device of its own.");
     sm_doc_item(doc,
                 "A row is ok only when its loss agreed with the reference; a row that failed stays, with its reason.");
+    sm_doc_item(
+        doc,
+        "ok, noisy: the 95%% interval of the median reaches more than %d%% from it, or half of the samples lie more "
+        "than %d%% from it. Nothing is called the best that is noisy, or whose interval meets another's.",
+        SM_NOISE_LIMIT, SM_SPREAD_LIMIT);
     sm_doc_item(doc, "Lines and baselines compare rows of the same work only.");
     sm_doc_items_end(doc);
 }
@@ -96,7 +102,7 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
     write_contents(&doc);
     begin_section(&doc, SHORT);
-    sm_report_shortly(&doc, &report);
+    SM_TRY_GOTO(sm_report_shortly(&doc, &report));
     begin_section(&doc, PICTURES);
     SM_TRY_GOTO(write_pictures(&doc, &report));
     begin_section(&doc, PUBLISHED);

@@ -13,7 +13,7 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
 void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 
 // Its tables of rows, failures, warnings and machines (report_tables.c).
-void sm_report_shortly(sm_doc *doc, const sm_report_rows *report);
+sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);
 void sm_report_machines(sm_doc *doc, const sm_report_rows *report);
 void sm_report_all_rows(sm_doc *doc, const sm_report_rows *report);
 void sm_report_failures(sm_doc *doc, const sm_report_rows *report);
