@@ -52,10 +52,6 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
     sm_plots plots;
     sm_names panels;
     sm_status status = SM_OK;
-    if (!doc->html) {
-        sm_doc_text(doc, "The pictures are in the HTML form of this report.");
-        return SM_OK;
-    }
     int n_panels = sm_report_panels(report, &panels);
     if (n_panels > panels.n) {
         sm_doc_text(doc,
@@ -72,6 +68,22 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
 cleanup:
     sm_plots_free(&plots);
     return status;
+}
+
+// Where nothing draws them, the page says so, among its warnings, too; its tables do without.
+static sm_status write_pictures_if_any(sm_doc *doc, const sm_report_rows *report, json_t *warnings) {
+    if (!doc->html) {
+        sm_doc_text(doc, "The pictures are in the HTML form of this report.");
+        return SM_OK;
+    }
+    sm_status status = write_pictures(doc, report);
+    if (status != SM_ERR_UNSUPPORTED) {
+        return status;
+    }
+    sm_doc_text(doc, "%s", sm_error_message());
+    return json_array_append_new(warnings, sm_json_text(sm_error_message())) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "no memory for a warning");
 }
 
 static void write_legend(sm_doc *doc) {
@@ -104,7 +116,7 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     begin_section(&doc, SHORT);
     SM_TRY_GOTO(sm_report_shortly(&doc, &report));
     begin_section(&doc, PICTURES);
-    SM_TRY_GOTO(write_pictures(&doc, &report));
+    SM_TRY_GOTO(write_pictures_if_any(&doc, &report, rows->warnings));
     begin_section(&doc, PUBLISHED);
     sm_report_published(&doc, &report);
     begin_section(&doc, FAILURES);

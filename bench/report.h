@@ -6,7 +6,8 @@
 #include "report_doc.h"
 #include "report_rows.h"
 
-// Writes the page: self-contained HTML (charts need gnuplot), or Markdown without charts.
+// Writes the page: self-contained HTML, or Markdown without charts. Charts need gnuplot; a page without them says so,
+// and so does a warning that rows->warnings gets.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
 
 // Its tables beside published figures (report_published.c).

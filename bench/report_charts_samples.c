@@ -19,27 +19,43 @@ typedef struct {
     sm_stats stats;
 } sampled;
 
-static int find_samples(const sm_report_rows *report, const char *panel, sampled found[SM_MAX_SERIES]) {
-    const sm_report_row *rows[SM_MAX_SERIES];
-    int n_found = 0;
-    int n = sm_chart_rows_at_batch(report, panel, rows);
-    for (int i = 0; i < n; i++) {
-        sampled *s = &found[n_found];
-        *s = (sampled){.row = rows[i]};
-        if (sm_rows_samples(rows[i]->json, "samples_ns", &s->values, &s->n) == SM_OK && s->n > 1 &&
-            sm_stats_compute_real(s->values, (int64_t)s->n, &s->stats) == SM_OK) {
-            n_found++;
-        } else {
-            free(s->values);
-        }
+typedef struct {
+    sampled rows[SM_MAX_SERIES];
+    int n;
+} samples;
+
+static void free_samples(samples *found) {
+    for (int i = 0; i < found->n; i++) {
+        free(found->rows[i].values);
     }
-    return n_found;
+    found->n = 0;
 }
 
-static void free_samples(sampled *found, int n) {
-    for (int i = 0; i < n; i++) {
-        free(found[i].values);
+// Appends the row where it has two samples or more.
+static sm_status add_samples(const sm_report_row *row, samples *found) {
+    sampled *s = &found->rows[found->n++];
+    *s = (sampled){.row = row};
+    SM_TRY(sm_rows_samples(row->json, "samples_ns", &s->values, &s->n));
+    if (s->n > 1) {
+        return sm_stats_compute_real(s->values, (int64_t)s->n, &s->stats);
     }
+    free(s->values);
+    found->n--;
+    return SM_OK;
+}
+
+static sm_status find_samples(const sm_report_rows *report, const char *panel, samples *found) {
+    const sm_report_row *rows[SM_MAX_SERIES];
+    int n = sm_chart_rows_at_batch(report, panel, rows);
+    sm_status status = SM_OK;
+    found->n = 0;
+    for (int i = 0; i < n; i++) {
+        SM_TRY_GOTO(add_samples(rows[i], found));
+    }
+    return SM_OK;
+cleanup:
+    free_samples(found);
+    return status;
 }
 
 static sm_plot *begin(sm_plots *plots, sm_chart kind, const char *panel, const sm_report_row *row, int height) {
@@ -80,16 +96,13 @@ static void reach(const sampled *found, int n, double *lo, double *hi, size_t *n
     }
 }
 
-void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots) {
-    sampled found[SM_MAX_SERIES];
+static void write_spread(const sampled *found, int n, const char *panel, sm_plots *plots) {
     double lo;
     double hi;
     size_t n_beyond;
     FILE *script = plots->script;
-    int n = find_samples(report, panel, found);
     sm_plot *plot = n > 0 ? begin(plots, SM_CHART_SPREAD, panel, found[0].row, 160 + 42 * n) : NULL;
     if (plot == NULL) {
-        free_samples(found, n);
         return;
     }
     reach(found, n, &lo, &hi, &n_beyond);
@@ -124,7 +137,14 @@ void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *
         fprintf(script, ", $d%d using 1:2 with points pt 7 ps 0.4 lc rgb '#0a00%02x'", i, i + 1);
     }
     fputc('\n', script);
-    free_samples(found, n);
+}
+
+sm_status sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    samples found;
+    SM_TRY(find_samples(report, panel, &found));
+    write_spread(found.rows, found.n, panel, plots);
+    free_samples(&found);
+    return SM_OK;
 }
 
 // --- distribution --------------------------------------------------------------------------------
@@ -145,15 +165,12 @@ static void write_steps(FILE *script, sampled *s, int i) {
     fprintf(script, "%.9g 100\nEOD\n", s->values[s->n - 1] * 1e-6);
 }
 
-void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots) {
-    sampled found[SM_MAX_SERIES];
+static void write_distribution(sampled *found, int n, const char *panel, sm_plots *plots) {
     FILE *script = plots->script;
     double lo = INFINITY;
     double hi = 0;
-    int n = find_samples(report, panel, found);
     sm_plot *plot = n > 0 ? begin(plots, SM_CHART_DISTRIBUTION, panel, found[0].row, 300 + 19 * n) : NULL;
     if (plot == NULL) {
-        free_samples(found, n);
         return;
     }
     snprintf(
@@ -174,7 +191,14 @@ void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_p
         sm_plot_text(script, found[i].row->series);
     }
     fputc('\n', script);
-    free_samples(found, n);
+}
+
+sm_status sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    samples found;
+    SM_TRY(find_samples(report, panel, &found));
+    write_distribution(found.rows, found.n, panel, plots);
+    free_samples(&found);
+    return SM_OK;
 }
 
 // --- roofline ------------------------------------------------------------------------------------
