@@ -41,6 +41,14 @@ int sm_utf8_length(const char *text) {
     return length;
 }
 
+int sm_control_length(const char *text) {
+    unsigned char first = (unsigned char)text[0];
+    if (first == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0) {
+        return 2;
+    }
+    return (first > 0 && first < 0x20) || first == 0x7F;
+}
+
 json_t *sm_json_bytes(const char *bytes) {
     size_t n_bytes = strlen(bytes);
     if (n_bytes > SIZE_MAX / sizeof(replacement)) {

@@ -209,7 +209,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
     sm_status status = measure(bench, job, row, &device, &session, &w);
-    if (status != SM_OK && session == NULL) {
+    if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }
     sm_session_close(session);
