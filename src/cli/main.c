@@ -89,7 +89,10 @@ static int run_command(cli_command command, int argc, char **argv) {
     options.argv = argv - 1;
     cli_drop_slowing_env(&options);
     catch_signals();
-    sm_status status = call(&options);
+    sm_status status = cli_memory_require();
+    if (status == SM_OK) {
+        status = call(&options);
+    }
     if (status == SM_OK) {
         status = close_stdout();
     }
