@@ -62,6 +62,16 @@ static char *cell_text(const char *text) {
     return cell;
 }
 
+sm_status sm_markdown_text(const char *text, FILE *out) {
+    char *clean = cell_text(text);
+    if (clean == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+    }
+    fputs(clean, out);
+    free(clean);
+    return SM_OK;
+}
+
 static void show(const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
     sm_show by_type = sm_show_by_type(column->type);
     text[0] = '\0';
@@ -120,12 +130,8 @@ static sm_status write_common(const layout *l) {
         }
         char text[SM_CELL_SIZE];
         show(column, told, text);
-        char *clean = cell_text(text);
-        if (clean == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
-        }
-        fprintf(l->out, "%s%s %s", before, column->heading, clean);
-        free(clean);
+        fprintf(l->out, "%s%s ", before, column->heading);
+        SM_TRY(sm_markdown_text(text, l->out));
         before = ", ";
     }
     fputs(before[0] == ',' ? "\n\n" : "", l->out);
@@ -219,12 +225,9 @@ static sm_status write_column_notes(const layout *l, const sm_column *column, bo
             if (note == NULL || noted_before(l, column->name, note, i, k)) {
                 continue;
             }
-            char *clean = cell_text(note);
-            if (clean == NULL) {
-                return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
-            }
-            fprintf(l->out, "%s- %s: %s\n", *any ? "" : "\n", column->heading, clean);
-            free(clean);
+            fprintf(l->out, "%s- %s: ", *any ? "" : "\n", column->heading);
+            SM_TRY(sm_markdown_text(note, l->out));
+            fputc('\n', l->out);
             *any = true;
         }
     }

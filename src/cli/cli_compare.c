@@ -7,6 +7,7 @@
 #include "cli_commands.h"
 #include "cli_interleave.h"
 #include "compare.h"
+#include "markdown.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 
@@ -79,7 +80,9 @@ static sm_status write_markdown(const sm_comparison *c) {
         SM_TRY(write_records(&sm_apart_table, c->apart, SM_FORMAT_MARKDOWN));
     }
     for (size_t i = 0; i < json_array_size(c->notes); i++) {
-        printf("%s- note: %s\n", i == 0 ? "\n" : "", json_string_value(json_array_get(c->notes, i)));
+        fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
+        SM_TRY(sm_markdown_text(json_string_value(json_array_get(c->notes, i)), stdout));
+        putchar('\n');
     }
     if (json_array_size(c->compared) > 0) {
         printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
