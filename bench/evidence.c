@@ -1,6 +1,7 @@
 // evidence.c: see evidence.h.
 #include "evidence.h"
 
+#include "compare_match.h"
 #include "read_rows.h"
 #include "show.h"
 #include "stats.h"
@@ -121,11 +122,21 @@ const sm_contest sm_contests[SM_CONTEST_COUNT] = {
 
 static bool is_better(const sm_contest *contest, double a, double b) { return contest->least_wins ? a < b : a > b; }
 
-// Those that `first` is not told apart from, and the best of them.
-static void find_rivals(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
-                        sm_outcome *o) {
+// Another run of what a row is of.
+static bool same_configuration(const json_t *a, const json_t *b) {
+    return sm_work_distance(a, b) == 0 && sm_factor_difference(a, b) == 0;
+}
+
+// Those that `first` is not told apart from, and the best of them. How many other configurations there are is returned.
+static size_t find_rivals(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
+                          sm_outcome *o) {
+    size_t n_others = 0;
     for (size_t i = 0; i < n; i++) {
-        if (rows[i] == o->first || isnan(figures[i].value) || sm_told_apart(&o->figure, &figures[i])) {
+        if (isnan(figures[i].value) || same_configuration(rows[i], o->first)) {
+            continue;
+        }
+        n_others++;
+        if (sm_told_apart(&o->figure, &figures[i])) {
             continue;
         }
         if (o->n_rivals++ == 0 || is_better(contest, figures[i].value, o->rival_figure.value)) {
@@ -133,26 +144,23 @@ static void find_rivals(const sm_contest *contest, const json_t *const *rows, co
             o->rival_figure = figures[i];
         }
     }
+    return n_others;
 }
 
 static void decide(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
                    sm_outcome *o) {
-    size_t n_known = 0;
     for (size_t i = 0; i < n; i++) {
-        if (isnan(figures[i].value)) {
-            continue;
-        }
-        if (n_known++ == 0 || is_better(contest, figures[i].value, o->figure.value)) {
+        bool known = !isnan(figures[i].value);
+        if (known && (o->first == NULL || is_better(contest, figures[i].value, o->figure.value))) {
             o->first = rows[i];
             o->figure = figures[i];
         }
     }
-    if (n_known < 2) {
+    if (o->first == NULL || find_rivals(contest, rows, figures, n, o) == 0) {
         o->first = NULL;
         return;
     }
     o->noise = sm_judge_row(o->first);
-    find_rivals(contest, rows, figures, n, o);
 }
 
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome) {

@@ -67,7 +67,8 @@ enum { SM_CONTEST_THROUGHPUT, SM_CONTEST_PER_GIB, SM_CONTEST_SPREAD, SM_CONTEST_
 extern const sm_contest sm_contests[SM_CONTEST_COUNT];
 
 typedef struct {
-    const json_t *first; // by its value; NULL: fewer than two rows have the figure, and of one there is no best
+    const json_t
+        *first; // by its value; NULL: fewer than two configurations have the figure, and of one there is no best
     sm_estimate figure;  // its
     const json_t *rival; // the nearest of those that it is not told apart from; NULL: none
     sm_estimate rival_figure;

@@ -54,14 +54,6 @@ static bool is_ok(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
 }
 
-static bool same_group(const json_t *a, const json_t *b) {
-    char of_a[GROUP_SIZE];
-    char of_b[GROUP_SIZE];
-    sm_recommend_group(a, of_a, sizeof(of_a));
-    sm_recommend_group(b, of_b, sizeof(of_b));
-    return strcmp(of_a, of_b) == 0;
-}
-
 static bool same_fields(const json_t *a, const json_t *b, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const json_t *x = sm_json_get(a, names[i]);
@@ -164,37 +156,22 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     return sm_recommend_add(records, contest->topic, group, text, figure, o.figure.value, contest->unit, "");
 }
 
-static sm_status award_group(const json_t *rows, const json_t *first_of_group, json_t *records) {
+static sm_status award_group(const json_t *group, json_t *records) {
     sm_status status = SM_OK;
-    size_t n = 0;
     size_t i;
     json_t *row;
-    const json_t **group = calloc(json_array_size(rows) + 1, sizeof(*group));
-    if (group == NULL) {
+    const size_t n = json_array_size(group);
+    const json_t **rows = calloc(n + 1, sizeof(*rows));
+    if (rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for recommendations");
     }
-    json_array_foreach((json_t *)rows, i, row) {
-        if (is_ok(row) && same_group(row, first_of_group)) {
-            group[n++] = row;
-        }
-    }
+    json_array_foreach((json_t *)group, i, row) { rows[i] = row; }
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
-        SM_TRY_GOTO(award(group, n, &sm_contests[c], records));
+        SM_TRY_GOTO(award(rows, n, &sm_contests[c], records));
     }
 cleanup:
-    free(group);
+    free(rows);
     return status;
-}
-
-static bool is_first_of_group(const json_t *rows, size_t index) {
-    const json_t *row = json_array_get(rows, index);
-    for (size_t i = 0; i < index; i++) {
-        const json_t *before = json_array_get(rows, i);
-        if (is_ok(before) && same_group(before, row)) {
-            return false;
-        }
-    }
-    return is_ok(row);
 }
 
 // --- break-even --------------------------------------------------------------------------------------
@@ -222,21 +199,21 @@ static sm_status break_even(const json_t *slow, const json_t *fast, json_t *reco
 }
 
 static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
-    return sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY &&
-           sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns");
+    return sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") &&
+           sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY;
 }
 
-// Every pair that differs in mode only and in which one is faster beyond doubt.
-static sm_status break_evens(const json_t *rows, json_t *records) {
-    const size_t n = json_array_size(rows);
+// Every pair of a group that differs in mode only and in which one is faster beyond doubt.
+static sm_status break_evens(const json_t *group, json_t *records) {
+    static const char *const sizes[] = {"n_batch", "n_seq"};
+    const size_t n = json_array_size(group);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
-            static const char *const sizes[] = {"n_batch", "n_seq"};
-            const json_t *slow = json_array_get(rows, i);
-            const json_t *fast = json_array_get(rows, j);
-            bool is_pair = is_ok(slow) && is_ok(fast) && alike(slow, fast) && same_fields(slow, fast, sizes, 2) &&
-                           strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0;
-            if (is_pair && is_faster_beyond_doubt(fast, slow)) {
+            const json_t *slow = json_array_get(group, i);
+            const json_t *fast = json_array_get(group, j);
+            // What is cheap to know comes first: there may be many pairs.
+            if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
+                is_faster_beyond_doubt(fast, slow) && same_fields(slow, fast, sizes, 2) && alike(slow, fast)) {
                 SM_TRY(break_even(slow, fast, records));
             }
         }
@@ -273,29 +250,55 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
                             "batch", "");
 }
 
+static sm_status advise_on_failures(const json_t *rows, json_t *records) {
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) {
+        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // a step of a search, which went on
+        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
+            SM_TRY(advise_smaller(rows, row, records));
+        }
+    }
+    return SM_OK;
+}
+
+// Rows that are ok, by the name of their group: arrays, in the order of their first rows.
+static sm_status group_rows(const json_t *rows, json_t *groups) {
+    char name[GROUP_SIZE];
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) {
+        if (!is_ok(row)) {
+            continue;
+        }
+        sm_recommend_group(row, name, sizeof(name));
+        if (json_object_get(groups, name) == NULL && json_object_set_new_nocheck(groups, name, json_array()) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        }
+        if (json_array_append(json_object_get(groups, name), row) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_recommend(const json_t *rows, json_t **records) {
     sm_status status = SM_OK;
     json_t *made = json_array();
+    json_t *groups = json_object();
+    const char *name;
+    json_t *group;
     *records = NULL;
-    if (made == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+    if (made == NULL || groups == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for recommendations"));
     }
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (is_first_of_group(rows, i)) {
-            SM_TRY_GOTO(award_group(rows, json_array_get(rows, i), made));
-        }
-    }
-    SM_TRY_GOTO(break_evens(rows, made));
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // a step of a search, which went on
-        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
-            SM_TRY_GOTO(advise_smaller(rows, row, made));
-        }
-    }
-    *records = made;
-    return SM_OK;
+    SM_TRY_GOTO(group_rows(rows, groups));
+    json_object_foreach(groups, name, group) { SM_TRY_GOTO(award_group(group, made)); }
+    json_object_foreach(groups, name, group) { SM_TRY_GOTO(break_evens(group, made)); }
+    SM_TRY_GOTO(advise_on_failures(rows, made));
+    *records = json_incref(made);
 cleanup:
     json_decref(made);
+    json_decref(groups);
     return status;
 }

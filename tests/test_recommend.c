@@ -105,6 +105,21 @@ static void all_must_be_told_apart(void **state) {
     json_decref(records);
 }
 
+// Two runs of one configuration are no rivals, and of one configuration there is no best.
+static void runs_of_one_configuration_are_one(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
+    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
+    json_t *records = recommend(json_incref(rows));
+    assert_int_equal(json_array_size(records), 0);
+    json_decref(records);
+    json_array_append_new(rows, make_row(1, "naive", 2, 1, 1));
+    records = recommend(rows);
+    expect(records, "fastest", "configuration", "fused");
+    json_decref(records);
+}
+
 // Nothing noisy, or of too few samples, is the best of anything, and nothing is reckoned with it.
 static void noise_wins_nothing(void **state) {
     (void)state;
@@ -195,10 +210,15 @@ static void strange_rows_do_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_of_three_kinds),    cmocka_unit_test(what_overlaps_is_not_told_apart),
-        cmocka_unit_test(all_must_be_told_apart),     cmocka_unit_test(noise_wins_nothing),
-        cmocka_unit_test(noise_is_judged_by_figures), cmocka_unit_test(a_longer_start_is_made_good),
-        cmocka_unit_test(what_did_not_fit),           cmocka_unit_test(strange_rows_do_no_harm),
+        cmocka_unit_test(the_best_of_three_kinds),
+        cmocka_unit_test(what_overlaps_is_not_told_apart),
+        cmocka_unit_test(all_must_be_told_apart),
+        cmocka_unit_test(noise_wins_nothing),
+        cmocka_unit_test(runs_of_one_configuration_are_one),
+        cmocka_unit_test(noise_is_judged_by_figures),
+        cmocka_unit_test(a_longer_start_is_made_good),
+        cmocka_unit_test(what_did_not_fit),
+        cmocka_unit_test(strange_rows_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
