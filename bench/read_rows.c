@@ -333,6 +333,9 @@ static sm_status read_stream(const char *path, FILE *file, const volatile sig_at
 
 sm_status sm_rows_read(const char *path, sm_rows *rows) {
     FILE *file = fopen(path, "re");
+    if (file == NULL && rows->interrupted != NULL && *rows->interrupted) {
+        return cannot_read(path, rows->interrupted); // a pipe that nobody writes to
+    }
     if (file == NULL) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     }
