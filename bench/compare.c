@@ -2,6 +2,7 @@
 #include "compare.h"
 
 #include "compare_stats.h"
+#include "evidence.h"
 #include "read_rows.h"
 #include "show.h"
 #include "stats.h"
@@ -77,21 +78,42 @@ static sm_status pairs_of_runs(const sm_run_group *a, const sm_run_group *b, val
     return SM_OK;
 }
 
-static double median_of(const double *from, size_t n) {
-    sm_stats stats;
-    return n > 0 && sm_stats_compute_real(from, (int64_t)n, &stats) == SM_OK ? stats.median : NAN;
+// NaN of nothing.
+static sm_status median_of(const double *from, size_t n, double *median) {
+    sm_stats stats = {.median = NAN};
+    SM_TRY(n > 0 ? sm_stats_compute_real(from, (int64_t)n, &stats) : SM_OK);
+    *median = stats.median;
+    return SM_OK;
 }
 
-static void shorten(double *samples, size_t *n) {
+static sm_status shorten(double *samples, size_t *n) {
     if (*n < MIN_STRETCHED) {
-        return;
+        return SM_OK;
     }
     for (size_t i = 0; i < N_STRETCHES; i++) {
         size_t first = i * *n / N_STRETCHES;
         size_t end = (i + 1) * *n / N_STRETCHES;
-        samples[i] = median_of(samples + first, end - first); // written parts lie before what is read
+        SM_TRY(median_of(samples + first, end - first, &samples[i])); // written parts lie before what is read
     }
     *n = N_STRETCHES;
+    return SM_OK;
+}
+
+// Takes `samples` over.
+static sm_status append_samples(double *samples, size_t n_samples, double median, double **out, size_t *n) {
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(shorten(samples, &n_samples));
+    double *more = realloc(*out, (*n + n_samples + 1) * sizeof(**out));
+    if (more == NULL) {
+        status = no_memory();
+        goto cleanup;
+    }
+    *out = more;
+    memcpy(more + *n, n_samples > 0 ? samples : &median, (n_samples > 0 ? n_samples : 1) * sizeof(*more));
+    *n += n_samples > 0 ? n_samples : 1;
+cleanup:
+    free(samples);
+    return status;
 }
 
 // All samples of a side's few runs; a row without samples counts as one: its median.
@@ -102,17 +124,7 @@ static sm_status samples_of_runs(const sm_run_group *group, double **out, size_t
         double *samples = NULL;
         size_t n_samples = 0;
         SM_TRY(sm_rows_samples(group->rows[i], "samples_ns", &samples, &n_samples));
-        shorten(samples, &n_samples);
-        double *more = realloc(*out, (*n + n_samples + 1) * sizeof(**out));
-        if (more == NULL) {
-            free(samples);
-            return no_memory();
-        }
-        *out = more;
-        double median = run_time(group->rows[i]);
-        memcpy(more + *n, n_samples > 0 ? samples : &median, (n_samples > 0 ? n_samples : 1) * sizeof(*more));
-        *n += n_samples > 0 ? n_samples : 1;
-        free(samples);
+        SM_TRY(append_samples(samples, n_samples, run_time(group->rows[i]), out, n));
     }
     return SM_OK;
 }
@@ -140,7 +152,9 @@ static sm_verdict judge(const sm_difference *d, double threshold, const char **r
     *reason = NULL;
     if (!d->has_interval) {
         *reason = "too few runs or samples for any verdict";
-    } else if (!(d->lo > 0 || d->hi < 0)) {
+        return SM_VERDICT_INCONCLUSIVE;
+    }
+    if (!(d->lo > 0 || d->hi < 0)) {
         *reason = "the interval of the change holds zero";
     } else if (!(fabs(change) >= threshold)) {
         *reason = "the change is below the threshold";
@@ -163,10 +177,14 @@ static json_t *describe(const json_t *row) {
     return sm_json_text(text);
 }
 
-static json_t *make_record(const json_t *a, const json_t *b, const values *v, const sm_difference *d, double alpha,
-                           double threshold, sm_verdict *verdict) {
+static sm_status make_record(const json_t *a, const json_t *b, const values *v, const sm_difference *d, double alpha,
+                             double threshold, sm_verdict *verdict, json_t **made) {
     char differs[TEXT_SIZE];
     const char *reason;
+    double median_a;
+    double median_b;
+    SM_TRY(median_of(v->a, v->n_a, &median_a));
+    SM_TRY(median_of(v->b, v->n_b, &median_b));
     json_t *record = json_object();
     *verdict = judge(d, threshold, &reason);
     sm_factor_text(a, b, differs, sizeof(differs));
@@ -180,8 +198,8 @@ static json_t *make_record(const json_t *a, const json_t *b, const values *v, co
     sm_json_set_new(record, "basis", json_string(v->basis));
     sm_json_set_new(record, "n_a", json_integer((json_int_t)v->n_a));
     sm_json_set_new(record, "n_b", json_integer((json_int_t)v->n_b));
-    sm_json_set_new(record, "median_a_ns", sm_json_real(median_of(v->a, v->n_a)));
-    sm_json_set_new(record, "median_b_ns", sm_json_real(median_of(v->b, v->n_b)));
+    sm_json_set_new(record, "median_a_ns", sm_json_real(median_a));
+    sm_json_set_new(record, "median_b_ns", sm_json_real(median_b));
     sm_json_set_new(record, "change_percent", sm_json_real(percent(d->estimate)));
     sm_json_set_new(record, "ci_lo_percent", sm_json_real(percent(d->lo)));
     sm_json_set_new(record, "ci_hi_percent", sm_json_real(percent(d->hi)));
@@ -189,7 +207,8 @@ static json_t *make_record(const json_t *a, const json_t *b, const values *v, co
     sm_json_set_new(record, "p_value", sm_json_real(d->p_value));
     sm_json_set_new(record, "detectable_percent", sm_json_real(percent(d->detectable)));
     sm_json_set_new(record, "threshold_percent", json_real(100 * threshold));
-    return record;
+    *made = record;
+    return SM_OK;
 }
 
 static sm_status append_record(json_t *array, json_t *record) {
@@ -217,15 +236,31 @@ static sm_status note_basis(json_t *notes, const char *basis) {
     return SM_OK;
 }
 
+// Few runs: whether their samples may be relied on.
+static sm_status note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
+    char noise[256];
+    char text[TEXT_SIZE];
+    sm_noise_text(row, noise, sizeof(noise));
+    if (strcmp(basis, "samples") != 0 || noise[0] == '\0') {
+        return SM_OK;
+    }
+    snprintf(text, sizeof(text), "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
+    return note(notes, text);
+}
+
 static sm_status weigh(const sm_run_group *a, const sm_run_group *b, double alpha, double threshold, sm_comparison *c) {
     values v;
     sm_difference d;
     sm_verdict verdict;
+    json_t *record = NULL;
     sm_status status = SM_OK;
     SM_TRY_GOTO(collect(a, b, &v));
     SM_TRY_GOTO(v.paired ? sm_compare_paired(v.a, v.b, v.n_a, alpha, &d)
                          : sm_compare_unpaired(v.a, v.n_a, v.b, v.n_b, alpha, &d));
-    SM_TRY_GOTO(append_record(c->compared, make_record(a->rows[0], b->rows[0], &v, &d, alpha, threshold, &verdict)));
+    SM_TRY_GOTO(make_record(a->rows[0], b->rows[0], &v, &d, alpha, threshold, &verdict, &record));
+    SM_TRY_GOTO(append_record(c->compared, record));
+    SM_TRY_GOTO(note_noise(c->notes, v.basis, "A", a->rows[0]));
+    SM_TRY_GOTO(note_noise(c->notes, v.basis, "B", b->rows[0]));
     SM_TRY_GOTO(note_basis(c->notes, v.basis));
     c->verdict = verdict > c->verdict ? verdict : c->verdict;
 cleanup:
@@ -315,6 +350,9 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
             SM_TRY(weigh(pair->a, pair->b, alpha, options->threshold, c));
         }
     }
+    if (json_array_size(c->compared) == 0) {
+        c->verdict = SM_VERDICT_INCONCLUSIVE;
+    }
     SM_TRY(list_unmatched(c, a, b, true));
     return list_unmatched(c, b, a, false);
 }
@@ -352,7 +390,7 @@ static void show_detectable(const json_t *record, const sm_column *column, char 
 }
 
 static const sm_column compare_columns[] = {
-    TEXT("verdict", "B against A: faster, slower or no-difference", "verdict"),
+    TEXT("verdict", "B against A: faster, slower, no-difference or inconclusive", "verdict"),
     {.name = "model_type",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -376,7 +414,7 @@ static const sm_column compare_columns[] = {
     TEXT("basis", "what the values are: medians of interleaved pairs, of runs, or samples", "basis"),
     COUNT("n_a", "values of A"),
     COUNT("n_b", "values of B"),
-    TEXT("reason", "why no difference was seen", "why not"),
+    TEXT("reason", "why it is neither faster nor slower", "why not"),
 };
 
 const sm_table sm_compare_table = {"comparisons", compare_columns,

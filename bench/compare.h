@@ -10,6 +10,7 @@
 // Verdict, B against A, on medians of time:
 //   slower, faster   the interval of the change leaves out zero, and the change is at least
 //                    the threshold
+//   inconclusive     there are too few runs or samples for any interval
 //   no-difference    otherwise: none was seen. `detectable_percent` is what would have been
 // The confidence is 99% for each comparison; where there are many, so much more that a false
 // verdict among all of them stays below 5%.
@@ -22,9 +23,10 @@
 enum { SM_COMPARE_MIN_RUNS = 5 };
 
 // X(code, name)
-#define SM_VERDICT_LIST(X)              \
-    X(SM_VERDICT_SAME, "no-difference") \
-    X(SM_VERDICT_FASTER, "faster")      \
+#define SM_VERDICT_LIST(X)                     \
+    X(SM_VERDICT_SAME, "no-difference")        \
+    X(SM_VERDICT_INCONCLUSIVE, "inconclusive") \
+    X(SM_VERDICT_FASTER, "faster")             \
     X(SM_VERDICT_SLOWER, "slower")
 
 typedef enum {
@@ -45,7 +47,7 @@ typedef struct {
     json_t *compared;   // records of sm_compare_table
     json_t *apart;      // records of sm_apart_table: what was not compared, and why
     json_t *notes;      // texts
-    sm_verdict verdict; // slower if any is; else faster if any is
+    sm_verdict verdict; // slower if any is; else faster if any is; else inconclusive if any is, or nothing was compared
     int n_failed;       // configurations that ran in A and are status error in B
 } sm_comparison;
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
@@ -42,12 +41,23 @@ int sm_utf8_length(const char *text) {
     return length;
 }
 
+int sm_control_length(const char *text) {
+    unsigned char first = (unsigned char)text[0];
+    if (first == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0) {
+        return 2;
+    }
+    return (first > 0 && first < 0x20) || first == 0x7F;
+}
+
 json_t *sm_json_bytes(const char *bytes) {
     size_t n_bytes = strlen(bytes);
     if (n_bytes > SIZE_MAX / sizeof(replacement)) {
         return NULL;
     }
-    char *clean = malloc(n_bytes * (sizeof(replacement) - 1) + 1);
+    json_malloc_t allocate; // the library's, so that all of a value is made by one rule
+    json_free_t release;
+    json_get_alloc_funcs(&allocate, &release);
+    char *clean = allocate(n_bytes * (sizeof(replacement) - 1) + 1);
     if (clean == NULL) {
         return NULL;
     }
@@ -62,7 +72,7 @@ json_t *sm_json_bytes(const char *bytes) {
     }
     *end = '\0';
     json_t *value = json_string(clean);
-    free(clean);
+    release(clean);
     return value;
 }
 

@@ -19,6 +19,9 @@ json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
 // well-formed or `text` is "".
 int sm_utf8_length(const char *text);
 
+// Bytes of the control character that `text` begins with: 1 (U+0001 to U+001F, U+007F), 2 (U+0080 to U+009F), or 0.
+int sm_control_length(const char *text);
+
 // The value under a dotted name, "phases.forward_ns"; NULL if there is none. Borrowed.
 json_t *sm_json_get(const json_t *object, const char *name);
 

@@ -1,6 +1,7 @@
 // judge.c: see judge.h.
 #include "judge.h"
 
+#include "evidence.h"
 #include "steady.h"
 
 #include <math.h>
@@ -70,8 +71,21 @@ static sm_status judge_modes(sm_row *row) {
     return SM_OK;
 }
 
-sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
+static sm_status judge_steadiness(sm_row *row, const sm_stats *stats) {
+    const double spread_percent = 100 * stats->mad / stats->median;
+    char text[SM_ROW_TEXT_SIZE * 2];
     row->noise_percent = sm_steady_noise_percent(stats);
+    const sm_noise noise = sm_judge_noise(row->noise_percent, spread_percent);
+    SM_ROW_TEXT(row->noise_verdict, sm_noise_name(noise));
+    if (noise != SM_NOISE_NOISY) {
+        return SM_OK;
+    }
+    sm_noise_describe(row->noise_percent, spread_percent, text, sizeof(text));
+    return sm_row_warn(row, "%s; take more samples (--max-noise), or look for other load", text);
+}
+
+sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
+    SM_TRY(judge_steadiness(row, stats));
     SM_TRY(set_percentiles(row));
     SM_TRY(judge_drift(row));
     SM_TRY(judge_modes(row));

@@ -12,6 +12,7 @@ enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
 // Fills noise_percent, p95_ns, p99_ns, drift_percent, drift_p and bimodality of a row that has
 // samples; `stats` is theirs. Warns of drift (2% or more over the sample, p < 0.01), of two modes,
 // and of outliers (3 or more, and a tenth of the sample).
+// Says so, too, when the sample is noisy.
 sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
 
 #endif

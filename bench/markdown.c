@@ -25,16 +25,22 @@ static int width_of(const char *text) {
     return width;
 }
 
-static bool is_control(const char *text, int length) {
-    unsigned char first = (unsigned char)text[0];
-    bool c1 = length == 2 && first == 0xC2 && (unsigned char)text[1] < 0xA0;
-    return first < 0x20 || first == 0x7F || c1;
+// What a character is written as where it would be markup; NULL: as it is.
+static const char *escaped(char c) {
+    switch (c) {
+    case '<': return "&lt;";
+    case '|': return "\\|";
+    case '`': return "\\`";
+    case '\\': return "\\\\";
+    default: return NULL;
+    }
 }
 
-// Copies a text so that it stays in its cell: control characters become spaces, '|' is escaped,
+// Copies a text so that it stays a text and in its cell: control characters become spaces, markup is escaped,
 // what is not UTF-8 (a sequence cut by a full buffer) becomes '?'. NULL when out of memory.
 static char *cell_text(const char *text) {
-    char *cell = malloc(2 * strlen(text) + 1);
+    enum { MOST_BYTES = 4 }; // of what one is written as
+    char *cell = malloc(MOST_BYTES * strlen(text) + 1);
     if (cell == NULL) {
         return NULL;
     }
@@ -46,19 +52,24 @@ static char *cell_text(const char *text) {
             text++;
             continue;
         }
-        if (is_control(text, length)) {
-            *end++ = ' ';
-        } else {
-            if (*text == '|') {
-                *end++ = '\\';
-            }
-            memcpy(end, text, (size_t)length);
-            end += length;
-        }
+        const char *written = sm_control_length(text) > 0 ? " " : escaped(*text);
+        size_t n_bytes = written != NULL ? strlen(written) : (size_t)length;
+        memcpy(end, written != NULL ? written : text, n_bytes);
+        end += n_bytes;
         text += length;
     }
     *end = '\0';
     return cell;
+}
+
+sm_status sm_markdown_text(const char *text, FILE *out) {
+    char *clean = cell_text(text);
+    if (clean == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+    }
+    fputs(clean, out);
+    free(clean);
+    return SM_OK;
 }
 
 static void show(const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
@@ -119,12 +130,8 @@ static sm_status write_common(const layout *l) {
         }
         char text[SM_CELL_SIZE];
         show(column, told, text);
-        char *clean = cell_text(text);
-        if (clean == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
-        }
-        fprintf(l->out, "%s%s %s", before, column->heading, clean);
-        free(clean);
+        fprintf(l->out, "%s%s ", before, column->heading);
+        SM_TRY(sm_markdown_text(text, l->out));
         before = ", ";
     }
     fputs(before[0] == ',' ? "\n\n" : "", l->out);
@@ -218,12 +225,9 @@ static sm_status write_column_notes(const layout *l, const sm_column *column, bo
             if (note == NULL || noted_before(l, column->name, note, i, k)) {
                 continue;
             }
-            char *clean = cell_text(note);
-            if (clean == NULL) {
-                return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
-            }
-            fprintf(l->out, "%s- %s: %s\n", *any ? "" : "\n", column->heading, clean);
-            free(clean);
+            fprintf(l->out, "%s- %s: ", *any ? "" : "\n", column->heading);
+            SM_TRY(sm_markdown_text(note, l->out));
+            fputc('\n', l->out);
             *any = true;
         }
     }

@@ -18,4 +18,7 @@
 // Writes the array of records.
 sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);
 
+// A text that stays a text: markup is escaped, control characters become spaces.
+sm_status sm_markdown_text(const char *text, FILE *out);
+
 #endif

@@ -142,6 +142,27 @@ static int median_index(const int64_t *values, int n) {
     return 0;
 }
 
+static sm_status new_op_times(const sm_plan *plan, sm_integers *times) {
+    free(times->values);
+    *times = (sm_integers){malloc((size_t)plan->n_ops * sizeof(*times->values) + 1), plan->n_ops};
+    if (times->values == NULL) {
+        times->n = 0;
+        return sm_fail(SM_ERR_OOM, "no memory for the times of %d ops", plan->n_ops);
+    }
+    return SM_OK;
+}
+
+// What preempts an op of one step rarely meets the same op in all of them.
+static void take_least(const int64_t *op_ns, int n_steps, sm_integers *least) {
+    for (int64_t i = 0; i < least->n; i++) {
+        least->values[i] = op_ns[i];
+        for (int step = 1; step < n_steps; step++) {
+            int64_t other = op_ns[step * least->n + i];
+            least->values[i] = other < least->values[i] ? other : least->values[i];
+        }
+    }
+}
+
 sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns,
                             int n_steps) {
     if (n_steps == 0) {
@@ -149,13 +170,10 @@ sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *wal
     }
     int step = median_index(walls_ns, n_steps);
     const int64_t *ops = op_ns + (size_t)step * (size_t)plan->n_ops;
-    int64_t *kept = malloc((size_t)plan->n_ops * sizeof(*kept) + 1);
-    if (kept == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for the times of %d ops", plan->n_ops);
-    }
-    memcpy(kept, ops, (size_t)plan->n_ops * sizeof(*kept));
-    free(row->op_ns.values);
-    row->op_ns = (sm_integers){kept, plan->n_ops};
+    SM_TRY(new_op_times(plan, &row->op_ns));
+    SM_TRY(new_op_times(plan, &row->op_least_ns));
+    memcpy(row->op_ns.values, ops, (size_t)plan->n_ops * sizeof(*ops));
+    take_least(op_ns, n_steps, &row->op_least_ns);
 
     int64_t by_phase_ns[SM_PHASE_COUNT];
     sm_pass_phase_sums(plan, ops, by_phase_ns);

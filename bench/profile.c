@@ -127,8 +127,10 @@ static int longest_first(const void *a, const void *b) {
 
 // --- verdict --------------------------------------------------------------------------------
 
-// `step`: all ops, and what no op took as overhead.
-static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds) {
+// `step`: all ops, and what no op took as overhead. `kinds`: by their least times, so that no op is named because it
+// was preempted once.
+static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,
+                          bool is_noisy) {
     const sm_profile_line *worst = NULL;
     for (int i = 0; i < n_kinds; i++) {
         if (kinds[i].above_ns > 0 && (worst == NULL || kinds[i].above_ns > worst->above_ns)) {
@@ -155,9 +157,14 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
         snprintf(rest, left, "; look first at what lies outside of the ops, %.3g ms (%.0f%%).",
                  (double)profile->unaccounted_ns / 1e6, 100 * (double)profile->unaccounted_ns / wall_ns);
     } else {
-        snprintf(rest, left, "; look first at %s, which takes %.3g ms (%.0f%%), %.3g ms above its roofline.",
+        snprintf(rest, left, "; look first at %s, which takes %.3g ms (%.0f%%) at least, %.3g ms above its roofline.",
                  worst->name, (double)worst->self_ns / 1e6, 100 * (double)worst->self_ns / wall_ns,
                  worst->above_ns / 1e6);
+    }
+    if (is_noisy) {
+        size_t end = strlen(profile->verdict);
+        snprintf(profile->verdict + end, sizeof(profile->verdict) - end,
+                 " The plain steps were noisy: measure again on a quieter machine before acting on it.");
     }
 }
 
@@ -202,16 +209,18 @@ static sm_status make_lines(const sm_profile_input *in, sm_profile_by by, sm_pro
 
 sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile) {
     sm_profile kinds;
+    sm_profile_input least = *input;
+    least.op_ns = input->op_least_ns != NULL ? input->op_least_ns : input->op_ns;
     *profile = (sm_profile){.lines = NULL};
     SM_TRY(check_input(input));
-    SM_TRY(make_lines(input, SM_PROFILE_BY_KIND, &kinds));
+    SM_TRY(make_lines(&least, SM_PROFILE_BY_KIND, &kinds));
     sm_status status = make_lines(input, by, profile);
     if (status == SM_OK) {
         sm_profile_line step = profile->total;
         step.bound_ns[SM_BOUND_OVERHEAD] += profile->unaccounted_ns;
         step.bound = largest_bound(&step);
         profile->bound = step.bound;
-        write_verdict(profile, &step, kinds.lines, kinds.n_lines);
+        write_verdict(profile, &step, kinds.lines, kinds.n_lines, input->is_noisy);
     }
     sm_profile_free(&kinds);
     return status;

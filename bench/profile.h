@@ -38,8 +38,11 @@ const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
 // What was measured of one step.
 typedef struct {
     const sm_plan *plan;
-    const int64_t *op_ns;  // plan->n_ops entries: an attribution step
-    int64_t wall_ns;       // its wall clock
+    const int64_t *op_ns; // plan->n_ops entries: an attribution step
+    const int64_t *
+        op_least_ns; // likewise, the least of several such steps: what the verdict names is named by these; NULL: op_ns
+    bool is_noisy;   // the plain steps were (evidence.h)
+    int64_t wall_ns; // its wall clock
     int64_t headline_ns;   // median of the plain steps; SM_ABSENT
     double peak_flops;     // NaN: not known
     double peak_bandwidth; // bytes/s; NaN
@@ -73,7 +76,7 @@ typedef struct {
     int64_t unaccounted_ns; // wall_ns less the ops: uploads, launches, waiting. wall = ops + unaccounted
     int64_t headline_ns;
     double overhead_ns; // of one call; NaN without peaks
-    char verdict[384];  // one sentence: what the step is bound by, and what to look at first
+    char verdict[512];  // one sentence: what the step is bound by, and what to look at first
 } sm_profile;
 
 sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile);

@@ -3,7 +3,9 @@
 // arrays one after the other are then all the same.
 #include "read_rows.h"
 
+#include "rows_foreign.h"
 #include "row.h"
+#include "row_json_schema.h"
 #include "show.h"
 #include "stats.h"
 
@@ -13,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A file of another kind is told from a damaged one: its lines are not worth a warning each.
-enum { WARNING_SIZE = 400, LINES_OF_ANOTHER_KIND = 20 };
+// MOST_WASTED: how often the text may be parsed in vain, in all, before damage is left behind whole.
+enum { WARNING_SIZE = 400, WARNINGS_OF_A_KIND = 20, MOST_WASTED = 2 };
 
 static const size_t largest_file_bytes = (size_t)1 << 30;
 
 sm_status sm_rows_init(sm_rows *rows) {
-    rows->rows = json_array();
+    *rows = (sm_rows){.rows = json_array()};
     rows->warnings = json_array();
     if (rows->rows == NULL || rows->warnings == NULL) {
         sm_rows_free(rows);
@@ -31,7 +33,7 @@ sm_status sm_rows_init(sm_rows *rows) {
 void sm_rows_free(sm_rows *rows) {
     json_decref(rows->rows);
     json_decref(rows->warnings);
-    *rows = (sm_rows){NULL, NULL};
+    *rows = (sm_rows){.rows = NULL};
 }
 
 // --- fields ------------------------------------------------------------------------------
@@ -122,10 +124,17 @@ typedef struct {
     const char *text;
     size_t size_bytes;
     size_t at;
-    size_t line;     // of `at`, from 1
+    size_t line;     // of `line_end`, from 1
     size_t line_end; // up to where lines were counted
+    const volatile sig_atomic_t *interrupted;
     json_t *rows;
     json_t *warnings;
+    size_t n_skipped;    // objects that are no rows
+    size_t n_damaged;    // places
+    size_t wasted_bytes; // parsed, and found damaged
+    bool in_damage;      // since the last object that could be read
+    bool warned_of_version;
+    json_t *first_foreign; // the first object that is no row
 } reader;
 
 static sm_status warn(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -141,8 +150,8 @@ static sm_status warn(reader *r, const char *format, ...) {
     return SM_OK;
 }
 
-static size_t line_of(reader *r) {
-    for (; r->line_end < r->at; r->line_end++) {
+static size_t line_of(reader *r, size_t at) {
+    for (; r->line_end < at; r->line_end++) {
         r->line += r->text[r->line_end] == '\n';
     }
     return r->line;
@@ -154,69 +163,124 @@ static void skip_between(reader *r) {
     }
 }
 
-// Moves to the next line that can begin a row.
-static void skip_line(reader *r) {
+static bool is_last_line(const reader *r) {
     const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
-    r->at = end != NULL ? (size_t)(end - r->text) + 1 : r->size_bytes;
+    return end == NULL || end + 1 == r->text + r->size_bytes;
 }
 
-static sm_status check_version(reader *r, const json_t *row, bool *warned) {
+// Moves to the next line, and on to the next that can begin a row.
+static void skip_line(reader *r) {
+    do {
+        const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
+        r->at = end != NULL ? (size_t)(end - r->text) + 1 : r->size_bytes;
+        skip_between(r);
+    } while (r->at < r->size_bytes && r->text[r->at] != '{');
+}
+
+static sm_status check_version(reader *r, const json_t *row) {
     double version = sm_json_number(row, "schema_version");
-    if (!*warned && version > SM_ROW_SCHEMA_VERSION) {
-        *warned = true;
+    if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
+        r->warned_of_version = true;
         return warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
                     r->name, version, SM_ROW_SCHEMA_VERSION);
     }
     return SM_OK;
 }
 
-static sm_status read_object(reader *r, bool *warned_of_version) {
-    json_error_t error;
-    size_t line = line_of(r);
-    json_t *row = r->text[r->at] == '{'
-                      ? json_loadb(r->text + r->at, r->size_bytes - r->at, JSON_DISABLE_EOF_CHECK, &error)
-                      : NULL;
-    if (row == NULL) {
-        bool is_object = r->text[r->at] == '{';
-        const char *rest = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
-        bool is_last = rest == NULL || rest + 1 == r->text + r->size_bytes;
-        if (is_object && json_error_code(&error) == json_error_out_of_memory) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory for line %zu", r->name, line);
-        }
-        SM_TRY(warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line, is_last ? ", the last," : "",
-                    is_object ? error.text : "no JSON object"));
-        skip_line(r);
+// A stretch of damage is one place, however many lines it has.
+static sm_status note_damage(reader *r, const char *what) {
+    bool is_new = !r->in_damage;
+    r->in_damage = true;
+    r->n_damaged += is_new;
+    if (!is_new || r->n_damaged > WARNINGS_OF_A_KIND) {
         return SM_OK;
     }
-    r->at += (size_t)error.position;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(check_version(r, row, warned_of_version));
-    SM_TRY_GOTO(complete(row));
-    if (json_array_append(r->rows, row) != 0) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
-    }
-cleanup:
-    json_decref(row);
-    return status;
+    return warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
+                is_last_line(r) ? ", the last," : "", what);
 }
 
-static sm_status read_all(reader *r) {
-    bool warned_of_version = false;
-    for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
-        SM_TRY(read_object(r, &warned_of_version));
-        if (json_array_size(r->rows) == 0 && json_array_size(r->warnings) >= LINES_OF_ANOTHER_KIND) {
-            break;
-        }
-    }
-    if (json_array_size(r->rows) == 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: holds no result row; give a file made with -o json or -o jsonl", r->name);
+// `stop`: how far the parser went. Each line after the damage may begin a row, even one that the parser took for a
+// part of what is damaged. Going back for it is paid from an allowance, so that a file is read in a time that
+// grows with its size alone.
+static void skip_damage(reader *r, size_t stop) {
+    bool may_go_back = r->wasted_bytes <= MOST_WASTED * r->size_bytes;
+    r->wasted_bytes += stop - r->at;
+    r->at = may_go_back || stop <= r->at ? r->at : stop - 1;
+    skip_line(r);
+}
+
+static sm_status skip_foreign(reader *r, json_t *object, size_t line) {
+    r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
+    if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
+        return warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
     }
     return SM_OK;
 }
 
+static sm_status take_row(reader *r, json_t *row) {
+    SM_TRY(check_version(r, row));
+    SM_TRY(complete(row));
+    return json_array_append(r->rows, row) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
+}
+
+static sm_status read_object(reader *r) {
+    json_error_t error;
+    const size_t begin = r->at;
+    json_t *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
+    if (object == NULL && json_error_code(&error) == json_error_out_of_memory) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for line %zu", r->name, line_of(r, begin));
+    }
+    if (object == NULL) {
+        SM_TRY(note_damage(r, error.text));
+        skip_damage(r, begin + (size_t)(error.position > 0 ? error.position : 0));
+        return SM_OK;
+    }
+    r->in_damage = false;
+    r->at += (size_t)error.position;
+    sm_status status =
+        sm_row_recognise(object) == SM_OK ? take_row(r, object) : skip_foreign(r, object, line_of(r, begin));
+    json_decref(object);
+    return status;
+}
+
+static sm_status read_next(reader *r) {
+    if (r->text[r->at] == '{') {
+        return read_object(r);
+    }
+    SM_TRY(note_damage(r, "no JSON object"));
+    skip_line(r);
+    return SM_OK;
+}
+
+// How many more there were than have a warning each.
+static sm_status count_rest(reader *r, size_t n, const char *what) {
+    return n > WARNINGS_OF_A_KIND ? warn(r, "%s: %zu %s in all", r->name, n, what) : SM_OK;
+}
+
+static sm_status no_rows(const reader *r) {
+    char what[WARNING_SIZE];
+    sm_foreign_text(r->text, r->size_bytes, r->first_foreign, what, sizeof(what));
+    return sm_fail(SM_ERR_FORMAT, "%s: holds no result row%s%s; give a file made by `stepmark run -o json` or -o jsonl",
+                   r->name, what[0] != '\0' ? "; it seems to be " : "", what);
+}
+
+static sm_status read_all(reader *r) {
+    for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
+        if (r->interrupted != NULL && *r->interrupted) {
+            return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted at line %zu", r->name, line_of(r, r->at));
+        }
+        SM_TRY(read_next(r));
+    }
+    if (json_array_size(r->rows) == 0) {
+        return no_rows(r);
+    }
+    SM_TRY(count_rest(r, r->n_damaged, "damaged places were set aside"));
+    return count_rest(r, r->n_skipped, "objects that are no result rows were skipped");
+}
+
 sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows) {
     sm_status status = SM_OK;
-    reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1};
+    reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1, .interrupted = rows->interrupted};
     r.rows = json_array();
     r.warnings = json_array();
     if (r.rows == NULL || r.warnings == NULL) {
@@ -230,12 +294,21 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 cleanup:
     json_decref(r.rows);
     json_decref(r.warnings);
+    json_decref(r.first_foreign);
     return status;
 }
 
 // --- files -------------------------------------------------------------------------------
 
-static sm_status read_stream(const char *path, FILE *file, char **text, size_t *size_bytes) {
+static sm_status cannot_read(const char *path, const volatile sig_atomic_t *interrupted) {
+    if (interrupted != NULL && *interrupted) {
+        return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted while it was read", path);
+    }
+    return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+}
+
+static sm_status read_stream(const char *path, FILE *file, const volatile sig_atomic_t *interrupted, char **text,
+                             size_t *size_bytes) {
     size_t capacity = 1 << 16;
     *size_bytes = 0;
     for (;;) {
@@ -246,7 +319,7 @@ static sm_status read_stream(const char *path, FILE *file, char **text, size_t *
         *text = larger;
         *size_bytes += fread(*text + *size_bytes, 1, capacity - *size_bytes, file);
         if (ferror(file)) {
-            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+            return cannot_read(path, interrupted);
         }
         if (*size_bytes < capacity) {
             return SM_OK;
@@ -260,13 +333,16 @@ static sm_status read_stream(const char *path, FILE *file, char **text, size_t *
 
 sm_status sm_rows_read(const char *path, sm_rows *rows) {
     FILE *file = fopen(path, "re");
+    if (file == NULL && rows->interrupted != NULL && *rows->interrupted) {
+        return cannot_read(path, rows->interrupted); // a pipe that nobody writes to
+    }
     if (file == NULL) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     }
     char *text = NULL;
     size_t size_bytes = 0;
     sm_status status = SM_OK;
-    SM_TRY_GOTO(read_stream(path, file, &text, &size_bytes));
+    SM_TRY_GOTO(read_stream(path, file, rows->interrupted, &text, &size_bytes));
     SM_TRY_GOTO(sm_rows_parse(path, text, size_bytes, rows));
 cleanup:
     fclose(file);

@@ -8,7 +8,10 @@
 //   a newer version    is read, with a warning
 //   damaged text       is set aside with a warning that names the place: the last line of a run
 //                      that was cut short, or a line that is no JSON
-// A file without a single row that can be read is an error.
+//   other objects      are skipped with a warning that says why: no status of a row, or a field of
+//                      the wrong type (sm_row_recognise). A line of a training log is no row
+// A file without a single row is an error that says what the file seems to be. The time to read one
+// grows with its size alone, whatever is in it.
 //
 // Rows come from outside: nobody may assume a field's type. The readers below do not.
 #ifndef STEPMARK_READ_ROWS_H
@@ -17,18 +20,20 @@
 #include "json_values.h"
 #include "status.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct {
-    json_t *rows;     // array of objects, in the order read
-    json_t *warnings; // array of texts
+    json_t *rows;                             // array of objects, in the order read
+    json_t *warnings;                         // array of texts
+    const volatile sig_atomic_t *interrupted; // looked at while reading; NULL is fine
 } sm_rows;
 
-sm_status sm_rows_init(sm_rows *rows); // both empty
+sm_status sm_rows_init(sm_rows *rows); // both empty; nothing interrupts
 void sm_rows_free(sm_rows *rows);
 
-// Appends the rows of a file; pipes are fine. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM with the
+// Appends the rows of a file; pipes are fine. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the
 // path; `rows` then holds what it held before.
 sm_status sm_rows_read(const char *path, sm_rows *rows);
 

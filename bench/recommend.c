@@ -5,11 +5,10 @@
 #include "show.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { GROUP_SIZE = 512, STEADY_MIN_SAMPLES = 6 };
-
-static const double bytes_per_gib = 1024.0 * 1024 * 1024;
+enum { GROUP_SIZE = 512 };
 
 static const sm_column columns[] = {
     {.name = "topic", .type = SM_COLUMN_TEXT, .unit = "", .description = "what is advised on", .heading = "topic"},
@@ -55,14 +54,6 @@ static bool is_ok(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
 }
 
-static bool same_group(const json_t *a, const json_t *b) {
-    char of_a[GROUP_SIZE];
-    char of_b[GROUP_SIZE];
-    sm_recommend_group(a, of_a, sizeof(of_a));
-    sm_recommend_group(b, of_b, sizeof(of_b));
-    return strcmp(of_a, of_b) == 0;
-}
-
 static bool same_fields(const json_t *a, const json_t *b, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const json_t *x = sm_json_get(a, names[i]);
@@ -81,21 +72,6 @@ static bool alike(const json_t *a, const json_t *b) {
                                         "n_threads",    "isa",    "pass_type", "n_accum",  "vocab",      "n_ctx",
                                         "n_layer",      "n_head", "d_model",   "d_ff",     "dropout"};
     return same_fields(a, b, names, sizeof(names) / sizeof(names[0]));
-}
-
-static double per_token(const json_t *row, const char *name) {
-    double n_accum = sm_json_number(row, "n_accum");
-    return sm_json_number(row, name) /
-           (sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1));
-}
-
-// Do the intervals of the two medians, a token, leave no room between them?
-static bool overlap(const json_t *a, const json_t *b) {
-    double a_lo = per_token(a, "ci95_lo_ns");
-    double a_hi = per_token(a, "ci95_hi_ns");
-    double b_lo = per_token(b, "ci95_lo_ns");
-    double b_hi = per_token(b, "ci95_hi_ns");
-    return !(a_hi < b_lo || b_hi < a_lo); // also where an interval is missing
 }
 
 // --- records ---------------------------------------------------------------------------------------
@@ -119,78 +95,83 @@ sm_status sm_recommend_add(json_t *records, const char *topic, const char *group
 
 // --- the best of a group -----------------------------------------------------------------------------
 
-static double throughput(const json_t *row) { return sm_json_number(row, "median_ts"); }
-
-static double throughput_per_gib(const json_t *row) {
-    double on_device = sm_json_number(row, "device_peak_bytes");
-    double bytes = on_device > 0 ? on_device : sm_json_number(row, "peak_rss_bytes");
-    return bytes > 0 ? throughput(row) / (bytes / bytes_per_gib) : NAN;
+static void figure_text(const sm_contest *contest, double value, char *text, size_t size_bytes) {
+    char number[64];
+    if (contest->least_wins) {
+        snprintf(number, sizeof(number), "%.1f", value);
+    } else {
+        sm_text_count(value, number, sizeof(number));
+    }
+    snprintf(text, size_bytes, "%s%s%s", number, contest->least_wins ? "" : " ", contest->unit);
 }
 
-// Negative: the largest is the best everywhere.
-static double steadiness(const json_t *row) {
-    bool enough = json_array_size(sm_json_get(row, "samples_ns")) >= STEADY_MIN_SAMPLES;
-    return enough ? -100 * sm_json_number(row, "mad_ns") / sm_json_number(row, "median_ns") : NAN;
+static void name_row(const json_t *row, bool with_device, char *text, size_t size_bytes) {
+    int used = with_device ? snprintf(text, size_bytes, "%.60s ", sm_rows_text(row, "device")) : 0;
+    sm_recommend_configuration(row, text + used, size_bytes - (size_t)used);
 }
 
-typedef struct {
-    const char *topic;
-    const char *unit;
-    double (*score)(const json_t *row);
-    double sign;  // of the score, as shown
-    bool by_time; // the intervals of the medians decide whether it is told apart
-} contest;
+void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *text, size_t size_bytes) {
+    char first[GROUP_SIZE];
+    char figure[128];
+    const bool same_device =
+        o->rival == NULL || strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) == 0;
+    name_row(o->first, !same_device, first, sizeof(first));
+    figure_text(contest, o->figure.value, figure, sizeof(figure));
+    int used = snprintf(text, size_bytes, "%s at %s", first, figure);
+    size_t end = used > 0 && (size_t)used < size_bytes ? (size_t)used : size_bytes - 1;
+    if (o->rival == NULL) {
+        char noise[256];
+        sm_noise_text(o->first, noise, sizeof(noise));
+        snprintf(text + end, size_bytes - end, " is %s", noise);
+        return;
+    }
+    char rival[GROUP_SIZE];
+    char more[64] = "";
+    name_row(o->rival, !same_device, rival, sizeof(rival));
+    figure_text(contest, o->rival_figure.value, figure, sizeof(figure));
+    if (o->n_rivals > 1) {
+        snprintf(more, sizeof(more), " and %zu more", o->n_rivals - 1);
+    }
+    snprintf(text + end, size_bytes - end, " is not told apart from %s at %s%s: take more samples", rival, figure,
+             more);
+}
 
-static const contest contests[] = {
-    {"fastest", "tokens/s", throughput, 1, true},
-    {"per GB", "tokens/s/GiB", throughput_per_gib, 1, true},
-    {"steadiest", "% spread", steadiness, -1, false},
-};
+// `rows`: those of a group that are ok.
+static sm_status award(const json_t *const *rows, size_t n, const sm_contest *contest, json_t *records) {
+    char group[GROUP_SIZE];
+    char text[3 * GROUP_SIZE];
+    char figure[128];
+    sm_outcome o;
+    SM_TRY(sm_judge_contest(contest, rows, n, &o));
+    if (o.first == NULL) {
+        return SM_OK;
+    }
+    sm_recommend_group(o.first, group, sizeof(group));
+    if (!sm_is_won(&o)) {
+        sm_recommend_doubt(contest, &o, text, sizeof(text));
+        return sm_recommend_add(records, contest->topic, group, "", "", NAN, contest->unit, text);
+    }
+    sm_recommend_configuration(o.first, text, sizeof(text));
+    figure_text(contest, o.figure.value, figure, sizeof(figure));
+    return sm_recommend_add(records, contest->topic, group, text, figure, o.figure.value, contest->unit, "");
+}
 
-static sm_status award(const json_t *rows, const json_t *first_of_group, const contest *c, json_t *records) {
-    const json_t *best = NULL;
-    const json_t *second = NULL;
+static sm_status award_group(const json_t *group, json_t *records) {
+    sm_status status = SM_OK;
     size_t i;
     json_t *row;
-    json_array_foreach((json_t *)rows, i, row) {
-        if (!is_ok(row) || !same_group(row, first_of_group) || isnan(c->score(row))) {
-            continue;
-        }
-        if (best == NULL || c->score(row) > c->score(best)) {
-            second = best;
-            best = row;
-        } else if (second == NULL || c->score(row) > c->score(second)) {
-            second = row;
-        }
+    const size_t n = json_array_size(group);
+    const json_t **rows = calloc(n + 1, sizeof(*rows));
+    if (rows == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for recommendations");
     }
-    if (best == NULL || second == NULL) {
-        return SM_OK; // of one there is no best
+    json_array_foreach((json_t *)group, i, row) { rows[i] = row; }
+    for (int c = 0; c < SM_CONTEST_COUNT; c++) {
+        SM_TRY_GOTO(award(rows, n, &sm_contests[c], records));
     }
-    char group[GROUP_SIZE];
-    char winner[GROUP_SIZE];
-    char figure[128];
-    char caution[GROUP_SIZE + 64] = "";
-    double value = c->sign * c->score(best);
-    sm_recommend_group(best, group, sizeof(group));
-    sm_recommend_configuration(best, winner, sizeof(winner));
-    snprintf(figure, sizeof(figure), "%.4g %s", value, c->unit);
-    if (c->by_time && overlap(best, second)) {
-        char other[GROUP_SIZE];
-        sm_recommend_configuration(second, other, sizeof(other));
-        snprintf(caution, sizeof(caution), "not told apart from %s: take more samples", other);
-    }
-    return sm_recommend_add(records, c->topic, group, winner, figure, value, c->unit, caution);
-}
-
-static bool is_first_of_group(const json_t *rows, size_t index) {
-    const json_t *row = json_array_get(rows, index);
-    for (size_t i = 0; i < index; i++) {
-        const json_t *before = json_array_get(rows, i);
-        if (is_ok(before) && same_group(before, row)) {
-            return false;
-        }
-    }
-    return is_ok(row);
+cleanup:
+    free(rows);
+    return status;
 }
 
 // --- break-even --------------------------------------------------------------------------------------
@@ -217,17 +198,22 @@ static sm_status break_even(const json_t *slow, const json_t *fast, json_t *reco
     return sm_recommend_add(records, "break-even", group, configuration, figure, steps, "steps", "");
 }
 
-// Every pair that differs in mode only and in which one is faster beyond doubt.
-static sm_status break_evens(const json_t *rows, json_t *records) {
-    const size_t n = json_array_size(rows);
+static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
+    return sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") &&
+           sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY;
+}
+
+// Every pair of a group that differs in mode only and in which one is faster beyond doubt.
+static sm_status break_evens(const json_t *group, json_t *records) {
+    static const char *const sizes[] = {"n_batch", "n_seq"};
+    const size_t n = json_array_size(group);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
-            static const char *const sizes[] = {"n_batch", "n_seq"};
-            const json_t *slow = json_array_get(rows, i);
-            const json_t *fast = json_array_get(rows, j);
-            bool is_pair = is_ok(slow) && is_ok(fast) && alike(slow, fast) && same_fields(slow, fast, sizes, 2) &&
-                           strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0;
-            if (is_pair && sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns")) {
+            const json_t *slow = json_array_get(group, i);
+            const json_t *fast = json_array_get(group, j);
+            // What is cheap to know comes first: there may be many pairs.
+            if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
+                is_faster_beyond_doubt(fast, slow) && same_fields(slow, fast, sizes, 2) && alike(slow, fast)) {
                 SM_TRY(break_even(slow, fast, records));
             }
         }
@@ -264,29 +250,55 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
                             "batch", "");
 }
 
+static sm_status advise_on_failures(const json_t *rows, json_t *records) {
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) {
+        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // a step of a search, which went on
+        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
+            SM_TRY(advise_smaller(rows, row, records));
+        }
+    }
+    return SM_OK;
+}
+
+// Rows that are ok, by the name of their group: arrays, in the order of their first rows.
+static sm_status group_rows(const json_t *rows, json_t *groups) {
+    char name[GROUP_SIZE];
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) {
+        if (!is_ok(row)) {
+            continue;
+        }
+        sm_recommend_group(row, name, sizeof(name));
+        if (json_object_get(groups, name) == NULL && json_object_set_new_nocheck(groups, name, json_array()) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        }
+        if (json_array_append(json_object_get(groups, name), row) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_recommend(const json_t *rows, json_t **records) {
     sm_status status = SM_OK;
     json_t *made = json_array();
+    json_t *groups = json_object();
+    const char *name;
+    json_t *group;
     *records = NULL;
-    if (made == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+    if (made == NULL || groups == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for recommendations"));
     }
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (size_t c = 0; c < sizeof(contests) / sizeof(contests[0]) && is_first_of_group(rows, i); c++) {
-            SM_TRY_GOTO(award(rows, json_array_get(rows, i), &contests[c], made));
-        }
-    }
-    SM_TRY_GOTO(break_evens(rows, made));
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // a step of a search, which went on
-        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
-            SM_TRY_GOTO(advise_smaller(rows, row, made));
-        }
-    }
-    *records = made;
-    return SM_OK;
+    SM_TRY_GOTO(group_rows(rows, groups));
+    json_object_foreach(groups, name, group) { SM_TRY_GOTO(award_group(group, made)); }
+    json_object_foreach(groups, name, group) { SM_TRY_GOTO(break_evens(group, made)); }
+    SM_TRY_GOTO(advise_on_failures(rows, made));
+    *records = json_incref(made);
 cleanup:
     json_decref(made);
+    json_decref(groups);
     return status;
 }

@@ -2,18 +2,20 @@
 // device, one model, one sequence length, one pass type.
 //
 //   fastest       most tokens/s at the median
-//   per GB        most tokens/s for each GiB that it occupies (the device's allocation, or else
-//                 the process's peak)
-//   steadiest     smallest median absolute deviation, in percent of the median; of 6 samples or more
-//   break-even    for a pair of rows that differ in mode only: after how many steps the mode that is
-//                 faster a step has made good what it cost more to start (building, tuning, and the
+//   per GB        most tokens/s for each GiB that it occupies: on a device with memory of its own what is
+//                 allocated there, else the process's peak
+//   steadiest     smallest median absolute deviation, in percent of the median
+//   break-even    for a pair of rows that differ in mode only, both steady: after how many steps the mode that
+//                 is faster a step has made good what it cost more to start (building, tuning, and the
 //                 first step beyond a usual one)
 //   did not fit   for a row oom: the largest work like it in the rows that did run
 //
-// Where the 95% intervals of first and second overlap, `caution` says that they are not told apart.
+// Nothing is named the best that is not steady and told apart from all others (evidence.h): the record then has no
+// configuration, and `caution` says which are not told apart, or why the first is not to be relied on.
 #ifndef STEPMARK_RECOMMEND_H
 #define STEPMARK_RECOMMEND_H
 
+#include "evidence.h"
 #include "record.h"
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
@@ -25,6 +27,10 @@ sm_status sm_recommend(const json_t *rows, json_t **records);
 // Appends one record. The texts may be "".
 sm_status sm_recommend_add(json_t *records, const char *topic, const char *group, const char *configuration,
                            const char *figure, double value, const char *unit, const char *caution);
+
+// Why a contest is not won: "A at 1,234 tokens/s is not told apart from B at 1,230 tokens/s and 2 more: take more
+// samples".
+void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *outcome, char *text, size_t size_bytes);
 
 // "cpu AMD EPYC, small, step s512": the group of a row; "step b4s512 fused fp32 2 threads": which of
 // the group it is.

@@ -170,14 +170,39 @@ static void put_quoted(FILE *out, const char *text, char quote) {
     fputc(quote, out);
 }
 
+static bool is_number(const char *text) {
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == '\0';
+}
+
+// A spreadsheet takes what begins so for a formula and runs it; an apostrophe in front keeps it a text. Numbers are
+// numbers.
+static bool is_formula(const char *text) {
+    return text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL && !is_number(text);
+}
+
+// What a terminal would obey becomes a space; line ends and tabs are a cell's own.
 static void put_csv_text(FILE *out, const char *text) {
     size_t length = strlen(text);
-    bool plain = length > 0 && strpbrk(text, ",\"\r\n") == NULL && text[0] != ' ' && text[length - 1] != ' ';
-    if (plain) {
-        fputs(text, out);
-    } else {
-        put_quoted(out, text, '"');
+    bool formula = is_formula(text);
+    bool quoted =
+        length == 0 || formula || strpbrk(text, ",\"\r\n") != NULL || text[0] == ' ' || text[length - 1] == ' ';
+    fputs(quoted ? "\"" : "", out);
+    fputs(formula ? "'" : "", out);
+    while (*text != '\0') {
+        int n_control = sm_control_length(text);
+        if (*text == '"') {
+            fputc('"', out);
+        }
+        if (n_control > 0 && strchr("\n\r\t", *text) == NULL) {
+            fputc(' ', out);
+            text += n_control;
+        } else {
+            fputc(*text++, out);
+        }
     }
+    fputs(quoted ? "\"" : "", out);
 }
 
 // Control characters go out by number: the sqlite3 shell would turn "\r\n" into "\n", and an
@@ -186,8 +211,10 @@ static void put_sql_text(FILE *out, const char *text) {
     fputc('\'', out);
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c < 0x20) {
-            fprintf(out, "'||char(%d)||'", c);
+        if (sm_control_length(text) > 0) {
+            // U+0080 to U+009F begin with a byte that says nothing
+            unsigned char code = c == 0xC2 ? (unsigned char)*++text : c;
+            fprintf(out, "'||char(%d)||'", code);
         } else {
             fputs(c == '\'' ? "''" : (const char[]){(char)c, '\0'}, out);
         }

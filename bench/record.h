@@ -4,9 +4,10 @@
 //
 //   json   an array of objects, one field a line
 //   jsonl  an object a line
-//   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell)
+//   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell). A text that a spreadsheet
+//          would run as a formula gets an apostrophe in front; control characters become spaces
 //   sql    "create table if not exists", then an insert a record; sqlite3 reads it as it is
-//   md     an aligned Markdown table of the columns that have a place in it
+//   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
 //
 // In csv and sql a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
 // and arrays and objects become JSON text. Every record is flushed when written (md: all at the

@@ -1,6 +1,7 @@
 // report.c: the order of the page.
 #include "report.h"
 
+#include "evidence.h"
 #include "report_charts.h"
 
 #include <string.h>
@@ -51,10 +52,6 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
     sm_plots plots;
     sm_names panels;
     sm_status status = SM_OK;
-    if (!doc->html) {
-        sm_doc_text(doc, "The pictures are in the HTML form of this report.");
-        return SM_OK;
-    }
     int n_panels = sm_report_panels(report, &panels);
     if (n_panels > panels.n) {
         sm_doc_text(doc,
@@ -73,6 +70,22 @@ cleanup:
     return status;
 }
 
+// Where nothing draws them, the page says so, among its warnings, too; its tables do without.
+static sm_status write_pictures_if_any(sm_doc *doc, const sm_report_rows *report, json_t *warnings) {
+    if (!doc->html) {
+        sm_doc_text(doc, "The pictures are in the HTML form of this report.");
+        return SM_OK;
+    }
+    sm_status status = write_pictures(doc, report);
+    if (status != SM_ERR_UNSUPPORTED) {
+        return status;
+    }
+    sm_doc_text(doc, "%s", sm_error_message());
+    return json_array_append_new(warnings, sm_json_text(sm_error_message())) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "no memory for a warning");
+}
+
 static void write_legend(sm_doc *doc) {
     sm_doc_items_begin(doc);
     sm_doc_item(doc,
@@ -84,6 +97,11 @@ static void write_legend(sm_doc *doc) {
     sm_doc_item(doc, "Memory: peak resident memory of the process, or what is allocated on a device of its own.");
     sm_doc_item(doc,
                 "A row is ok only when its loss agreed with the reference; a row that failed stays, with its reason.");
+    sm_doc_item(
+        doc,
+        "ok, noisy: the 95%% interval of the median reaches more than %d%% from it, or half of the samples lie more "
+        "than %d%% from it. Nothing is called the best that is noisy, or whose interval meets another's.",
+        SM_NOISE_LIMIT, SM_SPREAD_LIMIT);
     sm_doc_item(doc, "Lines and baselines compare rows of the same work only.");
     sm_doc_items_end(doc);
 }
@@ -96,9 +114,9 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
     write_contents(&doc);
     begin_section(&doc, SHORT);
-    sm_report_shortly(&doc, &report);
+    SM_TRY_GOTO(sm_report_shortly(&doc, &report));
     begin_section(&doc, PICTURES);
-    SM_TRY_GOTO(write_pictures(&doc, &report));
+    SM_TRY_GOTO(write_pictures_if_any(&doc, &report, rows->warnings));
     begin_section(&doc, PUBLISHED);
     sm_report_published(&doc, &report);
     begin_section(&doc, FAILURES);

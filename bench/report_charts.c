@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_COMPARED = 500 }; // samples a side: the work grows with their product
+
 static const double gib = 1024.0 * 1024.0 * 1024.0;
 
 static const char *const headings[] = {
@@ -29,9 +31,9 @@ const char *sm_chart_missing(sm_chart chart) { return missing_texts[chart]; }
 
 // --- lines against the batch -----------------------------------------------------------------
 
-// What a row puts into a chart: y with its interval. False: nothing. `baseline` is the panel's.
-typedef bool (*value_of)(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
-                         double *hi);
+// What a row puts into a chart: y with its interval. y NaN: nothing. `baseline` is the panel's.
+typedef sm_status (*value_of)(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y,
+                              double *lo, double *hi);
 
 typedef struct {
     sm_chart kind;
@@ -41,24 +43,24 @@ typedef struct {
     bool from_zero;
 } line_chart;
 
-static bool throughput(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
-                       double *hi) {
+static sm_status throughput(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
+                            double *hi) {
     (void)baseline;
     (void)report;
     *y = row->tokens_per_s;
     *lo = isfinite(row->tokens_lo) ? row->tokens_lo : *y;
     *hi = isfinite(row->tokens_hi) ? row->tokens_hi : *y;
-    return isfinite(*y);
+    return SM_OK;
 }
 
-static bool memory(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
-                   double *hi) {
+static sm_status memory(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
+                        double *hi) {
     (void)baseline;
     (void)report;
-    *y = row->memory_bytes / gib;
+    *y = row->memory_bytes > 0 ? row->memory_bytes / gib : NAN;
     *lo = *y;
     *hi = *y;
-    return row->memory_bytes > 0;
+    return SM_OK;
 }
 
 // --- the matched baseline --------------------------------------------------------------------
@@ -114,30 +116,36 @@ static int find_baseline_of_panel(const sm_report_rows *report, const char *pane
     return N_BASELINES;
 }
 
-static bool speedup(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
-                    double *hi) {
-    const sm_report_row *base = baseline < N_BASELINES ? find_baseline(report, row, baseline) : NULL;
-    sm_difference d;
+// The interval of the difference between two rows' samples; where there are too few or too many, `lo` and `hi` stay.
+static sm_status speedup_interval(const json_t *base, const json_t *row, double *lo, double *hi) {
+    sm_difference d = {.has_interval = false};
     double *a = NULL;
     double *b = NULL;
     size_t n_a = 0;
     size_t n_b = 0;
-    if (base == NULL) {
-        return false;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(sm_rows_samples(base, "samples_ns", &a, &n_a));
+    SM_TRY_GOTO(sm_rows_samples(row, "samples_ns", &b, &n_b));
+    if (n_a > 0 && n_b > 0 && n_a < MOST_COMPARED && n_b < MOST_COMPARED) {
+        SM_TRY_GOTO(sm_compare_unpaired(a, n_a, b, n_b, 0.05, &d));
     }
-    *y = 100 * (base->step_s / row->step_s - 1);
-    *lo = *y;
-    *hi = *y;
-    bool read = sm_rows_samples(base->json, "samples_ns", &a, &n_a) == SM_OK &&
-                sm_rows_samples(row->json, "samples_ns", &b, &n_b) == SM_OK;
-    if (read && n_a > 0 && n_b > 0 && n_a < 500 && n_b < 500 &&
-        sm_compare_unpaired(a, n_a, b, n_b, 0.05, &d) == SM_OK && d.has_interval) {
-        *lo = fmin(*y, 100 * expm1(-d.hi));
-        *hi = fmax(*y, 100 * expm1(-d.lo));
+    if (d.has_interval) {
+        *lo = fmin(*lo, 100 * expm1(-d.hi));
+        *hi = fmax(*hi, 100 * expm1(-d.lo));
     }
+cleanup:
     free(a);
     free(b);
-    return isfinite(*y);
+    return status;
+}
+
+static sm_status speedup(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
+                         double *hi) {
+    const sm_report_row *base = baseline < N_BASELINES ? find_baseline(report, row, baseline) : NULL;
+    *y = base != NULL ? 100 * (base->step_s / row->step_s - 1) : NAN;
+    *lo = *y;
+    *hi = *y;
+    return base != NULL ? speedup_interval(base->json, row->json, lo, hi) : SM_OK;
 }
 
 static const line_chart line_charts[] = {
@@ -178,22 +186,24 @@ static sm_status sorted_rows(const sm_report_rows *report, const char *panel, co
     return SM_OK;
 }
 
-static size_t write_series(FILE *script, const sm_report_rows *report, const sm_report_row **rows, size_t n,
-                           const char *series, int number, const line_chart *chart, int baseline) {
-    size_t n_points = 0;
+static sm_status write_series(FILE *script, const sm_report_rows *report, const sm_report_row **rows, size_t n,
+                              const char *series, int number, const line_chart *chart, int baseline, size_t *n_points) {
     fprintf(script, "$s%d << EOD\n", number);
     for (size_t i = 0; i < n; i++) {
         double y;
         double lo;
         double hi;
-        if (rows[i]->usable && strcmp(rows[i]->series, series) == 0 &&
-            chart->value(report, rows[i], baseline, &y, &lo, &hi)) {
+        if (!rows[i]->usable || strcmp(rows[i]->series, series) != 0) {
+            continue;
+        }
+        SM_TRY(chart->value(report, rows[i], baseline, &y, &lo, &hi));
+        if (isfinite(y)) {
             fprintf(script, "%.9g %.9g %.9g %.9g\n", rows[i]->batch, y, lo, hi);
-            n_points++;
+            (*n_points)++;
         }
     }
     fputs("EOD\n", script);
-    return n_points;
+    return SM_OK;
 }
 
 // Batches that did not fit: a cross at the top.
@@ -254,12 +264,13 @@ static sm_status add_line_chart(const sm_report_rows *report, const char *panel,
     size_t n_rows = 0;
     size_t n_points[SM_MAX_SERIES] = {0};
     size_t n_all = 0;
+    sm_status status = SM_OK;
     SM_TRY(sorted_rows(report, panel, &rows, &n_rows));
     int n_series = sm_report_series(report, panel, &series);
     int baseline = chart->kind == SM_CHART_SPEEDUP ? find_baseline_of_panel(report, panel) : N_BASELINES;
     FILE *script = plots->script;
     for (int k = 0; k < series.n; k++) {
-        n_points[k] = write_series(script, report, rows, n_rows, series.names[k], k, chart, baseline);
+        SM_TRY_GOTO(write_series(script, report, rows, n_rows, series.names[k], k, chart, baseline, &n_points[k]));
         n_all += n_points[k];
     }
     size_t n_oom = chart->kind == SM_CHART_MEMORY ? write_oom(script, rows, n_rows) : 0;
@@ -273,8 +284,9 @@ static sm_status add_line_chart(const sm_report_rows *report, const char *panel,
                                  : "set yrange [*<0:0<*]\nset xzeroaxis lt 1 lc rgb '#010101'\n");
         write_lines(script, &series, n_points, n_oom);
     }
+cleanup:
     free(rows);
-    return SM_OK;
+    return status;
 }
 
 // --- warm-up -----------------------------------------------------------------------------------
@@ -390,8 +402,8 @@ sm_status sm_report_charts(const sm_report_rows *report, sm_plots *plots) {
             SM_TRY(add_line_chart(report, panels.names[p], &line_charts[c], plots));
         }
         add_warmup(report, panels.names[p], plots);
-        sm_chart_spread(report, panels.names[p], plots);
-        sm_chart_distribution(report, panels.names[p], plots);
+        SM_TRY(sm_chart_spread(report, panels.names[p], plots));
+        SM_TRY(sm_chart_distribution(report, panels.names[p], plots));
     }
     sm_chart_roofline(report, plots);
     return SM_OK;

@@ -31,8 +31,8 @@ const char *sm_chart_missing(sm_chart chart);
 sm_status sm_report_charts(const sm_report_rows *report, sm_plots *plots);
 
 // Charts of samples and of the machine's ceilings (report_charts_samples.c), each of one panel.
-void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots);
-void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots);
+sm_status sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots);
+sm_status sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots);
 void sm_chart_roofline(const sm_report_rows *report, sm_plots *plots);
 
 // The rows of a panel with one batch: that which most series have; the first row of each series.

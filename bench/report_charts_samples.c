@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DOTS = 200, MAX_ROOFS = 4 };
+enum { MAX_DOTS = 200, MAX_ROOFS = 6 };
+
+static const double one_line_ratio = 1.05; // ceilings closer than that are one line
 
 // Samples in seconds with their statistics; nothing where a row has none.
 typedef struct {
@@ -19,27 +21,43 @@ typedef struct {
     sm_stats stats;
 } sampled;
 
-static int find_samples(const sm_report_rows *report, const char *panel, sampled found[SM_MAX_SERIES]) {
-    const sm_report_row *rows[SM_MAX_SERIES];
-    int n_found = 0;
-    int n = sm_chart_rows_at_batch(report, panel, rows);
-    for (int i = 0; i < n; i++) {
-        sampled *s = &found[n_found];
-        *s = (sampled){.row = rows[i]};
-        if (sm_rows_samples(rows[i]->json, "samples_ns", &s->values, &s->n) == SM_OK && s->n > 1 &&
-            sm_stats_compute_real(s->values, (int64_t)s->n, &s->stats) == SM_OK) {
-            n_found++;
-        } else {
-            free(s->values);
-        }
+typedef struct {
+    sampled rows[SM_MAX_SERIES];
+    int n;
+} samples;
+
+static void free_samples(samples *found) {
+    for (int i = 0; i < found->n; i++) {
+        free(found->rows[i].values);
     }
-    return n_found;
+    found->n = 0;
 }
 
-static void free_samples(sampled *found, int n) {
-    for (int i = 0; i < n; i++) {
-        free(found[i].values);
+// Appends the row where it has two samples or more.
+static sm_status add_samples(const sm_report_row *row, samples *found) {
+    sampled *s = &found->rows[found->n++];
+    *s = (sampled){.row = row};
+    SM_TRY(sm_rows_samples(row->json, "samples_ns", &s->values, &s->n));
+    if (s->n > 1) {
+        return sm_stats_compute_real(s->values, (int64_t)s->n, &s->stats);
     }
+    free(s->values);
+    found->n--;
+    return SM_OK;
+}
+
+static sm_status find_samples(const sm_report_rows *report, const char *panel, samples *found) {
+    const sm_report_row *rows[SM_MAX_SERIES];
+    int n = sm_chart_rows_at_batch(report, panel, rows);
+    sm_status status = SM_OK;
+    found->n = 0;
+    for (int i = 0; i < n; i++) {
+        SM_TRY_GOTO(add_samples(rows[i], found));
+    }
+    return SM_OK;
+cleanup:
+    free_samples(found);
+    return status;
 }
 
 static sm_plot *begin(sm_plots *plots, sm_chart kind, const char *panel, const sm_report_row *row, int height) {
@@ -80,16 +98,13 @@ static void reach(const sampled *found, int n, double *lo, double *hi, size_t *n
     }
 }
 
-void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots) {
-    sampled found[SM_MAX_SERIES];
+static void write_spread(const sampled *found, int n, const char *panel, sm_plots *plots) {
     double lo;
     double hi;
     size_t n_beyond;
     FILE *script = plots->script;
-    int n = find_samples(report, panel, found);
     sm_plot *plot = n > 0 ? begin(plots, SM_CHART_SPREAD, panel, found[0].row, 160 + 42 * n) : NULL;
     if (plot == NULL) {
-        free_samples(found, n);
         return;
     }
     reach(found, n, &lo, &hi, &n_beyond);
@@ -124,7 +139,14 @@ void sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *
         fprintf(script, ", $d%d using 1:2 with points pt 7 ps 0.4 lc rgb '#0a00%02x'", i, i + 1);
     }
     fputc('\n', script);
-    free_samples(found, n);
+}
+
+sm_status sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    samples found;
+    SM_TRY(find_samples(report, panel, &found));
+    write_spread(found.rows, found.n, panel, plots);
+    free_samples(&found);
+    return SM_OK;
 }
 
 // --- distribution --------------------------------------------------------------------------------
@@ -145,15 +167,12 @@ static void write_steps(FILE *script, sampled *s, int i) {
     fprintf(script, "%.9g 100\nEOD\n", s->values[s->n - 1] * 1e-6);
 }
 
-void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots) {
-    sampled found[SM_MAX_SERIES];
+static void write_distribution(sampled *found, int n, const char *panel, sm_plots *plots) {
     FILE *script = plots->script;
     double lo = INFINITY;
     double hi = 0;
-    int n = find_samples(report, panel, found);
     sm_plot *plot = n > 0 ? begin(plots, SM_CHART_DISTRIBUTION, panel, found[0].row, 300 + 19 * n) : NULL;
     if (plot == NULL) {
-        free_samples(found, n);
         return;
     }
     snprintf(
@@ -174,7 +193,14 @@ void sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_p
         sm_plot_text(script, found[i].row->series);
     }
     fputc('\n', script);
-    free_samples(found, n);
+}
+
+sm_status sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots) {
+    samples found;
+    SM_TRY(find_samples(report, panel, &found));
+    write_distribution(found.rows, found.n, panel, plots);
+    free_samples(&found);
+    return SM_OK;
 }
 
 // --- roofline ------------------------------------------------------------------------------------
@@ -186,31 +212,89 @@ static bool has_roof(const sm_report_row *row) {
 
 static const char *series_with_roof(const sm_report_row *row) { return has_roof(row) ? row->series : NULL; }
 
-// A roof a device and thread count: rows of one share it, but for the noise of measuring it.
-static const char *roof_name(const sm_report_row *row) {
-    static _Thread_local char name[SM_NAME_SIZE];
+// The ceilings of a device, by threads and precision: each has its own. Rows that share a roof measured it each for
+// itself: it is drawn as far as they differ.
+typedef struct {
+    char name[SM_NAME_SIZE];
+    double peak_lo, peak_hi;           // FLOP/s
+    double bandwidth_lo, bandwidth_hi; // bytes/s
+} roof;
+
+static void name_roof(const sm_report_row *row, char *name, size_t size_bytes) {
+    char precision[64];
     double threads = sm_json_number(row->json, "n_threads");
-    snprintf(name, sizeof(name), "%.60s%s%.0f", sm_rows_text(row->json, "device"), threads > 0 ? " t" : " ",
-             threads > 0 ? threads : 0);
-    return name;
+    sm_text_precision(row->json, precision, sizeof(precision));
+    int used = snprintf(name, size_bytes, "%.60s", sm_rows_text(row->json, "device"));
+    if (threads > 0) {
+        used += snprintf(name + used, size_bytes - (size_t)used, " t%.0f", threads);
+    }
+    snprintf(name + used, size_bytes - (size_t)used, " %s", precision);
 }
 
-static int find_roofs(const sm_report_rows *report, const sm_report_row *roofs[MAX_ROOFS]) {
-    int n = 0;
-    char name[SM_NAME_SIZE];
-    for (size_t i = 0; i < report->n && n < MAX_ROOFS; i++) {
-        bool known = !has_roof(&report->rows[i]);
-        if (!known) {
-            snprintf(name, sizeof(name), "%s", roof_name(&report->rows[i]));
+static void widen(roof *r, const sm_report_row *row) {
+    r->peak_lo = fmin(r->peak_lo, row->peak_flops);
+    r->peak_hi = fmax(r->peak_hi, row->peak_flops);
+    r->bandwidth_lo = fmin(r->bandwidth_lo, row->peak_bandwidth);
+    r->bandwidth_hi = fmax(r->bandwidth_hi, row->peak_bandwidth);
+}
+
+// How many there are in all is returned; *n of them are in `roofs`.
+static int find_roofs(const sm_report_rows *report, roof roofs[MAX_ROOFS], int *n) {
+    int n_left_out = 0;
+    *n = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        const sm_report_row *row = &report->rows[i];
+        roof own = {.peak_lo = INFINITY, .bandwidth_lo = INFINITY};
+        int k = 0;
+        if (!has_roof(row)) {
+            continue;
         }
-        for (int k = 0; k < n && !known; k++) {
-            known = strcmp(name, roof_name(roofs[k])) == 0;
+        name_roof(row, own.name, sizeof(own.name));
+        while (k < *n && strcmp(own.name, roofs[k].name) != 0) {
+            k++;
         }
-        if (!known) {
-            roofs[n++] = &report->rows[i];
+        if (k == MAX_ROOFS) {
+            n_left_out++;
+            continue;
         }
+        if (k == *n) {
+            roofs[(*n)++] = own;
+        }
+        widen(&roofs[k], row);
     }
-    return n;
+    return *n + (n_left_out > 0);
+}
+
+// "6.6 to 28.6", or "28.6" where they differ by less than is drawn.
+static void range_text(double lo, double hi, char *text, size_t size_bytes) {
+    if (hi > lo * one_line_ratio) {
+        snprintf(text, size_bytes, "%.3g to %.4g", lo * 1e-9, hi * 1e-9);
+    } else {
+        snprintf(text, size_bytes, "%.4g", hi * 1e-9);
+    }
+}
+
+static void write_roof(FILE *script, const roof *r, int number) {
+    char peak[64];
+    char bandwidth[64];
+    char title[2 * SM_NAME_SIZE];
+    range_text(r->peak_lo, r->peak_hi, peak, sizeof(peak));
+    range_text(r->bandwidth_lo, r->bandwidth_hi, bandwidth, sizeof(bandwidth));
+    snprintf(title, sizeof(title), "%.150s: %s GFLOP/s, %s GB/s", r->name, peak, bandwidth);
+    const double ends[2][2] = {{r->peak_hi * 1e-9, r->bandwidth_hi * 1e-9},
+                               {r->peak_lo * 1e-9, r->bandwidth_lo * 1e-9}};
+    bool is_wide = r->peak_hi > r->peak_lo * one_line_ratio || r->bandwidth_hi > r->bandwidth_lo * one_line_ratio;
+    for (int i = 0; i < 1 + is_wide; i++) { // the highest that was measured, and the lowest, thinner
+        fprintf(script, "%.9g < %.9g*x ? %.9g : %.9g*x with lines lw %s dt %d lc rgb '#010101' ", ends[i][0],
+                ends[i][1], ends[i][0], ends[i][1], i == 0 ? "1.6" : "0.7", number + 1);
+        if (i == 0) {
+            fputs("title ", script);
+            sm_plot_text(script, title);
+        } else {
+            fputs("notitle", script);
+        }
+        fputs(", ", script);
+    }
 }
 
 static void write_roof_points(FILE *script, const sm_report_rows *report, const sm_names *series, double *lo,
@@ -232,41 +316,37 @@ static void write_roof_points(FILE *script, const sm_report_rows *report, const 
 
 void sm_chart_roofline(const sm_report_rows *report, sm_plots *plots) {
     sm_names series;
-    const sm_report_row *roofs[MAX_ROOFS];
+    roof roofs[MAX_ROOFS];
+    int n_roofs;
     double lo = INFINITY;
     double hi = 0;
     FILE *script = plots->script;
     int n_series = sm_report_names(report, series_with_roof, SM_MAX_SERIES, &series);
-    int n_roofs = find_roofs(report, roofs);
+    int n_all_roofs = find_roofs(report, roofs, &n_roofs);
     sm_plot *plot = n_roofs > 0 ? sm_plots_begin(plots, SM_CHART_ROOFLINE, 320 + 19 * (series.n + n_roofs),
-                                                 "whole samples under the device's measured ceilings")
+                                                 "whole samples under their own measured ceilings")
                                 : NULL;
     if (plot == NULL) {
         return;
     }
-    snprintf(plot->caption, sizeof(plot->caption),
-             "Across: floating-point operations for each byte, if every operation reads and writes its operands once. "
-             "Up: what was reached. Lines: the lower of peak and bandwidth times intensity, as measured.%s",
-             n_series > series.n ? " Only the first 8 configurations found a place." : "");
+    snprintf(
+        plot->caption, sizeof(plot->caption),
+        "Across: floating-point operations for each byte, if every operation reads and writes its operands once. "
+        "Up: what was reached. Lines: the lower of peak and bandwidth times intensity, of each device, thread count "
+        "and precision; where its rows measured it differently, the highest and (thin) the lowest.%s%s",
+        n_series > series.n ? " Only the first 8 configurations found a place." : "",
+        n_all_roofs > n_roofs ? " Only the first 6 ceilings found a place." : "");
     write_roof_points(script, report, &series, &lo, &hi);
     for (int r = 0; r < n_roofs; r++) {
-        double ridge = roofs[r]->peak_flops / roofs[r]->peak_bandwidth;
-        lo = fmin(lo, ridge);
-        hi = fmax(hi, ridge);
+        lo = fmin(lo, roofs[r].peak_lo / roofs[r].bandwidth_hi);
+        hi = fmax(hi, roofs[r].peak_hi / roofs[r].bandwidth_lo);
     }
     fprintf(script,
             "set logscale xy\nset xrange [%.6g:%.6g]\nset xlabel 'FLOP per byte'\nset ylabel 'GFLOP/s'\n"
             "set format y '%%g'\nset samples 200\nplot ",
             lo / 3, hi * 3);
     for (int r = 0; r < n_roofs; r++) {
-        char title[2 * SM_NAME_SIZE];
-        snprintf(title, sizeof(title), "%s: %.4g GFLOP/s, %.4g GB/s", roof_name(roofs[r]), roofs[r]->peak_flops * 1e-9,
-                 roofs[r]->peak_bandwidth * 1e-9);
-        fprintf(script, "%.9g < %.9g*x ? %.9g : %.9g*x with lines lw 1.6 dt %d lc rgb '#010101' title ",
-                roofs[r]->peak_flops * 1e-9, roofs[r]->peak_bandwidth * 1e-9, roofs[r]->peak_flops * 1e-9,
-                roofs[r]->peak_bandwidth * 1e-9, r + 1);
-        sm_plot_text(script, title);
-        fputs(", ", script);
+        write_roof(script, &roofs[r], r);
     }
     for (int k = 0; k < series.n; k++) {
         fprintf(script, "%s$r%d using 1:2 with points", k > 0 ? ", " : "", k);

@@ -38,11 +38,11 @@ static void put_markdown(FILE *out, char c) {
 static void put_text(const sm_doc *doc, const char *text) {
     while (*text != '\0') {
         int length = sm_utf8_length(text);
-        unsigned char first = (unsigned char)*text;
-        if (length > 1) {
+        bool is_control = sm_control_length(text) > 0;
+        if (length > 1 && !is_control) {
             fwrite(text, 1, (size_t)length, doc->out);
         } else {
-            char c = length == 0 ? '?' : first < 0x20 || first == 0x7F ? ' ' : *text;
+            char c = length == 0 ? '?' : is_control ? ' ' : *text;
             (doc->html ? put_html : put_markdown)(doc->out, c);
         }
         text += length > 0 ? length : 1;

@@ -5,6 +5,7 @@
 #include "json_values.h"
 #include "subprocess.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -155,7 +156,8 @@ static sm_status page_svg(const char *text, int number, const char *title, char 
     put_attribute(out, title);
     fputc('"', out);
     rewrite(body, number, out);
-    return fclose(out) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a chart");
+    bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
+    return fclose(out) == 0 && !failed ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a chart");
 }
 
 // --- drawing -------------------------------------------------------------------------------
@@ -165,10 +167,15 @@ static sm_status read_text(const char *path, char **text) {
     size_t capacity = 0;
     FILE *file = fopen(path, "re");
     *text = NULL;
+    errno = 0;
     ssize_t got = file != NULL ? getdelim(text, &capacity, '\0', file) : -1;
+    bool no_memory = errno == ENOMEM;
     n = got > 0 ? (size_t)got : 0;
     if (file != NULL) {
         fclose(file);
+    }
+    if (no_memory) {
+        return sm_fail(SM_ERR_OOM, "no memory for a chart");
     }
     return n > 0 ? SM_OK : sm_fail(SM_ERR_IO, "gnuplot: drew nothing into %s", path);
 }
@@ -186,11 +193,11 @@ static sm_status run_gnuplot(const char *folder) {
     static char script[] = "charts.gp";
     char *argv[] = {program, no_settings, script, NULL};
     sm_subprocess process;
-    if (sm_subprocess_run(argv, folder, NULL, &process) != SM_OK) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "gnuplot: not found, and the report's charts need it; "
-                                           "apt-get install gnuplot-nox, or --format md for a report without charts");
+    sm_status status = sm_subprocess_run(argv, folder, NULL, &process);
+    if (status == SM_ERR_UNSUPPORTED) {
+        return sm_fail(status, "no pictures: gnuplot draws them, and is not installed; `apt-get install gnuplot-nox`");
     }
-    sm_status status = SM_OK;
+    SM_TRY(status);
     if (process.exit_code != 0) {
         const char *line = sm_subprocess_last_line(&process);
         status = sm_fail(SM_ERR_INTERNAL, "gnuplot: exit %d: %.300s", process.exit_code, line);
@@ -232,7 +239,9 @@ sm_status sm_plots_draw(sm_plots *plots) {
         return SM_OK;
     }
     fputs("unset output\n", plots->script);
-    fflush(plots->script);
+    if (fflush(plots->script) != 0 || ferror(plots->script)) {
+        return sm_fail(SM_ERR_OOM, "no memory for charts");
+    }
     place = place != NULL && place[0] == '/' && strlen(place) < 64 ? place : "/tmp";
     snprintf(folder, sizeof(folder), "%s/stepmark-charts-XXXXXX", place);
     if (mkdtemp(folder) == NULL) {

@@ -1,4 +1,5 @@
 // report_tables.c: what a report says in words and tables.
+#include "recommend.h"
 #include "report.h"
 #include "show.h"
 
@@ -6,53 +7,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 96, FOLD_FROM = 40, MAX_MACHINES = 16, MAX_WARNINGS = 200 };
+enum { TEXT_SIZE = 96, DOUBT_SIZE = 1024, FOLD_FROM = 40, MAX_MACHINES = 16, MAX_WARNINGS = 200 };
 
 // --- in short ------------------------------------------------------------------------------------
 
-typedef double (*score_of)(const sm_report_row *row); // the larger the better; NaN: none
-
-static double by_tokens(const sm_report_row *row) { return row->tokens_per_s; }
-static double by_memory(const sm_report_row *row) { return row->tokens_per_s / row->memory_bytes; }
-static double by_steadiness(const sm_report_row *row) {
-    return -sm_json_number(row->json, "mad_ns") / sm_json_number(row->json, "median_ns");
+static double spread_percent(const json_t *row) {
+    return 100 * sm_json_number(row, "mad_ns") / sm_json_number(row, "median_ns");
 }
 
-static const sm_report_row *best_of(const sm_report_rows *report, const char *panel, score_of score) {
-    const sm_report_row *best = NULL;
-    for (size_t i = 0; i < report->n; i++) {
-        const sm_report_row *row = &report->rows[i];
-        bool fits = row->usable && strcmp(row->panel, panel) == 0 && isfinite(score(row));
-        if (fits && (best == NULL || score(row) > score(best))) {
-            best = row;
-        }
-    }
-    return best;
-}
-
-static void write_best(sm_doc *doc, const char *panel, const char *of, const sm_report_row *row) {
+static void write_best(sm_doc *doc, const sm_report_row *row) {
     char how[SM_NAME_SIZE];
     char text[TEXT_SIZE];
-    if (row == NULL) {
-        return;
-    }
     sm_report_how(row->json, how, sizeof(how));
-    sm_doc_row_begin(doc);
-    sm_doc_cell(doc, "%s", panel);
-    sm_doc_cell(doc, "%s", of);
     sm_report_batch(row, text, sizeof(text));
     sm_doc_cell(doc, "%s, %s", how, text);
     sm_text_count(row->tokens_per_s, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
     sm_text_ms(row->step_s * 1e9, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
-    sm_doc_cell(doc, "%.1f%%", -100 * by_steadiness(row));
+    sm_doc_cell(doc, "%.1f%%", spread_percent(row->json));
     sm_text_bytes(row->memory_bytes, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
-    sm_doc_row_end(doc);
 }
 
-void sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
+static void write_doubt(sm_doc *doc, const sm_contest *contest, const sm_outcome *o) {
+    char text[DOUBT_SIZE];
+    sm_recommend_doubt(contest, o, text, sizeof(text));
+    sm_doc_cell(doc, "none: %s", text);
+    for (int i = 0; i < 4; i++) {
+        sm_doc_cell(doc, "-");
+    }
+}
+
+// The panel's rows that have figures.
+static size_t rows_of_panel(const sm_report_rows *report, const char *panel, const json_t **rows) {
+    size_t n = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        if (report->rows[i].usable && strcmp(report->rows[i].panel, panel) == 0) {
+            rows[n++] = report->rows[i].json;
+        }
+    }
+    return n;
+}
+
+static const sm_report_row *find_row(const sm_report_rows *report, const json_t *json) {
+    size_t i = 0;
+    while (report->rows[i].json != json) {
+        i++;
+    }
+    return &report->rows[i];
+}
+
+static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const char *panel) {
+    static const char *const names[] = {"throughput", "throughput per GiB", "steadiest"};
+    sm_status status = SM_OK;
+    sm_outcome o;
+    const json_t **rows = calloc(report->n + 1, sizeof(*rows));
+    if (rows == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report");
+    }
+    size_t n = rows_of_panel(report, panel, rows);
+    for (int c = 0; c < SM_CONTEST_COUNT; c++) {
+        SM_TRY_GOTO(sm_judge_contest(&sm_contests[c], rows, n, &o));
+        if (o.first == NULL) {
+            continue; // of one there is no best
+        }
+        sm_doc_row_begin(doc);
+        sm_doc_cell(doc, "%s", panel);
+        sm_doc_cell(doc, "%s", names[c]);
+        if (sm_is_won(&o)) {
+            write_best(doc, find_row(report, o.first));
+        } else {
+            write_doubt(doc, &sm_contests[c], &o);
+        }
+        sm_doc_row_end(doc);
+    }
+cleanup:
+    free(rows);
+    return status;
+}
+
+sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
     sm_names panels;
     size_t n_usable = 0;
     const char *first = "";
@@ -67,15 +102,14 @@ void sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
                 report->n - n_usable, first[0] != '\0' ? first : "-", last[0] != '\0' ? last : "-");
     sm_report_panels(report, &panels);
     if (panels.n == 0) {
-        return;
+        return SM_OK;
     }
     sm_doc_table_begin(doc, "work|best|configuration|#tokens/s|#step ms|#spread|#memory", NULL);
     for (int p = 0; p < panels.n; p++) {
-        write_best(doc, panels.names[p], "throughput", best_of(report, panels.names[p], by_tokens));
-        write_best(doc, panels.names[p], "throughput per GiB", best_of(report, panels.names[p], by_memory));
-        write_best(doc, panels.names[p], "steadiest", best_of(report, panels.names[p], by_steadiness));
+        SM_TRY(write_contests(doc, report, panels.names[p]));
     }
     sm_doc_table_end(doc, false);
+    return SM_OK;
 }
 
 // --- machines ------------------------------------------------------------------------------------
@@ -169,8 +203,7 @@ static void write_row(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", text);
     sm_text_ms(row->step_s * 1e9, text, sizeof(text));
     sm_doc_cell(doc, "%s", row->usable ? text : "");
-    double spread = 100 * sm_json_number(row->json, "mad_ns") / sm_json_number(row->json, "median_ns");
-    sm_doc_number(doc, row->usable ? spread : NAN, 1, "%");
+    sm_doc_number(doc, row->usable ? spread_percent(row->json) : NAN, 1, "%");
     sm_text_ms(sm_json_number(row->json, "ci95_lo_ns"), text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
     sm_text_ms(sm_json_number(row->json, "ci95_hi_ns"), text, sizeof(text));
@@ -184,7 +217,11 @@ static void write_row(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", text);
     double loss = sm_json_number(row->json, "loss");
     sm_doc_number(doc, loss, 4, "");
-    sm_doc_cell(doc, "%s", row->status);
+    sm_noise noise = row->usable ? sm_judge_row(row->json) : SM_NOISE_STEADY;
+    sm_doc_cell(doc, "%s%s", row->status,
+                noise == SM_NOISE_NOISY     ? ", noisy"
+                : noise == SM_NOISE_TOO_FEW ? ", few samples"
+                                            : "");
     sm_doc_row_end(doc);
 }
 

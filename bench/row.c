@@ -49,6 +49,7 @@ void sm_row_free(sm_row *row) {
     free(row->samples_backward_ns.values);
     free(row->losses.values);
     free(row->op_ns.values);
+    free(row->op_least_ns.values);
     json_decref(row->warnings);
     json_decref(row->context);
     memset(row, 0, sizeof(*row));
@@ -141,6 +142,7 @@ void sm_row_clear_speed(sm_row *row) {
         }
     }
     row->op_ns.n = 0;
+    row->op_least_ns.n = 0;
 }
 
 json_t *sm_row_to_json(const sm_row *row) { return sm_record_from_struct(&sm_row_table, row); }

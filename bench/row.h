@@ -119,6 +119,7 @@ typedef struct {
     int64_t ci95_hi_ns;
     int64_t n_outliers;
     double noise_percent;
+    char noise_verdict[16]; // evidence.h: steady, noisy, too few
     int64_t p95_ns;
     int64_t p99_ns;
     double drift_percent;
@@ -182,6 +183,7 @@ typedef struct {
     // Not written: nanoseconds of each op of the plan, in the attribution step that `phases`
     // is of. For the profile. {NULL, 0} when there was none.
     sm_integers op_ns;
+    sm_integers op_least_ns; // likewise, of each op the least of all attribution steps
 } sm_row;
 
 extern const sm_table sm_row_table;

@@ -140,3 +140,56 @@ sm_status sm_row_validate(const json_t *row) {
     }
     return SM_OK;
 }
+
+// --- rows of others ------------------------------------------------------------------------
+
+static bool is_null(const json_t *value) { return value == NULL || json_is_null(value); }
+
+static bool has_time(const json_t *object) {
+    return json_is_number(json_object_get(object, "median_ns")) || json_is_number(json_object_get(object, "avg_ns")) ||
+           json_array_size(json_object_get(object, "samples_ns")) > 0;
+}
+
+static bool is_readable(const sm_column *column, const json_t *value) {
+    if (column->type == SM_COLUMN_INTEGER && json_is_number(value)) {
+        return true;
+    }
+    if (column->type == SM_COLUMN_INTEGERS && json_is_array(value)) {
+        return all_numbers(value, false);
+    }
+    return allows(column, value);
+}
+
+// `group`: "phases", for the members of that object; "" for those of the row.
+static sm_status check_members(const json_t *object, const char *group) {
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)object, key, value) {
+        char name[128];
+        snprintf(name, sizeof(name), "%s%s%.60s", group, group[0] != '\0' ? "." : "", key);
+        int column = sm_table_find(&sm_row_table, name);
+        if (column >= 0 && !is_readable(&sm_row_table.columns[column], value)) {
+            return sm_fail(SM_ERR_FORMAT, "field %s: a value of the wrong type", name);
+        }
+        bool is_group = group[0] == '\0' && (strcmp(key, "phases") == 0 || strcmp(key, "sensors") == 0);
+        if (is_group) {
+            SM_TRY(check_members(value, key));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_row_recognise(const json_t *object) {
+    const json_t *status = json_object_get(object, "status");
+    const bool timed = has_time(object);
+    if (is_null(status) && !timed) {
+        return sm_fail(SM_ERR_FORMAT, "it has neither a status nor a time");
+    }
+    if (!is_null(status) && !is_status(status)) {
+        return sm_fail(SM_ERR_FORMAT, "its status is none of ok, oom, timeout, skipped, error");
+    }
+    if (!timed && !json_is_integer(json_object_get(object, "schema_version"))) {
+        return sm_fail(SM_ERR_FORMAT, "it has neither a schema_version nor a time");
+    }
+    return check_members(object, "");
+}

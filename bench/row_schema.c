@@ -75,15 +75,20 @@ static void show_loss(const json_t *record, const sm_column *column, char *text,
     }
 }
 
-// "ok: reference, 1 of 4 sequences" or "oom: 9.1 GiB needed, 6.0 GiB free"
+// "ok: reference, 1 of 4 sequences", "ok, noisy: ..." or "oom: 9.1 GiB needed, 6.0 GiB free"
 static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *status = text_of(record, "status");
     const char *reason = text_of(record, "reason");
     const char *check = text_of(record, column->name);
     bool ok = strcmp(status, "ok") == 0;
+    const char *noise = text_of(record, "noise_verdict");
+    const char *judged = !ok                             ? ""
+                         : strcmp(noise, "noisy") == 0   ? ", noisy"
+                         : strcmp(noise, "too few") == 0 ? ", few samples"
+                                                         : "";
     const char *more = reason[0] != '\0' ? reason : ok ? check : "";
     more = ok && more[0] == '\0' ? "loss not checked" : more;
-    snprintf(text, size_bytes, "%s%s%s", status, more[0] != '\0' ? ": " : "", more);
+    snprintf(text, size_bytes, "%s%s%s%s", status, judged, more[0] != '\0' ? ": " : "", more);
 }
 
 #define FIELD(member, column_type, its_unit, its_description)                                     \
@@ -185,6 +190,10 @@ static const sm_column columns[] = {
     {INTEGER(ci95_hi_ns, "ns", "its upper end"), SPEED},
     {INTEGER(n_outliers, "", "samples outside of Tukey's fences (1.5 IQR); they are counted, not removed"), SPEED},
     {REAL(noise_percent, "%", "how far the 95% interval reaches from the median, in percent of it"), SPEED},
+    {TEXT(noise_verdict,
+          "steady: noise_percent is at most 5 and mad_ns at most 10% of the median; noisy: not so; too few: "
+          "below 6 samples"),
+     SPEED},
     {INTEGER(p95_ns, "ns", "95th percentile; null below 20 samples"), SPEED},
     {INTEGER(p99_ns, "ns", "99th percentile; null below 100 samples"), SPEED},
     {REAL(drift_percent, "%", "trend from first to last sample (Theil-Sen), in percent of the median; null below 8"),

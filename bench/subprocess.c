@@ -50,6 +50,9 @@ static sm_status spawn(char *const argv[], const char *folder, int out, int err,
     }
     failed = failed != 0 ? failed : posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
+    if (failed == ENOMEM) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to start it", argv[0]);
+    }
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", argv[0], strerror(failed));
 }
 

@@ -89,6 +89,30 @@ static void bounds_and_verdict(void **state) {
     sm_plan_free(plan);
 }
 
+// An op that was preempted in the step that is shown is not what to look at.
+static void a_preempted_op_is_not_named(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
+    assert_non_null(least);
+    for (int i = 0; i < plan->n_ops; i++) {
+        bool preempted = plan->ops[i].kind == SM_OP_GELU_BACKWARD;
+        least[i] = preempted ? 200 : input.op_ns[i];
+    }
+    input.op_least_ns = least;
+    input.is_noisy = true;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_string_equal(profile.lines[0].name, "gelu_backward"); // it is shown as it was
+    assert_null(strstr(profile.verdict, "look first at gelu_backward"));
+    assert_non_null(strstr(profile.verdict, "look first at"));
+    assert_non_null(strstr(profile.verdict, "were noisy"));
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+    free(least);
+}
+
 static void time_outside_of_ops_is_overhead(void **state) {
     (void)state;
     sm_plan *plan = make_plan();
@@ -239,6 +263,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_add_up),
         cmocka_unit_test(bounds_and_verdict),
+        cmocka_unit_test(a_preempted_op_is_not_named),
         cmocka_unit_test(time_outside_of_ops_is_overhead),
         cmocka_unit_test(without_ceilings),
         cmocka_unit_test(ops_must_have_run),

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "recommend.h"
@@ -13,8 +14,9 @@
 static json_t *make_row(int batch, const char *mode, double median_ms, double first_ms, double gib) {
     double ns = median_ms * 1e6;
     json_t *samples = json_array();
-    for (int i = 0; i < 8; i++) {
-        json_array_append_new(samples, json_integer((json_int_t)ns));
+    for (int i = 0; i < 8; i++) { // the larger the batch, the less they spread
+        double away = (1 + 0.02 * i) / (100 * batch);
+        json_array_append_new(samples, json_real(ns * (1 + (i % 2 == 0 ? away : -away))));
     }
     char test[32];
     snprintf(test, sizeof(test), "step b%ds16", batch);
@@ -69,6 +71,7 @@ static void the_best_of_three_kinds(void **state) {
     json_array_append_new(rows, make_row(4, "naive", 8, 8, 9));     // the least spread
     json_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b2s16");
+    expect(records, "fastest", "figure", "21,333 tokens/s");
     expect(records, "per GB", "configuration", "b1s16");
     expect(records, "steadiest", "configuration", "b4s16");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "caution")));
@@ -81,9 +84,87 @@ static void what_overlaps_is_not_told_apart(void **state) {
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
     json_t *records = recommend(rows);
-    expect(records, "fastest", "caution", "not told apart from step b1s16 naive");
+    expect(records, "fastest", "caution",
+           "step b1s16 fused fp32 at 16,080 tokens/s is not told apart from step b1s16 naive");
+    assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "configuration")));
     assert_null(advice(records, "break-even", 0));
     json_decref(records);
+}
+
+// A third one that reaches into the first's interval is enough, however far behind the second is.
+static void all_must_be_told_apart(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
+    json_array_append_new(rows, make_row(1, "tuned", 2, 1, 1));
+    json_t *wide = make_row(1, "fused", 3, 1, 1);
+    json_object_set_new(wide, "ci95_lo_ns", json_real(0.9e6));
+    json_array_append_new(rows, wide);
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "caution", "not told apart from step b1s16 fused");
+    json_decref(records);
+}
+
+// Two runs of one configuration are no rivals, and of one configuration there is no best.
+static void runs_of_one_configuration_are_one(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
+    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
+    json_t *records = recommend(json_incref(rows));
+    assert_int_equal(json_array_size(records), 0);
+    json_decref(records);
+    json_array_append_new(rows, make_row(1, "naive", 2, 1, 1));
+    records = recommend(rows);
+    expect(records, "fastest", "configuration", "fused");
+    json_decref(records);
+}
+
+// Nothing noisy, or of too few samples, is the best of anything, and nothing is reckoned with it.
+static void noise_wins_nothing(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_t *noisy = make_row(4, "fused", 1, 100, 1);
+    json_object_set_new(noisy, "mad_ns", json_real(0.81e6));
+    json_array_append_new(rows, noisy);
+    json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "caution", "is noisy: half of the samples lie 81% or more from the median");
+    assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "value")));
+    assert_null(advice(records, "break-even", 0));
+    json_decref(records);
+
+    rows = json_array();
+    json_t *few = make_row(4, "fused", 1, 100, 1);
+    json_object_del(few, "ci95_lo_ns");
+    json_object_del(few, "ci95_hi_ns");
+    json_array_append_new(rows, few);
+    json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
+    records = recommend(rows);
+    expect(records, "fastest", "caution", "not told apart");
+    assert_null(advice(records, "break-even", 0));
+    json_decref(records);
+}
+
+static void noise_is_judged_by_figures(void **state) {
+    (void)state;
+    char text[256];
+    json_t *row = make_row(1, "naive", 1, 1, 1);
+    assert_int_equal(sm_judge_row(row), SM_NOISE_STEADY);
+    sm_noise_text(row, text, sizeof(text));
+    assert_string_equal(text, "");
+    json_object_set_new(row, "ci95_hi_ns", json_real(1.06e6));
+    assert_int_equal(sm_judge_row(row), SM_NOISE_NOISY);
+    json_object_set_new(row, "ci95_hi_ns", json_null());
+    json_object_set_new(row, "ci95_lo_ns", json_null());
+    assert_int_equal(sm_judge_row(row), SM_NOISE_TOO_FEW);
+    sm_noise_text(row, text, sizeof(text));
+    assert_string_equal(text, "too few samples (8) to tell how steady it is");
+    json_decref(row);
+    assert_int_equal(sm_judge_noise(4.9, 9.9), SM_NOISE_STEADY);
+    assert_int_equal(sm_judge_noise(5.1, 9.9), SM_NOISE_NOISY);
+    assert_int_equal(sm_judge_noise(4.9, 10.1), SM_NOISE_NOISY);
+    assert_int_equal(sm_judge_noise(4.9, NAN), SM_NOISE_NOISY);
 }
 
 static void a_longer_start_is_made_good(void **state) {
@@ -129,8 +210,14 @@ static void strange_rows_do_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_of_three_kinds),     cmocka_unit_test(what_overlaps_is_not_told_apart),
-        cmocka_unit_test(a_longer_start_is_made_good), cmocka_unit_test(what_did_not_fit),
+        cmocka_unit_test(the_best_of_three_kinds),
+        cmocka_unit_test(what_overlaps_is_not_told_apart),
+        cmocka_unit_test(all_must_be_told_apart),
+        cmocka_unit_test(noise_wins_nothing),
+        cmocka_unit_test(runs_of_one_configuration_are_one),
+        cmocka_unit_test(noise_is_judged_by_figures),
+        cmocka_unit_test(a_longer_start_is_made_good),
+        cmocka_unit_test(what_did_not_fit),
         cmocka_unit_test(strange_rows_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,18 +21,49 @@ static const sm_column thing_columns[] = {
 };
 static const sm_table thing_table = {.name = "things", .columns = thing_columns, .n_columns = 5};
 
-static char *write_thing(sm_format format) {
+static char *write_named_thing(sm_format format, const char *name) {
     char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_record_writer *writer = NULL;
     json_t *record =
-        json_pack("{s:s, s:{s:i}, s:b, s:s}", "name", "x", "memory", "total_bytes", 1536, "fits", 1, "more", "stays");
+        json_pack("{s:s, s:{s:i}, s:b, s:s}", "name", name, "memory", "total_bytes", 1536, "fits", 1, "more", "stays");
     assert_int_equal(sm_record_writer_open(&thing_table, format, out, &writer), SM_OK);
     assert_int_equal(sm_record_write(writer, record), SM_OK);
     assert_int_equal(sm_record_writer_close(writer), SM_OK);
     fclose(out);
     return text;
+}
+
+static char *write_thing(sm_format format) { return write_named_thing(format, "x"); }
+
+// What a spreadsheet would run, a terminal obey, or a page show as markup stays a text.
+static void test_hostile_texts(void **state) {
+    (void)state;
+    static const struct {
+        sm_format format;
+        const char *name;
+        const char *written; // its cell
+    } cases[] = {
+        {SM_FORMAT_CSV, "=1+1", "\n\"'=1+1\","},
+        {SM_FORMAT_CSV, "@SUM(A1)", "\n\"'@SUM(A1)\","},
+        {SM_FORMAT_CSV, "+cmd|' /C calc'!A0", "\n\"'+cmd|' /C calc'!A0\","},
+        {SM_FORMAT_CSV, "-2+3", "\n\"'-2+3\","},
+        {SM_FORMAT_CSV, "\t=1", "\n\"'\t=1\","},
+        {SM_FORMAT_CSV, "-12.5", "\n-12.5,"},
+        {SM_FORMAT_CSV, "+1e-3", "\n+1e-3,"},
+        {SM_FORMAT_CSV, "a=b", "\na=b,"},
+        {SM_FORMAT_CSV, "a\x1b[2Jb\x7f\xC2\x9B", "\na [2Jb  ,"},
+        {SM_FORMAT_SQL, "a\x1b[2Jb\x7f\xC2\x9B'", "('a'||char(27)||'[2Jb'||char(127)||''||char(155)||''''"},
+        {SM_FORMAT_MARKDOWN, "<script>`x`|\\\x1b", "| &lt;script>\\`x\\`\\|\\\\  |"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = write_named_thing(cases[i].format, cases[i].name);
+        if (strstr(text, cases[i].written) == NULL) {
+            fail_msg("case %zu: no '%s' in '%s'", i, cases[i].written, text);
+        }
+        free(text);
+    }
 }
 
 static void test_other_tables(void **state) {
@@ -139,7 +170,8 @@ static void test_shown_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_tables),    cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_other_tables),    cmocka_unit_test(test_hostile_texts),
+        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_formats_by_name), cmocka_unit_test(test_shown_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,6 +187,32 @@ static void html(void **state) {
     sm_rows_free(&rows);
 }
 
+// Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
+static void ceilings_by_precision(void **state) {
+    (void)state;
+    sm_rows rows;
+    sm_plots plots;
+    sm_report_rows report;
+    make_rows(&rows, 4);
+    for (size_t i = 0; i < 4; i++) {
+        set(row_at(&rows, i), "device", json_string("cpu"));
+    }
+    set(row_at(&rows, 0), "precision", json_string("bf16"));
+    set(row_at(&rows, 0), "peak_flops", json_real(8e11));
+    set(row_at(&rows, 1), "peak_bandwidth", json_real(6.6e9));
+    set(row_at(&rows, 2), "peak_bandwidth", json_real(28.6e9));
+    expect_ok("rows", sm_report_rows_make(rows.rows, &report));
+    expect_ok("plots", sm_plots_open(&plots));
+    sm_chart_roofline(&report, &plots);
+    fflush(plots.script);
+    expect_in(plots.script_text, "'cpu t2 bf16: 800 GFLOP/s, 40 GB/s'");
+    expect_in(plots.script_text, "'cpu t2 fp32: 200 GFLOP/s, 6.6 to 40 GB/s'");
+    assert_int_equal(count_in(plots.script_text, "with lines"), 3);
+    sm_plots_free(&plots);
+    sm_report_rows_free(&report);
+    sm_rows_free(&rows);
+}
+
 static void a_thousand_rows(void **state) {
     (void)state;
     sm_rows rows;
@@ -311,8 +337,10 @@ static void program(void **state) {
         {SM_TEST_BINARY " report $T/rows.jsonl $T/rows.jsonl --format md", 0, "32 rows"},
         {SM_TEST_BINARY " report", 2, "give result files"},
         {SM_TEST_BINARY " report $T/none.jsonl --format md", 1, "cannot open"},
-        {"PATH=/nonexistent " SM_TEST_BINARY " report $T/rows.jsonl --output $T/x.html", 1,
-         "apt-get install gnuplot-nox"},
+        {"P=$PATH; PATH=/nonexistent " SM_TEST_BINARY
+         " report $T/rows.jsonl --output $T/x.html; PATH=$P; cat $T/x.html",
+         0, "apt-get install gnuplot-nox"},
+        {"PATH=/nonexistent " SM_TEST_BINARY " report $T/rows.jsonl", 0, "All rows</h2>"},
         {SM_TEST_BINARY " schema", 0, "\"samples_ns\""},
     };
     sm_rows rows;
@@ -341,8 +369,8 @@ static void program(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(markdown), cmocka_unit_test(html),    cmocka_unit_test(a_thousand_rows),
-        cmocka_unit_test(rendered), cmocka_unit_test(program),
+        cmocka_unit_test(markdown),        cmocka_unit_test(html),     cmocka_unit_test(ceilings_by_precision),
+        cmocka_unit_test(a_thousand_rows), cmocka_unit_test(rendered), cmocka_unit_test(program),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -36,10 +36,13 @@ size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     e->scratch_bytes = largest_scratch(e->kernels, plan, e->n_threads);
     e->scratch = calloc((size_t)e->n_threads, sizeof *e->scratch);
+    if (e->scratch == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d scratch areas", e->n_threads);
+    }
     // The plan's own memory was just promised, and still counts as available.
     double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
     size_t available_bytes = host_available_bytes();
-    bool done = e->scratch != NULL && (available_bytes == 0 || needed_bytes <= (double)available_bytes);
+    bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes);
     for (int i = 0; done && i < e->n_threads; i++) {
         e->scratch[i] = host_map(e->scratch_bytes);
         done = e->scratch[i] != NULL;

@@ -7,6 +7,7 @@
 #include "cli_commands.h"
 #include "cli_interleave.h"
 #include "compare.h"
+#include "markdown.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 
@@ -79,7 +80,9 @@ static sm_status write_markdown(const sm_comparison *c) {
         SM_TRY(write_records(&sm_apart_table, c->apart, SM_FORMAT_MARKDOWN));
     }
     for (size_t i = 0; i < json_array_size(c->notes); i++) {
-        printf("%s- note: %s\n", i == 0 ? "\n" : "", json_string_value(json_array_get(c->notes, i)));
+        fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
+        SM_TRY(sm_markdown_text(json_string_value(json_array_get(c->notes, i)), stdout));
+        putchar('\n');
     }
     if (json_array_size(c->compared) > 0) {
         printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
@@ -146,8 +149,8 @@ static sm_status save_only(const cli_options *options, sm_rows *rows) {
 
 sm_status cli_compare(const cli_options *options) {
     bool only_saves = options->save_baseline != NULL && options->n_operands == 1 && !options->interleaved;
-    sm_rows a = {NULL, NULL};
-    sm_rows b = {NULL, NULL};
+    sm_rows a = {.rows = NULL};
+    sm_rows b = {.rows = NULL};
     sm_status status = SM_OK;
     if (options->n_operands != 2 && !only_saves) {
         return sm_fail(SM_ERR_USAGE,
@@ -160,6 +163,8 @@ sm_status cli_compare(const cli_options *options) {
     }
     SM_TRY_GOTO(sm_rows_init(&a));
     SM_TRY_GOTO(sm_rows_init(&b));
+    a.interrupted = &cli_interrupted;
+    b.interrupted = &cli_interrupted;
     SM_TRY_GOTO(only_saves ? save_only(options, &a) : compare(options, &a, &b));
 cleanup:
     sm_rows_free(&a);

@@ -130,7 +130,7 @@ static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, 
 // A process that has started should sample for about as long as starting took: the next one costs that again. Says
 // how many samples that is.
 static sm_status rehearse(const command *c, double *n_samples) {
-    sm_rows rows = {NULL, NULL};
+    sm_rows rows = {.rows = NULL};
     double ignored;
     double start_ns;
     double samples_ns;

@@ -7,6 +7,7 @@
 #include "cli_commands.h"
 #include "cli_measure.h"
 #include "cli_model.h"
+#include "evidence.h"
 #include "machine.h"
 #include "profile.h"
 
@@ -92,6 +93,8 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     const sm_profile_input input = {
         .plan = plan,
         .op_ns = row->op_ns.values,
+        .op_least_ns = row->op_least_ns.n == plan->n_ops ? row->op_least_ns.values : NULL,
+        .is_noisy = strcmp(row->noise_verdict, sm_noise_name(SM_NOISE_NOISY)) == 0,
         .wall_ns = row->attribution_ns,
         .headline_ns = row->median_ns,
         .peak_flops = row->peak_flops,

@@ -33,6 +33,7 @@ sm_status cli_recommend(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "recommend: give files of rows (JSON or JSONL)");
     }
     SM_TRY(sm_rows_init(&rows));
+    rows.interrupted = &cli_interrupted;
     for (int file = 0; file < options->n_operands; file++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[file], &rows));
     }

@@ -24,6 +24,12 @@ static bool wants_html(const cli_options *options) {
     return file == NULL || !(ends_with(file, ".md") || ends_with(file, ".markdown"));
 }
 
+static void print_warnings(const sm_rows *rows) {
+    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
+        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
+    }
+}
+
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
     char *text = NULL;
     size_t size_bytes = 0;
@@ -32,7 +38,9 @@ static sm_status write_page(const cli_options *options, const sm_rows *rows) {
         return sm_fail(SM_ERR_OOM, "no memory for a report");
     }
     sm_status status = sm_report_write(rows, wants_html(options), out);
-    if (fclose(out) != 0 && status == SM_OK) {
+    print_warnings(rows);
+    bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
+    if ((fclose(out) != 0 || failed) && status == SM_OK) {
         status = sm_fail(SM_ERR_OOM, "no memory for a report");
     }
     if (status == SM_OK && options->report_file == NULL) {
@@ -54,11 +62,9 @@ sm_status cli_report(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give result files: stepmark report FILE... --output report.html");
     }
     SM_TRY(sm_rows_init(&rows));
+    rows.interrupted = &cli_interrupted;
     for (int i = 0; i < options->n_operands; i++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[i], &rows));
-    }
-    for (size_t i = 0; i < json_array_size(rows.warnings); i++) {
-        cli_note("warning: %s", json_string_value(json_array_get(rows.warnings, i)));
     }
     status = write_page(options, &rows);
 cleanup:

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "cli_commands.h"
+#include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
 #include "machine.h"
@@ -89,6 +90,7 @@ static int usage_error(const char *command) {
 }
 
 static sm_status call(const cli_options *options) {
+    SM_TRY(cli_memory_require());
     switch (options->list_devices ? CLI_DEVICES : options->command) {
 #define X(code, name, function, purpose) \
     case code: return function(options);
@@ -144,6 +146,7 @@ static int run_command(cli_command command, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    cli_memory_watch();
     if (!has_stack()) {
         return EXIT_ERROR;
     }

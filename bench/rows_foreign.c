@@ -1,0 +1,101 @@
+// rows_foreign.c: see rows_foreign.h.
+#include "rows_foreign.h"
+
+#include "json_values.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+// An object that has both fields is of that kind; the first that fits counts.
+static const struct {
+    const char *fields[2];
+    const char *kind;
+} objects[] = {
+    {{"step", "loss"}, "a training log (`stepmark train --log`)"},
+    {{"line", "self_ns"}, "the output of `stepmark profile`"},
+    {{"ceiling", "best"}, "the output of `stepmark peaks`"},
+    {{"comparisons", "verdict"}, "the output of `stepmark compare`"},
+    {{"verdict", "basis"}, "the output of `stepmark compare`"},
+    {{"topic", "figure"}, "the output of `stepmark recommend`"},
+    {{"memory", "traffic"}, "the output of `stepmark estimate`"},
+    {{"check", "subject"}, "the output of `stepmark verify`"},
+    {{"without", "ratio"}, "the output of `stepmark ablate`"},
+    {{"range", "equation"}, "the output of `stepmark walk`"},
+    {{"backend", "driver"}, "the output of `stepmark devices`"},
+    {{"traceEvents", "traceEvents"}, "a trace of events"},
+    {{"$schema", "properties"}, "a JSON Schema"},
+    {{"n_layer", "n_head"}, "a model's config.json"},
+};
+
+// How the text begins.
+static const struct {
+    const char *begin;
+    const char *kind;
+} texts[] = {
+    {"schema_version,", "rows as CSV (-o csv)"},
+    {"CREATE TABLE", "rows as SQL (-o sql)"},
+    {"All rows:", "a table as Markdown (-o md)"},
+    {"|", "a table as Markdown (-o md)"},
+    {"# ", "a page as Markdown"},
+    {"<!DOCTYPE html", "an HTML page"},
+    {"<html", "an HTML page"},
+    {"%PDF", "a PDF"},
+};
+
+enum { MOST_FIELDS = 4 };
+
+static void put(char *text, size_t size_bytes, const char *more) {
+    size_t used = strlen(text);
+    snprintf(text + used, size_bytes - used, "%s", more);
+}
+
+// "JSON of another kind, with the fields step, loss". A name that is no plain word is left out: the text goes to a
+// terminal.
+static void name_fields(const json_t *object, char *text, size_t size_bytes) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    const char *key = NULL;
+    json_t *value = NULL;
+    int n = 0;
+    put(text, size_bytes, "JSON of another kind");
+    json_object_foreach((json_t *)object, key, value) {
+        bool is_plain = key[0] != '\0' && key[strspn(key, letters)] == '\0' && strlen(key) < 32;
+        if (is_plain && n < MOST_FIELDS) {
+            put(text, size_bytes, n++ == 0 ? ", with " : ", ");
+            put(text, size_bytes, key);
+        }
+    }
+}
+
+static void describe_object(const json_t *object, char *text, size_t size_bytes) {
+    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+        if (json_object_get(object, objects[i].fields[0]) != NULL &&
+            json_object_get(object, objects[i].fields[1]) != NULL) {
+            put(text, size_bytes, objects[i].kind);
+            return;
+        }
+    }
+    name_fields(object, text, size_bytes);
+}
+
+static void describe_text(const char *file_text, size_t file_bytes, char *text, size_t size_bytes) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        size_t length = strlen(texts[i].begin);
+        if (file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0) {
+            put(text, size_bytes, texts[i].kind);
+            return;
+        }
+    }
+}
+
+void sm_foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
+                     size_t size_bytes) {
+    text[0] = '\0';
+    if (first_object != NULL) {
+        describe_object(first_object, text, size_bytes);
+    } else if (file_bytes == 0) {
+        put(text, size_bytes, "empty");
+    } else {
+        describe_text(file_text, file_bytes, text, size_bytes);
+    }
+}
