@@ -16,116 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_SIZE = 1 << 20, COMMAND_SIZE = 1024 };
-
-static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
-static char out[OUTPUT_SIZE];
-static char err[OUTPUT_SIZE];
-
-static void read_file(const char *name, char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t n = fread(text, 1, OUTPUT_SIZE - 1, file);
-    text[n] = '\0';
-    fclose(file);
-}
-
-// Runs `arguments` through the shell and fills `out` and `err`; the exit code.
-static int run(const char *arguments) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "(%s %s) >%s/out 2>%s/err </dev/null", SM_TEST_BINARY, arguments, folder,
-             folder);
-    int status = system(command);
-    read_file("out", out);
-    read_file("err", err);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void expect_exit(const char *arguments, int expected) {
-    int code = run(arguments);
-    if (code != expected) {
-        fail_msg("stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
-    }
-}
-
-static void expect_text(const char *arguments, const char *stream, const char *text) {
-    if (text != NULL && strstr(stream, text) == NULL) {
-        fail_msg("stepmark %s: does not say \"%s\"\n%s%s", arguments, text, out, err);
-    }
-}
-
-typedef struct {
-    const char *arguments;
-    int code;
-    const char *out;
-    const char *err;
-} expectation;
-
-static void check_all(const expectation *cases, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        expect_exit(cases[i].arguments, cases[i].code);
-        expect_text(cases[i].arguments, out, cases[i].out);
-        expect_text(cases[i].arguments, err, cases[i].err);
-    }
-}
-
-#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
-
-// --- help ------------------------------------------------------------------------------------
-
-static void help_and_version(void **state) {
-    (void)state;
-    static const expectation cases[] = {
-        {"--version", 0, "stepmark 0.", NULL},        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
-        {"", 2, NULL, "usage: stepmark SUBCOMMAND"},  {"devices --help", 0, "Exit codes", NULL},
-        {"run --help", 0, "-b, --batch-size", NULL},  {"train --help", 0, "--grad-clip", NULL},
-        {"verify --help", 0, "--mode", NULL},         {"walk -h", 0, "--values", NULL},
-        {"profile --help", 0, "--trace", NULL},       {"ablate --help", 0, "--repetitions", NULL},
-        {"peaks --help", 0, "--min-time", NULL},      {"estimate --help", 0, "--seq-len", NULL},
-        {"init --help", 0, "--save", NULL},           {"--list-devices", 0, "reference", NULL},
-        {"run --list-devices", 0, "reference", NULL},
-    };
-    CHECK_ALL(cases);
-}
+#include "run_program.h"
 
 // --- bad input -------------------------------------------------------------------------------
-
-static void bad_flags(void **state) {
-    (void)state;
-    static const expectation cases[] = {
-        {"rnu", 2, NULL, "did you mean 'run'?"},
-        {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
-        {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
-        {"run -Q", 2, NULL, "unknown flag -Q"},
-        {"run extra", 2, NULL, "unexpected argument 'extra'"},
-        {"run --progress=1", 2, NULL, "--progress takes no argument"},
-        {"run -b", 2, NULL, "--batch-size: needs an argument"},
-        {"estimate --steps 3", 2, NULL, "--steps is a flag of train"},
-        {"run -b 0", 2, NULL, "--batch-size: 0 is out of range"},
-        {"run -b -3", 2, NULL, "--batch-size: -3 is out of range"},
-        {"run -b 1,,2", 2, NULL, "--batch-size: empty entry"},
-        {"run -b 4x", 2, NULL, "'4x' is not a whole number"},
-        {"run -b 4-1", 2, NULL, "never reaches its end"},
-        {"run -b 1-1000000", 2, NULL, "more than 256 values"},
-        {"run -b 99999999999999999999999", 2, NULL, "out of range"},
-        {"run -t 0", 2, NULL, "--threads: 0 is out of range"},
-        {"run -o yaml", 2, NULL, "md|csv|json|jsonl|sql"},
-        {"run --mode fast", 2, NULL, "naive|fused|tuned"},
-        {"run -m smal", 2, NULL, "did you mean small?"},
-        {"run --backend cup", 2, NULL, "did you mean cpu?"},
-        {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
-        {"run --without loss_haed", 2, NULL, "did you mean loss_head?"},
-        {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
-        {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
-        {"train -b 1,2", 2, NULL, "--batch-size: takes one value"},
-        {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"},
-        {"init", 2, NULL, "--save"},
-    };
-    CHECK_ALL(cases);
-}
 
 static void bad_models(void **state) {
     (void)state;
@@ -578,8 +471,6 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_and_version),
-        cmocka_unit_test(bad_flags),
         cmocka_unit_test(bad_models),
         cmocka_unit_test(bad_files),
         cmocka_unit_test(errors_are_one_line),

@@ -19,9 +19,7 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
             for (int k = 0; k < SM_FACTOR_COUNT; k++) {
                 names[k] = sm_factor_name((sm_factor)k);
             }
-            const char *nearest = cli_nearest(options->across.texts[i], names, SM_FACTOR_COUNT);
-            return sm_fail(SM_ERR_USAGE, "--across: no factor '%s'; did you mean %s?", options->across.texts[i],
-                           nearest != NULL ? nearest : names[0]);
+            return cli_no_such_name("--across", "factor", options->across.texts[i], names, SM_FACTOR_COUNT);
         }
         *across |= 1u << factor;
     }

@@ -6,6 +6,7 @@
 
 #include "cli_commands.h"
 #include "cli_environment.h"
+#include "cli_flag.h"
 #include "cli_options.h"
 #include "machine.h"
 
@@ -47,7 +48,7 @@ static void print_help(FILE *stream) {
     fputs("\n  --version  print the version\n"
           "  --help     print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags\n"
           "\nExamples\n"
-          "  stepmark run                     measure GPT-2 124M on every device, about a minute each\n"
+          "  stepmark run                     measure GPT-2 124M on every device, about a minute in all\n"
           "  stepmark walk --values           follow a tiny model's step with its numbers\n"
           "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n",
           stream);
@@ -88,7 +89,10 @@ static int run_command(cli_command command, int argc, char **argv) {
     options.argv = argv - 1;
     cli_drop_slowing_env(&options);
     catch_signals();
-    sm_status status = call(&options);
+    sm_status status = cli_check_outputs(&options);
+    if (status == SM_OK) {
+        status = call(&options);
+    }
     if (status == SM_OK) {
         status = close_stdout();
     }
