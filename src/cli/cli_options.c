@@ -390,6 +390,7 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
         bool is_axis = options->command == CLI_SWEEP && cli_is_axis(flag);
+        options->of_sweep = is_axis ? options->of_sweep : flag;
         SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
     options->n_operands = argc - optind;

@@ -126,6 +126,7 @@ typedef struct {
     int schedule; // sm_schedule_kind
 
     cli_axes axes;
+    const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
     const char *sweep_file;
     const char *output_file;

@@ -61,6 +61,7 @@ static int usage_error(const char *command) {
 }
 
 static sm_status call(const cli_options *options) {
+    SM_TRY(cli_check_outputs(options));
     switch (options->list_devices ? CLI_DEVICES : options->command) {
 #define X(code, name, function, purpose) \
     case code: return function(options);
@@ -89,10 +90,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     options.argv = argv - 1;
     cli_drop_slowing_env(&options);
     catch_signals();
-    sm_status status = cli_check_outputs(&options);
-    if (status == SM_OK) {
-        status = call(&options);
-    }
+    sm_status status = call(&options);
     if (status == SM_OK) {
         status = close_stdout();
     }
