@@ -431,6 +431,31 @@ static void ctrl_c_keeps_what_was_measured(void **state) {
     json_decref(rows);
 }
 
+// Rows and pairs that were whole by then are printed, and no others.
+static void ctrl_c_keeps_ablations_and_pairs(void **state) {
+    (void)state;
+    char *ablate[] = {SM_TEST_BINARY, "ablate", "-m", "tiny", "-t", "1",    "-b", "1", "--seq-len", "8",
+                      "-w",           "0",      "-r", "100",  "-o", "json", NULL};
+    assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
+    read_file("out", out);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) >= 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "status")), "ok");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        assert_true(json_integer_value(json_object_get(json_array_get(rows, i), "n_rounds")) > 0);
+    }
+    json_decref(rows);
+    char command[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2";
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", command, command, "-o", "json", NULL};
+    assert_int_equal(interrupt(compare, 2, "pair 8 of at most 100: "), 130);
+    expect_text("compare", err, "compared: the pairs that were whole");
+    read_file("out", out);
+    json_t *whole = parse_json(out);
+    const json_t *row = json_array_get(json_object_get(whole, "comparisons"), 0);
+    assert_true(json_is_string(json_object_get(row, "verdict")));
+    json_decref(whole);
+}
+
 static void ctrl_c_ends_a_training_in_order(void **state) {
     (void)state;
     char save[COMMAND_SIZE];
@@ -491,6 +516,7 @@ int main(void) {
         cmocka_unit_test(training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),
+        cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),
         cmocka_unit_test(ctrl_c_ends_a_training_in_order),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

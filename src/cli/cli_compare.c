@@ -120,11 +120,21 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
     sm_status status = SM_OK;
     SM_TRY(find_factors(options, &how.across));
-    SM_TRY_GOTO(read_sides(options, &how, a, b));
+    sm_status ended = read_sides(options, &how, a, b);
+    if (ended != SM_OK && !(ended == SM_ERR_INTERRUPTED && json_array_size(b->rows) > 0)) {
+        status = ended;
+        goto cleanup;
+    }
     print_warnings(a);
     print_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
     SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
+    if (ended != SM_OK) { // a part of what was asked for: printed, and no more
+        cli_note("compared: the pairs that were whole when Ctrl-C came%s",
+                 options->save_baseline != NULL ? "; no baseline is saved" : "");
+        status = ended;
+        goto cleanup;
+    }
     if (options->save_baseline != NULL) {
         SM_TRY_GOTO(cli_baseline_save(options->save_baseline, b->rows));
     }
