@@ -262,11 +262,66 @@ static void walk_shows_the_step(void **state) {
         {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL},
     };
     CHECK_ALL(cases);
-    expect_exit("walk --values -o json", 0);
-    json_t *rows = parse_json(out);
-    const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+}
+
+static json_int_t integer(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+// Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
+static void walk_leaves_nothing_out(void **state) {
+    (void)state;
+    expect_exit("walk --values -b 2 --seq-len 4 -o json", 0);
+    json_t *walk = parse_json(out);
+    const json_t *ops = json_object_get(walk, "ops");
+    const json_int_t n_ops = integer(walk, "n_ops");
+    assert_int_equal(json_array_size(ops), n_ops);
+    bool has_block[2] = {false, false};
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+        const json_t *op = json_array_get(ops, i);
+        const json_t *operands = json_object_get(op, "operands");
+        const json_t *written = json_array_get(operands, json_array_size(operands) - 1);
+        assert_int_equal(integer(op, "index"), i);
+        assert_true(json_is_number(json_object_get(written, "norm")));
+        if (integer(op, "layer") >= 0) {
+            has_block[integer(op, "layer")] = true;
+        }
+    }
+    assert_true(has_block[0] && has_block[1]);
+    const json_t *last = json_array_get(ops, json_array_size(ops) - 1);
     assert_string_equal(json_string_value(json_object_get(last, "kind")), "adamw");
-    json_decref(rows);
+    const json_t *tokens = json_object_get(walk, "tokens");
+    const json_t *targets = json_object_get(walk, "targets");
+    assert_int_equal(json_array_size(tokens), 8);
+    assert_int_equal(json_array_size(targets), 8);
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(json_equal(json_array_get(tokens, i + 1), json_array_get(targets, i)));
+    }
+    assert_true(json_real_value(json_object_get(json_object_get(walk, "hyper"), "beta1")) == 0.9);
+    assert_int_equal(integer(json_object_get(walk, "config"), "n_layer"), 2);
+    json_decref(walk);
+
+    expect_exit("walk -o jsonl", 0);
+    json_int_t n_lines = 0;
+    for (const char *c = out; *c != '\0'; c++) {
+        n_lines += *c == '\n';
+    }
+    assert_int_equal(n_lines, n_ops);
+    expect_exit("walk --layer 1 -o json", 0);
+    walk = parse_json(out);
+    assert_int_equal(json_array_size(json_object_get(walk, "ops")), integer(walk, "n_ops_shown"));
+    assert_int_equal(integer(walk, "n_ops"), n_ops);
+    assert_true(integer(walk, "n_ops_shown") < n_ops);
+    json_decref(walk);
+    static const expectation cases[] = {
+        {"walk", 0, "are left out (--all shows them)", NULL},
+        {"walk --values", 0, "hyper    step 1, lr 0.001", NULL},
+    };
+    CHECK_ALL(cases);
+    expect_exit("walk --all", 0);
+    assert_null(strstr(out, "left out"));
 }
 
 static void verify_passes(void **state) {
@@ -511,6 +566,7 @@ int main(void) {
         cmocka_unit_test(masks_bind_threads),
         cmocka_unit_test(slowing_environment_is_dropped),
         cmocka_unit_test(walk_shows_the_step),
+        cmocka_unit_test(walk_leaves_nothing_out),
         cmocka_unit_test(verify_passes),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
