@@ -102,10 +102,14 @@ static const json_t *first_told(const layout *l, const sm_column *column, bool *
     return first;
 }
 
+static bool is_note(const sm_column *column) {
+    return column->heading != NULL && (column->view == SM_SHOWN_AS_NOTES || column->view == SM_SHOWN_BELOW);
+}
+
 static void choose_columns(layout *l) {
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
-        if (column->heading == NULL || column->view == SM_SHOWN_AS_NOTES) {
+        if (column->heading == NULL || is_note(column)) {
             continue;
         }
         bool varied = false;
@@ -217,7 +221,7 @@ static sm_status collect_notes(layout *l) {
     int n_marks = 0;
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
-        if (column->heading != NULL && column->view == SM_SHOWN_AS_NOTES) {
+        if (is_note(column)) {
             SM_TRY(collect_column(l, column));
         }
     }
@@ -226,7 +230,8 @@ static sm_status collect_notes(layout *l) {
         for (size_t r = 0; r < n_records; r++) {
             n->n_records += has_note(json_array_get(l->records, r), n);
         }
-        n->mark = (size_t)n->n_records < n_records ? ++n_marks : 0;
+        bool of_some = (size_t)n->n_records < n_records && n->column->view == SM_SHOWN_AS_NOTES;
+        n->mark = of_some ? ++n_marks : 0;
     }
     return SM_OK;
 }

@@ -99,6 +99,7 @@ static void estimate_of_one_configuration(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"estimate -m small", 0, "124,439,808", NULL},
+        {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
         {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
         {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F, width inside the MLP", NULL},
     };
@@ -191,6 +192,7 @@ static void profile_adds_up(void **state) {
     json_decref(trace);
     static const expectation cases[] = {
         {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- verdict: This step is bound by", NULL},
+        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- of roofline: ", NULL},
         {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
         {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
         {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
