@@ -4,12 +4,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "clock.h"
+
+enum {
+    LOOK_MS = 50, // between looks at *interrupted
+    SHORT_LOOK_MS = 5,
+    GRACE_NS = 500000000, // between being told to end and being ended
+};
 
 extern char **environ;
 
@@ -49,15 +59,34 @@ static sm_status spawn(char *const argv[], const char *folder, int out, int err,
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", argv[0], strerror(failed));
 }
 
+// Tells it to end, and ends it where it does not. *told_ns is when it was told; 0: not yet.
+static void end(pid_t pid, int64_t *told_ns) {
+    if (*told_ns == 0) {
+        *told_ns = sm_now_ns();
+        kill(pid, SIGTERM);
+    } else if (sm_now_ns() - *told_ns > GRACE_NS) {
+        kill(pid, SIGKILL);
+    }
+}
+
+// A signal may come at any moment, also right before a wait: *interrupted is looked at again and again.
 static sm_status wait_for(pid_t pid, const volatile sig_atomic_t *interrupted, int *exit_code) {
     int state = 0;
-    while (waitpid(pid, &state, 0) < 0) {
-        if (errno != EINTR) {
-            return sm_fail(SM_ERR_IO, "cannot wait for a program: %s", strerror(errno));
-        }
+    int64_t told_ns = 0;
+    pid_t done;
+    const int ended = (int)syscall(SYS_pidfd_open, pid, 0); // to be polled; -1 on kernels before 5.3
+    while ((done = waitpid(pid, &state, WNOHANG)) == 0 || (done < 0 && errno == EINTR)) {
+        struct pollfd file = {.fd = ended, .events = POLLIN};
         if (interrupted != NULL && *interrupted) {
-            kill(pid, SIGTERM);
+            end(pid, &told_ns);
         }
+        (void)poll(&file, 1, ended >= 0 ? LOOK_MS : SHORT_LOOK_MS);
+    }
+    if (ended >= 0) {
+        close(ended);
+    }
+    if (done < 0) {
+        return sm_fail(SM_ERR_IO, "cannot wait for a program: %s", strerror(errno));
     }
     *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     return interrupted != NULL && *interrupted ? SM_ERR_INTERRUPTED : SM_OK;

@@ -513,6 +513,33 @@ static void ctrl_c_keeps_ablations_and_pairs(void **state) {
     json_decref(whole);
 }
 
+// A program that does not listen is ended.
+static void ctrl_c_ends_a_deaf_comparison(void **state) {
+    (void)state;
+    char line[COMMAND_SIZE];
+    assert_int_equal(
+        system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
+               ">$T/deaf && chmod +x $T/deaf"),
+        0);
+    snprintf(line, sizeof(line), "%.512s/deaf run", folder);
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execv(compare[0], compare);
+        _exit(127);
+    }
+    assert_int_equal(system("for i in $(seq 200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
+    kill(child, SIGINT);
+    int status = 0;
+    for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; i++) { // 10 s are generous
+        assert_int_equal(system("sleep 0.1"), 0);
+        status = -1;
+    }
+    assert_true(status != -1 && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+}
+
 static void ctrl_c_ends_a_training_in_order(void **state) {
     (void)state;
     char save[COMMAND_SIZE];
@@ -575,6 +602,7 @@ int main(void) {
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),
         cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),
+        cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
         cmocka_unit_test(ctrl_c_ends_a_training_in_order),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
