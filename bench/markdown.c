@@ -3,8 +3,18 @@
 
 #include "show.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+// A note under the table. Those that differ in their figures alone are one.
+typedef struct {
+    const sm_column *column;
+    const char *text; // of the first record that has it; the record's
+    bool has_variants;
+    int n_records;
+    int mark; // in the lines of the records that have it; 0 where all have it
+} note;
 
 typedef struct {
     const sm_table *table;
@@ -14,6 +24,8 @@ typedef struct {
     int n_shown;
     char **cells; // (n_records + 1) x n_shown; row 0 holds the headings
     int *widths;  // n_shown, in characters
+    note *notes;
+    int n_notes;
 } layout;
 
 // Characters on the screen: every byte that does not continue a UTF-8 sequence begins one.
@@ -101,10 +113,14 @@ static const json_t *first_told(const layout *l, const sm_column *column, bool *
     return first;
 }
 
+static bool is_note(const sm_column *column) {
+    return column->heading != NULL && (column->view == SM_SHOWN_AS_NOTES || column->view == SM_SHOWN_BELOW);
+}
+
 static void choose_columns(layout *l) {
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
-        if (column->heading == NULL || column->view == SM_SHOWN_AS_NOTES) {
+        if (column->heading == NULL || is_note(column)) {
             continue;
         }
         bool varied = false;
@@ -138,6 +154,108 @@ static sm_status write_common(const layout *l) {
     return SM_OK;
 }
 
+// --- notes ---------------------------------------------------------------------------------------
+
+// Behind "0.0026", or "2.1e-05".
+static const char *skip_figure(const char *text) {
+    static const char figures[] = "0123456789.,";
+    text += strspn(text, figures);
+    bool has_exponent = text[0] == 'e' && (text[1] == '-' || text[1] == '+') && isdigit((unsigned char)text[2]);
+    return has_exponent ? text + 2 + strspn(text + 2, figures) : text;
+}
+
+static bool same_kind(const char *a, const char *b) {
+    for (;;) {
+        bool has_figure = isdigit((unsigned char)*a);
+        if (has_figure != (isdigit((unsigned char)*b) != 0)) {
+            return false;
+        }
+        if (has_figure) {
+            a = skip_figure(a);
+            b = skip_figure(b);
+        } else if (*a != *b || *a == '\0') {
+            return *a == *b;
+        } else {
+            a++;
+            b++;
+        }
+    }
+}
+
+static bool has_note(const json_t *record, const note *n) {
+    size_t k;
+    json_t *text;
+    json_array_foreach(sm_json_get(record, n->column->name), k, text) {
+        if (json_is_string(text) && same_kind(json_string_value(text), n->text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status add_note(layout *l, const sm_column *column, const char *text) {
+    for (int i = 0; i < l->n_notes; i++) {
+        note *known = &l->notes[i];
+        if (known->column == column && same_kind(known->text, text)) {
+            known->has_variants = known->has_variants || strcmp(known->text, text) != 0;
+            return SM_OK;
+        }
+    }
+    note *notes = realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*notes));
+    if (notes == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
+    }
+    l->notes = notes;
+    notes[l->n_notes++] = (note){.column = column, .text = text};
+    return SM_OK;
+}
+
+static sm_status collect_column(layout *l, const sm_column *column) {
+    for (size_t i = 0; i < json_array_size(l->records); i++) {
+        size_t k;
+        json_t *text;
+        json_array_foreach(sm_json_get(json_array_get(l->records, i), column->name), k, text) {
+            if (json_is_string(text)) {
+                SM_TRY(add_note(l, column, json_string_value(text)));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status collect_notes(layout *l) {
+    const size_t n_records = json_array_size(l->records);
+    int n_marks = 0;
+    for (int i = 0; i < l->table->n_columns; i++) {
+        const sm_column *column = &l->table->columns[i];
+        if (is_note(column)) {
+            SM_TRY(collect_column(l, column));
+        }
+    }
+    for (int i = 0; i < l->n_notes; i++) {
+        note *n = &l->notes[i];
+        for (size_t r = 0; r < n_records; r++) {
+            n->n_records += has_note(json_array_get(l->records, r), n);
+        }
+        bool of_some = (size_t)n->n_records < n_records && n->column->view == SM_SHOWN_AS_NOTES;
+        n->mark = of_some ? ++n_marks : 0;
+    }
+    return SM_OK;
+}
+
+// Appends the marks of a record's notes to a text: "ok [1] [3]".
+static void append_marks(const layout *l, const json_t *record, char text[SM_CELL_SIZE]) {
+    for (int i = 0; i < l->n_notes; i++) {
+        const note *n = &l->notes[i];
+        size_t used = strlen(text);
+        if (n->mark > 0 && has_note(record, n)) {
+            snprintf(text + used, SM_CELL_SIZE - used, "%s[%d]", used > 0 ? " " : "- ", n->mark);
+        }
+    }
+}
+
+// --- cells ---------------------------------------------------------------------------------------
+
 static sm_status fill_cell(layout *l, size_t row, int j, const char *text) {
     char *cell = cell_text(text[0] != '\0' ? text : "-");
     if (cell == NULL) {
@@ -158,6 +276,9 @@ static sm_status fill_cells(layout *l) {
         SM_TRY(fill_cell(l, 0, j, column->heading));
         for (size_t i = 0; i < json_array_size(l->records); i++) {
             show(column, json_array_get(l->records, i), text);
+            if (j + 1 == l->n_shown) {
+                append_marks(l, json_array_get(l->records, i), text);
+            }
             SM_TRY(fill_cell(l, i + 1, j, text));
         }
     }
@@ -202,45 +323,19 @@ static void write_rule(const layout *l) {
     fputs("|\n", l->out);
 }
 
-// Was this note already in record `i_end`'s predecessors, or earlier in its own list?
-static bool noted_before(const layout *l, const char *name, const char *note, size_t i_end, size_t k_end) {
-    for (size_t i = 0; i <= i_end; i++) {
-        const json_t *notes = sm_json_get(json_array_get(l->records, i), name);
-        size_t n = i < i_end ? json_array_size(notes) : k_end;
-        for (size_t k = 0; k < n; k++) {
-            const char *other = json_string_value(json_array_get(notes, k));
-            if (other != NULL && strcmp(other, note) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static sm_status write_column_notes(const layout *l, const sm_column *column, bool *any) {
-    for (size_t i = 0; i < json_array_size(l->records); i++) {
-        const json_t *notes = sm_json_get(json_array_get(l->records, i), column->name);
-        for (size_t k = 0; k < json_array_size(notes); k++) {
-            const char *note = json_string_value(json_array_get(notes, k));
-            if (note == NULL || noted_before(l, column->name, note, i, k)) {
-                continue;
-            }
-            fprintf(l->out, "%s- %s: ", *any ? "" : "\n", column->heading);
-            SM_TRY(sm_markdown_text(note, l->out));
-            fputc('\n', l->out);
-            *any = true;
-        }
-    }
-    return SM_OK;
-}
-
 static sm_status write_notes(const layout *l) {
-    bool any = false;
-    for (int i = 0; i < l->table->n_columns; i++) {
-        const sm_column *column = &l->table->columns[i];
-        if (column->heading != NULL && column->view == SM_SHOWN_AS_NOTES) {
-            SM_TRY(write_column_notes(l, column, &any));
+    for (int i = 0; i < l->n_notes; i++) {
+        const note *n = &l->notes[i];
+        char mark[32] = "";
+        if (n->mark > 0) {
+            snprintf(mark, sizeof(mark), "[%d] ", n->mark);
         }
+        fprintf(l->out, "%s- %s%s: ", i > 0 ? "" : "\n", mark, n->column->heading);
+        SM_TRY(sm_markdown_text(n->text, l->out));
+        if (n->has_variants) {
+            fprintf(l->out, " (figures of the first of %d rows)", n->n_records);
+        }
+        fputc('\n', l->out);
     }
     return SM_OK;
 }
@@ -255,6 +350,7 @@ static sm_status write_table(layout *l) {
     if (l->cells == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %zu rows", n_rows);
     }
+    SM_TRY(collect_notes(l));
     SM_TRY(fill_cells(l));
     SM_TRY(write_common(l));
     write_line(l, 0);
@@ -282,6 +378,7 @@ cleanup:
         }
     }
     free(l.cells);
+    free(l.notes);
     free(l.widths);
     free(l.shown);
     return status;

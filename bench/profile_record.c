@@ -39,7 +39,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("peak_bandwidth", SM_COLUMN_REAL, "B/s", "ceiling of the roofline")},
     {SM_COLUMN("peak_source", SM_COLUMN_TEXT, "", "how the ceilings were found")},
     {SM_COLUMN("verdict", SM_COLUMN_JSON, "", "total: what the step is bound by, and what to look at first"),
-     .heading = "verdict", .view = SM_SHOWN_AS_NOTES},
+     .heading = "verdict", .view = SM_SHOWN_BELOW},
     {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what may have spoiled the figures"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };

@@ -80,7 +80,9 @@ enum { SM_CELL_SIZE = 1024 };
 typedef enum {
     SM_SHOWN,             // as a column (where `heading` is set)
     SM_SHOWN_WHEN_VARIED, // as a column if it differs between records, else once above the table
-    SM_SHOWN_AS_NOTES,    // an array of texts: each distinct one is a line under the table
+    SM_SHOWN_AS_NOTES,    // an array of texts: each is a line under the table, marked in the lines of the records that
+                          // have it unless all have it; those that differ in figures alone are one
+    SM_SHOWN_BELOW,       // likewise, but of the table as a whole: not marked
 } sm_column_view;
 
 struct sm_column {

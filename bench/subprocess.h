@@ -18,7 +18,8 @@ typedef struct {
 // Starts argv[0] (searched for along PATH where it has no slash) in `folder` (NULL: this one),
 // with an empty stdin, and waits for its end. A failure of the program is its exit code, not
 // this function's: that fails with SM_ERR_UNSUPPORTED where the program is not there,
-// SM_ERR_INTERRUPTED when *interrupted (NULL is fine) was set meanwhile, and the program told to end.
+// SM_ERR_INTERRUPTED when *interrupted (NULL is fine) was set meanwhile, and the program told to end,
+// and half a second later ended.
 sm_status sm_subprocess_run(char *const argv[], const char *folder, const volatile sig_atomic_t *interrupted,
                             sm_subprocess *process);
 void sm_subprocess_free(sm_subprocess *process);

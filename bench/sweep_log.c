@@ -15,7 +15,8 @@
 
 struct sm_sweep_log {
     char path[PATH_MAX];
-    int file;
+    int file; // -1 where it is only read, and not there
+    bool only_reads;
     off_t size_bytes; // of whole lines
     sm_rows rows;
     json_t *by_key; // sweep_key -> row
@@ -123,7 +124,7 @@ static sm_status read_rows(sm_sweep_log *log, bool resume) {
     }
     size_t whole = whole_lines(text, n);
     log->size_bytes = (off_t)whole;
-    if (whole < n) {
+    if (whole < n && !log->only_reads) {
         SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
     }
     if (whole > 0) {
@@ -149,6 +150,10 @@ static void sync_folder(const char *path) {
 }
 
 static sm_status open_file(sm_sweep_log *log) {
+    if (log->only_reads) {
+        log->file = open(log->path, O_RDONLY | O_CLOEXEC);
+        return log->file >= 0 || errno == ENOENT ? SM_OK : io_failure(log->path, "cannot be opened");
+    }
     log->file = open(log->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log->file < 0) {
         return io_failure(log->path, "cannot be opened");
@@ -161,7 +166,7 @@ static sm_status open_file(sm_sweep_log *log) {
     return SM_OK;
 }
 
-sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log) {
+static sm_status open_log(const char *path, bool resume, bool only_reads, sm_sweep_log **log) {
     sm_status status = SM_OK;
     sm_sweep_log *l = calloc(1, sizeof(*l));
     *log = NULL;
@@ -169,16 +174,27 @@ sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for it", path);
     }
     l->file = -1;
+    l->only_reads = only_reads;
     l->by_key = json_object();
     snprintf(l->path, sizeof(l->path), "%s", path);
     SM_TRY_GOTO(sm_rows_init(&l->rows));
     SM_TRY_GOTO(open_file(l));
-    SM_TRY_GOTO(read_rows(l, resume));
+    if (l->file >= 0) {
+        SM_TRY_GOTO(read_rows(l, resume));
+    }
     *log = l;
     return SM_OK;
 cleanup:
     sm_sweep_log_close(l);
     return status;
+}
+
+sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log) {
+    return open_log(path, resume, false, log);
+}
+
+sm_status sm_sweep_log_look(const char *path, bool resume, sm_sweep_log **log) {
+    return open_log(path, resume, true, log);
 }
 
 void sm_sweep_log_close(sm_sweep_log *log) {

@@ -12,6 +12,9 @@ typedef struct sm_sweep_log sm_sweep_log;
 // `resume`. A last line that is cut short goes to "PATH.damaged" and out of the file; that and
 // what else is odd in it is said by sm_sweep_log_rows(log)->warnings.
 sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log);
+
+// Only reads what is there, if it is there: nothing is made, locked or set aside, nor may anything be appended.
+sm_status sm_sweep_log_look(const char *path, bool resume, sm_sweep_log **log);
 void sm_sweep_log_close(sm_sweep_log *log); // NULL is fine
 
 // The row whose field sweep_key is `key`; NULL if there is none. Borrowed.

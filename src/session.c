@@ -10,6 +10,18 @@
 const sm_adamw sm_adamw_default = {
     .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0};
 
+sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
+    const sm_backend *backend = device->backend;
+    if (plan->tuned && !backend->tunes) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: backend %s has no kernels to choose among; use fused",
+                       backend->name);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY(backend->supports(device, plan, &plan->ops[i]));
+    }
+    return SM_OK;
+}
+
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session) {
     sm_status status = SM_OK;
     const sm_backend *backend = device->backend;
@@ -21,13 +33,7 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
     }
     s->device = device;
     s->plan = plan;
-    if (plan->tuned && !backend->tunes) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: backend %s has no kernels to choose among; use fused",
-                            backend->name));
-    }
-    for (int i = 0; i < plan->n_ops; i++) {
-        SM_TRY_GOTO(backend->supports(device, plan, &plan->ops[i]));
-    }
+    SM_TRY_GOTO(sm_session_supports(device, plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
     *session = s;

@@ -28,7 +28,10 @@ typedef struct {
 // PyTorch's defaults: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01; no clipping.
 extern const sm_adamw sm_adamw_default;
 
-// Checks that the device supports every op, assigns memory within the device's limits,
+// Does the device support the plan's mode and every op? SM_ERR_UNSUPPORTED says what is not.
+sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
+
+// Checks that the device supports the plan, assigns memory within the device's limits,
 // prepares. Takes the plan over, also when it fails.
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session);
 void sm_session_close(sm_session *session); // NULL is fine

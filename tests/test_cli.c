@@ -16,116 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_SIZE = 1 << 20, COMMAND_SIZE = 1024 };
-
-static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
-static char out[OUTPUT_SIZE];
-static char err[OUTPUT_SIZE];
-
-static void read_file(const char *name, char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t n = fread(text, 1, OUTPUT_SIZE - 1, file);
-    text[n] = '\0';
-    fclose(file);
-}
-
-// Runs `arguments` through the shell and fills `out` and `err`; the exit code.
-static int run(const char *arguments) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "(%s %s) >%s/out 2>%s/err </dev/null", SM_TEST_BINARY, arguments, folder,
-             folder);
-    int status = system(command);
-    read_file("out", out);
-    read_file("err", err);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void expect_exit(const char *arguments, int expected) {
-    int code = run(arguments);
-    if (code != expected) {
-        fail_msg("stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
-    }
-}
-
-static void expect_text(const char *arguments, const char *stream, const char *text) {
-    if (text != NULL && strstr(stream, text) == NULL) {
-        fail_msg("stepmark %s: does not say \"%s\"\n%s%s", arguments, text, out, err);
-    }
-}
-
-typedef struct {
-    const char *arguments;
-    int code;
-    const char *out;
-    const char *err;
-} expectation;
-
-static void check_all(const expectation *cases, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        expect_exit(cases[i].arguments, cases[i].code);
-        expect_text(cases[i].arguments, out, cases[i].out);
-        expect_text(cases[i].arguments, err, cases[i].err);
-    }
-}
-
-#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
-
-// --- help ------------------------------------------------------------------------------------
-
-static void help_and_version(void **state) {
-    (void)state;
-    static const expectation cases[] = {
-        {"--version", 0, "stepmark 0.", NULL},        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
-        {"", 2, NULL, "usage: stepmark SUBCOMMAND"},  {"devices --help", 0, "Exit codes", NULL},
-        {"run --help", 0, "-b, --batch-size", NULL},  {"train --help", 0, "--grad-clip", NULL},
-        {"verify --help", 0, "--mode", NULL},         {"walk -h", 0, "--values", NULL},
-        {"profile --help", 0, "--trace", NULL},       {"ablate --help", 0, "--repetitions", NULL},
-        {"peaks --help", 0, "--min-time", NULL},      {"estimate --help", 0, "--seq-len", NULL},
-        {"init --help", 0, "--save", NULL},           {"--list-devices", 0, "reference", NULL},
-        {"run --list-devices", 0, "reference", NULL},
-    };
-    CHECK_ALL(cases);
-}
+#include "run_program.h"
 
 // --- bad input -------------------------------------------------------------------------------
-
-static void bad_flags(void **state) {
-    (void)state;
-    static const expectation cases[] = {
-        {"rnu", 2, NULL, "did you mean 'run'?"},
-        {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
-        {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
-        {"run -Q", 2, NULL, "unknown flag -Q"},
-        {"run extra", 2, NULL, "unexpected argument 'extra'"},
-        {"run --progress=1", 2, NULL, "--progress takes no argument"},
-        {"run -b", 2, NULL, "--batch-size: needs an argument"},
-        {"estimate --steps 3", 2, NULL, "--steps is a flag of train"},
-        {"run -b 0", 2, NULL, "--batch-size: 0 is out of range"},
-        {"run -b -3", 2, NULL, "--batch-size: -3 is out of range"},
-        {"run -b 1,,2", 2, NULL, "--batch-size: empty entry"},
-        {"run -b 4x", 2, NULL, "'4x' is not a whole number"},
-        {"run -b 4-1", 2, NULL, "never reaches its end"},
-        {"run -b 1-1000000", 2, NULL, "more than 256 values"},
-        {"run -b 99999999999999999999999", 2, NULL, "out of range"},
-        {"run -t 0", 2, NULL, "--threads: 0 is out of range"},
-        {"run -o yaml", 2, NULL, "md|csv|json|jsonl|sql"},
-        {"run --mode fast", 2, NULL, "naive|fused|tuned"},
-        {"run -m smal", 2, NULL, "did you mean small?"},
-        {"run --backend cup", 2, NULL, "did you mean cpu?"},
-        {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
-        {"run --without loss_haed", 2, NULL, "did you mean loss_head?"},
-        {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
-        {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
-        {"train -b 1,2", 2, NULL, "--batch-size: takes one value"},
-        {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"},
-        {"init", 2, NULL, "--save"},
-    };
-    CHECK_ALL(cases);
-}
 
 static void bad_models(void **state) {
     (void)state;
@@ -207,6 +100,7 @@ static void estimate_of_one_configuration(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"estimate -m small", 0, "124,439,808", NULL},
+        {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
         {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
         {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F, width inside the MLP", NULL},
     };
@@ -299,6 +193,7 @@ static void profile_adds_up(void **state) {
     json_decref(trace);
     static const expectation cases[] = {
         {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- verdict: This step is bound by", NULL},
+        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- of roofline: ", NULL},
         {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
         {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
         {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
@@ -375,11 +270,66 @@ static void walk_shows_the_step(void **state) {
         {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL},
     };
     CHECK_ALL(cases);
-    expect_exit("walk --values -o json", 0);
-    json_t *rows = parse_json(out);
-    const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+}
+
+static json_int_t integer(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+// Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
+static void walk_leaves_nothing_out(void **state) {
+    (void)state;
+    expect_exit("walk --values -b 2 --seq-len 4 -o json", 0);
+    json_t *walk = parse_json(out);
+    const json_t *ops = json_object_get(walk, "ops");
+    const json_int_t n_ops = integer(walk, "n_ops");
+    assert_int_equal(json_array_size(ops), n_ops);
+    bool has_block[2] = {false, false};
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+        const json_t *op = json_array_get(ops, i);
+        const json_t *operands = json_object_get(op, "operands");
+        const json_t *written = json_array_get(operands, json_array_size(operands) - 1);
+        assert_int_equal(integer(op, "index"), i);
+        assert_true(json_is_number(json_object_get(written, "norm")));
+        if (integer(op, "layer") >= 0) {
+            has_block[integer(op, "layer")] = true;
+        }
+    }
+    assert_true(has_block[0] && has_block[1]);
+    const json_t *last = json_array_get(ops, json_array_size(ops) - 1);
     assert_string_equal(json_string_value(json_object_get(last, "kind")), "adamw");
-    json_decref(rows);
+    const json_t *tokens = json_object_get(walk, "tokens");
+    const json_t *targets = json_object_get(walk, "targets");
+    assert_int_equal(json_array_size(tokens), 8);
+    assert_int_equal(json_array_size(targets), 8);
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(json_equal(json_array_get(tokens, i + 1), json_array_get(targets, i)));
+    }
+    assert_true(json_real_value(json_object_get(json_object_get(walk, "hyper"), "beta1")) == 0.9);
+    assert_int_equal(integer(json_object_get(walk, "config"), "n_layer"), 2);
+    json_decref(walk);
+
+    expect_exit("walk -o jsonl", 0);
+    json_int_t n_lines = 0;
+    for (const char *c = out; *c != '\0'; c++) {
+        n_lines += *c == '\n';
+    }
+    assert_int_equal(n_lines, n_ops);
+    expect_exit("walk --layer 1 -o json", 0);
+    walk = parse_json(out);
+    assert_int_equal(json_array_size(json_object_get(walk, "ops")), integer(walk, "n_ops_shown"));
+    assert_int_equal(integer(walk, "n_ops"), n_ops);
+    assert_true(integer(walk, "n_ops_shown") < n_ops);
+    json_decref(walk);
+    static const expectation cases[] = {
+        {"walk", 0, "are left out (--all shows them)", NULL},
+        {"walk --values", 0, "hyper    step 1, lr 0.001", NULL},
+    };
+    CHECK_ALL(cases);
+    expect_exit("walk --all", 0);
+    assert_null(strstr(out, "left out"));
 }
 
 static void verify_passes(void **state) {
@@ -544,6 +494,58 @@ static void ctrl_c_keeps_what_was_measured(void **state) {
     json_decref(rows);
 }
 
+// Rows and pairs that were whole by then are printed, and no others.
+static void ctrl_c_keeps_ablations_and_pairs(void **state) {
+    (void)state;
+    char *ablate[] = {SM_TEST_BINARY, "ablate", "-m", "tiny", "-t", "1",    "-b", "1", "--seq-len", "8",
+                      "-w",           "0",      "-r", "100",  "-o", "json", NULL};
+    assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
+    read_file("out", out);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) >= 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "status")), "ok");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        assert_true(json_integer_value(json_object_get(json_array_get(rows, i), "n_rounds")) > 0);
+    }
+    json_decref(rows);
+    char command[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2";
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", command, command, "-o", "json", NULL};
+    assert_int_equal(interrupt(compare, 2, "pair 8 of at most 100: "), 130);
+    expect_text("compare", err, "compared: the pairs that were whole");
+    read_file("out", out);
+    json_t *whole = parse_json(out);
+    const json_t *row = json_array_get(json_object_get(whole, "comparisons"), 0);
+    assert_true(json_is_string(json_object_get(row, "verdict")));
+    json_decref(whole);
+}
+
+// A program that does not listen is ended.
+static void ctrl_c_ends_a_deaf_comparison(void **state) {
+    (void)state;
+    char line[COMMAND_SIZE];
+    assert_int_equal(
+        system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
+               ">$T/deaf && chmod +x $T/deaf"),
+        0);
+    snprintf(line, sizeof(line), "%.512s/deaf run", folder);
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execv(compare[0], compare);
+        _exit(127);
+    }
+    assert_int_equal(system("for i in $(seq 200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
+    kill(child, SIGINT);
+    int status = 0;
+    for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; i++) { // 10 s are generous
+        assert_int_equal(system("sleep 0.1"), 0);
+        status = -1;
+    }
+    assert_true(status != -1 && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+}
+
 static void ctrl_c_ends_a_training_in_order(void **state) {
     (void)state;
     char save[COMMAND_SIZE];
@@ -584,8 +586,6 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_and_version),
-        cmocka_unit_test(bad_flags),
         cmocka_unit_test(bad_models),
         cmocka_unit_test(bad_files),
         cmocka_unit_test(errors_are_one_line),
@@ -601,11 +601,14 @@ int main(void) {
         cmocka_unit_test(masks_bind_threads),
         cmocka_unit_test(slowing_environment_is_dropped),
         cmocka_unit_test(walk_shows_the_step),
+        cmocka_unit_test(walk_leaves_nothing_out),
         cmocka_unit_test(verify_passes),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),
+        cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),
+        cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
         cmocka_unit_test(ctrl_c_ends_a_training_in_order),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

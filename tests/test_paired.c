@@ -17,7 +17,12 @@ static char order[MAX_BATCHES + 1];
 static int n_fed;
 static int n_checked;
 
+// Ctrl-C comes while that batch is fed; 0: never.
+static int interrupt_at;
+static volatile sig_atomic_t interrupted;
+
 static sm_status feed(char side) {
+    interrupted = interrupt_at > 0 && n_fed + 1 >= interrupt_at;
     if (n_fed < MAX_BATCHES) {
         order[n_fed++] = side;
         order[n_fed] = '\0';
@@ -85,15 +90,29 @@ static void rounds_are_abba(void **state) {
     assert_true(result.ratio.ci95_lo <= result.ratio.median && result.ratio.median <= result.ratio.ci95_hi);
 }
 
+// What was whole by then is the result.
+static void rounds_before_an_interruption_count(void **state) {
+    sm_stepper *sides = *state;
+    sm_paired_result result;
+    interrupt_at = 2 + 4 * 3 + 2; // the first steps, three rounds, half of one
+    assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 100, &interrupted, &result), SM_ERR_INTERRUPTED);
+    assert_int_equal(n_fed, interrupt_at); // not a step more
+    assert_int_equal(result.ratio.n, 3);
+    assert_int_equal(result.a_ns.n, 6);
+    assert_true(result.ratio.median > 0);
+    interrupted = 1;
+    assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 3, 100, &interrupted, &result), SM_ERR_INTERRUPTED);
+    assert_int_equal(result.ratio.n, 0);
+    interrupt_at = 0;
+}
+
 static void failures_end_it(void **state) {
     sm_stepper *sides = *state;
     sm_paired_result result;
-    const volatile sig_atomic_t interrupted = 1;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 0, NULL, &result), SM_ERR_INVALID);
     fake.check_result = SM_ERR_MISMATCH;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, NULL, &result), SM_ERR_MISMATCH);
     fake.check_result = SM_OK;
-    assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, &interrupted, &result), SM_ERR_INTERRUPTED);
     fake.bad_loss_at_step = fake.n_steps + 1;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, NULL, &result), SM_ERR_MISMATCH);
 }
@@ -101,6 +120,7 @@ static void failures_end_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rounds_are_abba, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rounds_before_an_interruption_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failures_end_it, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,31 @@ static void test_other_tables(void **state) {
     }
 }
 
+// A note is marked in the lines that it is of, unless it is of all; notes that differ in figures alone are one.
+static void test_notes_name_their_rows(void **state) {
+    (void)state;
+    static const sm_column columns[] = {
+        {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},
+        {.name = "notes", .type = SM_COLUMN_JSON, .heading = "warning", .view = SM_SHOWN_AS_NOTES},
+    };
+    static const sm_table table = {.name = "things", .columns = columns, .n_columns = 2};
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    sm_record_writer *writer = NULL;
+    assert_int_equal(sm_record_writer_open(&table, SM_FORMAT_MARKDOWN, out, &writer), SM_OK);
+    sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "a", "notes", "all of 3", "12.5% lost (p = 0.002)"));
+    sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "b", "notes", "only here", "all of 3"));
+    sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "c", "notes", "3% lost (p = 1.5e-05)", "all of 3"));
+    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    fclose(out);
+    assert_string_equal(text, "| name |\n|------|\n| a [1] |\n| b [2] |\n| c [1] |\n\n"
+                              "- warning: all of 3\n"
+                              "- [1] warning: 12.5% lost (p = 0.002) (figures of the first of 2 rows)\n"
+                              "- [2] warning: only here\n");
+    free(text);
+}
+
 static void test_full_disk(void **state) {
     (void)state;
     FILE *out = fopen("/dev/full", "w");
@@ -170,9 +195,13 @@ static void test_shown_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_tables),    cmocka_unit_test(test_hostile_texts),
-        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_formats_by_name), cmocka_unit_test(test_shown_numbers),
+        cmocka_unit_test(test_notes_name_their_rows),
+        cmocka_unit_test(test_other_tables),
+        cmocka_unit_test(test_hostile_texts),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_formats_by_name),
+        cmocka_unit_test(test_shown_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,23 +292,24 @@ static int screen_width(const char *line) {
 static void test_markdown(void **state) {
     (void)state;
     char *text = write_rows(SM_FORMAT_MARKDOWN);
-    static const char expected[] = "All rows: model small (124M), parameters 124,439,808\n"
-                                   "\n"
-                                   "| device     | mode  | test          | forward ms | backward ms | optimizer ms | "
-                                   "unaccounted | step ms ± spread "
-                                   "| tokens/s | % of peak |   memory |    loss | status |\n"
-                                   "|------------|-------|---------------|-----------:|------------:|-------------:|---"
-                                   "---------:|-----------------:"
-                                   "|---------:|----------:|---------:|--------:|--------|\n"
-                                   "| cpu avx512 | fused | step b4s64    |      250.0 |       500.0 |        60.80 |   "
-                                   "     1.0% |     812.0 ± 0.4% "
-                                   "|    1,315 |     42.1% | 3.00 GiB | 10.9371 | ok: reference, 1 of 4 sequences |\n"
-                                   "| cpu        | naive | step b64s1024 |          - |           - |            - |   "
-                                   "        - |                - "
-                                   "|        - |         - |        - |       - | oom: a,\"b\"\\|'c'  .quit / \x20 "
-                                   "[31m\xEF\xBF\xBD('); DROP TABLE results; --\\\\ |\n"
-                                   "\n"
-                                   "- warning: governor is powersave\n";
+    static const char expected[] =
+        "All rows: model small (124M), parameters 124,439,808\n"
+        "\n"
+        "| device     | mode  | test          | forward ms | backward ms | optimizer ms | "
+        "unaccounted | step ms ± spread "
+        "| tokens/s | % of peak |   memory |    loss | status |\n"
+        "|------------|-------|---------------|-----------:|------------:|-------------:|---"
+        "---------:|-----------------:"
+        "|---------:|----------:|---------:|--------:|--------|\n"
+        "| cpu avx512 | fused | step b4s64    |      250.0 |       500.0 |        60.80 |   "
+        "     1.0% |     812.0 ± 0.4% "
+        "|    1,315 |     42.1% | 3.00 GiB | 10.9371 | ok: reference, 1 of 4 sequences [1] |\n"
+        "| cpu        | naive | step b64s1024 |          - |           - |            - |   "
+        "        - |                - "
+        "|        - |         - |        - |       - | oom: a,\"b\"\\|'c'  .quit / \x20 "
+        "[31m\xEF\xBF\xBD('); DROP TABLE results; --\\\\ |\n"
+        "\n"
+        "- [1] warning: governor is powersave\n";
     assert_string_equal(text, expected);
     // Up to the last column, which is ragged, the lines are equally wide.
     const char *header = strstr(text, "| device");

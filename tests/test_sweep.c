@@ -143,6 +143,92 @@ static void products_filters_and_lines(void **state) {
     assert_int_equal(count_lines(out), 6);
 }
 
+static void write_lines(const char *lines) {
+    char *path = temp_path("lines");
+    temp_write(path, lines, strlen(lines));
+    free(path);
+}
+
+// A line says what is measured. What holds for the sweep as a whole is refused there, never left out.
+static void lines_hold_configurations_alone(void **state) {
+    (void)state;
+    static const char *const flags[] = {
+        "--timeout 3", "--output-file x", "--dry-run",      "--filter b",     "--resume",     "--preset batch",
+        "--file x",    "--order given",   "--order-seed 2", "--rounds 2",     "--find-batch", "--max-memory 1",
+        "--delay 1",   "-o csv",          "--progress",     "--list-devices", "--help"};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        char lines[128];
+        char said[128];
+        const char *name = strcmp(flags[i], "-o csv") == 0 ? "--output" : flags[i];
+        snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
+        snprintf(said, sizeof(said), "lines:3: %.*s holds for the sweep as a whole", (int)strcspn(name, " "), name);
+        write_lines(lines);
+        expect(TINY "--file $T/lines", 2, NULL, said);
+        assert_string_equal(out, "");
+    }
+}
+
+// What is said beforehand is what comes of it: the same decides both.
+static void a_dry_run_says_what_will_be(void **state) {
+    (void)state;
+#define MIXED                                                                                                \
+    "sweep -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
+    "fused,tuned --no-peaks "
+    expect(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
+    char *copy = strdup(out);
+    char *path = temp_path("foretold");
+    assert_int_equal(access(path, F_OK), -1); // nothing is made
+    free(path);
+    expect(MIXED "--output-file $T/foretold", 0, NULL, NULL);
+    json_t *rows = read_rows("foretold");
+    assert_int_equal(json_array_size(rows), count_lines(copy));
+    for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *said = json_loads(line, 0, NULL);
+        const char *verdict = field(said, "verdict");
+        char came[1024];
+        const json_t *row = row_with(rows, field(said, "configuration"));
+        bool ok = strcmp(field(row, "status"), "ok") == 0;
+        snprintf(came, sizeof(came), "%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ",
+                 field(row, "reason"));
+        assert_string_equal(verdict, came);
+        json_decref(said);
+    }
+    json_decref(rows);
+    free(copy);
+    expect(MIXED "--output-file $T/foretold --dry-run --resume", 0,
+           "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
+    expect(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
+    expect(TINY "-b 1 --seq-len 8 --isa foo --backend cpu --dry-run", 2, NULL, "instruction set foo");
+}
+
+// Measured in random order, told in the order asked for, and each row once.
+static void tables_come_in_the_order_asked_for(void **state) {
+    (void)state;
+    expect(TINY "-b 5,1,3,2,4 --seq-len 8 -r 1 --rounds 2 -o jsonl", 0, NULL, NULL);
+    static const int asked[] = {5, 5, 1, 1, 3, 3, 2, 2, 4, 4};
+    int n = 0;
+    for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *row = json_loads(line, 0, NULL);
+        assert_true(n < 10);
+        assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), asked[n]);
+        assert_int_equal(strstr(field(row, "sweep_key"), "round=2") != NULL, n % 2);
+        json_decref(row);
+        n++;
+    }
+    assert_int_equal(n, 10);
+    expect(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 3); // both lead to the same largest batch
+}
+
+// Where nothing can be measured, one line says why.
+static void what_cannot_be_measured_is_told_in_a_line(void **state) {
+    (void)state;
+    expect("sweep --preset modes -m tiny --backend reference", 1, NULL,
+           "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
+    expect("sweep --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
+           "nothing could be measured: ");
+}
+
 static void order_follows_its_seed(void **state) {
     (void)state;
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
@@ -355,6 +441,10 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_filters_and_lines),
+        cmocka_unit_test(lines_hold_configurations_alone),
+        cmocka_unit_test(a_dry_run_says_what_will_be),
+        cmocka_unit_test(tables_come_in_the_order_asked_for),
+        cmocka_unit_test(what_cannot_be_measured_is_told_in_a_line),
         cmocka_unit_test(order_follows_its_seed),
         cmocka_unit_test(presets_are_whole),
         cmocka_unit_test(bad_usage),

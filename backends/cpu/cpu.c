@@ -87,7 +87,7 @@ cleanup:
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
     if (plan->dtype != SM_F32 && plan->dtype != SM_BF16) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s in %s: the kernels' data are f32 or bf16", sm_op_name(op->kind),
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32 and bf16",
                        sm_dtype_name(plan->dtype));
     }
     if (cpu_kernels_for(cpu->isa, plan)->run[op->kind] == NULL) {

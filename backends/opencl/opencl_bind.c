@@ -462,7 +462,7 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = device->base.info.id;
     if (plan->dtype != SM_F32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s in %s: the kernels compute in f32", id, sm_op_name(op->kind),
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no %s kernels: the OpenCL backend computes in fp32", id,
                        sm_dtype_name(plan->dtype));
     }
     if (binders[op->kind] == NULL) {

@@ -52,8 +52,9 @@ static void ref_close(sm_device *device) { free(device); }
 
 static sm_status ref_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     (void)device;
+    (void)op;
     if (plan->dtype != SM_F32 && plan->dtype != SM_F64) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "reference: %s in %s; it computes in f32 and f64 only", sm_op_name(op->kind),
+        return sm_fail(SM_ERR_UNSUPPORTED, "reference: no %s kernels: it computes in fp32 and fp64",
                        sm_dtype_name(plan->dtype));
     }
     return SM_OK;

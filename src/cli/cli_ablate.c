@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_last_words.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_workload.h"
@@ -142,13 +143,13 @@ static void add_times(json_t *record, const sm_paired_result *result) {
 
 static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
     sm_stepper other;
-    sm_paired_result result;
+    sm_paired_result result = {.ratio = {.n = 0}};
     SM_TRY(open_side(a, mode, without, &other));
     add_memory(record, a->with.session, other.session);
     sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->warmup, (int)a->options->repetitions,
                                          &cli_interrupted, &result);
     sm_session_close(other.session);
-    if (status == SM_OK) {
+    if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
         add_times(record, &result);
     }
     return status;
@@ -159,12 +160,19 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
     cli_note("%s: with and without %s ...", a->job.model, name);
     json_t *record = start_record(a, name, summary);
     sm_status status = measure_pair(a, mode, without, record);
-    if (status == SM_ERR_INTERRUPTED || status == SM_ERR_MISMATCH) {
+    bool interrupted = status == SM_ERR_INTERRUPTED;
+    if (status == SM_ERR_MISMATCH || (interrupted && json_object_get(record, "ratio") == NULL)) {
         json_decref(record);
         return status;
     }
-    sm_json_set_new(record, "status", sm_json_text(status == SM_OK ? "ok" : sm_error_message()));
-    return sm_record_write(a->writer, record);
+    sm_json_set_new(record, "status",
+                    sm_json_text(status == SM_OK ? "ok"
+                                 : interrupted   ? "interrupted"
+                                                 : sm_error_message()));
+    cli_last_words_lock();
+    sm_status written = sm_record_write(a->writer, record);
+    cli_last_words_unlock();
+    return interrupted && written == SM_OK ? status : written;
 }
 
 static sm_status run_rows(ablation *a) {
@@ -177,6 +185,14 @@ static sm_status run_rows(ablation *a) {
     return run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
 }
 
+// Prints the rows that are there.
+static sm_status close_writer(void *ctx) {
+    ablation *a = ctx;
+    sm_record_writer *writer = a->writer;
+    a->writer = NULL;
+    return sm_record_writer_close(writer);
+}
+
 sm_status cli_ablate(const cli_options *options) {
     sm_status status = SM_OK;
     ablation a = {.options = options};
@@ -186,8 +202,10 @@ sm_status cli_ablate(const cli_options *options) {
     SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
     SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &a.writer));
+    cli_last_words_begin(close_writer, &a);
     status = run_rows(&a);
-    sm_status closed = sm_record_writer_close(a.writer);
+    cli_last_words_end();
+    sm_status closed = close_writer(&a);
     status = status != SM_OK ? status : closed;
 cleanup:
     sm_session_close(a.with.session);

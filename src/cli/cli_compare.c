@@ -20,9 +20,7 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
             for (int k = 0; k < SM_FACTOR_COUNT; k++) {
                 names[k] = sm_factor_name((sm_factor)k);
             }
-            const char *nearest = cli_nearest(options->across.texts[i], names, SM_FACTOR_COUNT);
-            return sm_fail(SM_ERR_USAGE, "--across: no factor '%s'; did you mean %s?", options->across.texts[i],
-                           nearest != NULL ? nearest : names[0]);
+            return cli_no_such_name("--across", "factor", options->across.texts[i], names, SM_FACTOR_COUNT);
         }
         *across |= 1u << factor;
     }
@@ -125,11 +123,21 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
     sm_status status = SM_OK;
     SM_TRY(find_factors(options, &how.across));
-    SM_TRY_GOTO(read_sides(options, &how, a, b));
+    sm_status ended = read_sides(options, &how, a, b);
+    if (ended != SM_OK && !(ended == SM_ERR_INTERRUPTED && json_array_size(b->rows) > 0)) {
+        status = ended;
+        goto cleanup;
+    }
     print_warnings(a);
     print_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
     SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
+    if (ended != SM_OK) { // a part of what was asked for: printed, and no more
+        cli_note("compared: the pairs that were whole when Ctrl-C came%s",
+                 options->save_baseline != NULL ? "; no baseline is saved" : "");
+        status = ended;
+        goto cleanup;
+    }
     if (options->save_baseline != NULL) {
         SM_TRY_GOTO(cli_baseline_save(options->save_baseline, b->rows));
     }

@@ -104,5 +104,6 @@ sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *o
     SM_TRY(set_arg(c, "batch-size", B));
     SM_TRY(set_arg(c, "seq-len", T));
     c->is_search = true;
+    c->place = original.place;
     return cli_configuration_set_key(c, "largest");
 }

@@ -10,6 +10,7 @@ typedef struct {
     char **args; // `run`, then the flags; ends with NULL
     int n_args;
     bool is_search; // for the largest batch
+    int64_t place;  // in the order asked for, in which tables are printed; a search has that of what it is for
 } cli_configuration;
 
 typedef struct {

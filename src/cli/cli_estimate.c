@@ -179,6 +179,16 @@ static void print_fields(const json_t *record) {
     }
 }
 
+// For someone who sees the table for the first time.
+static void print_legend(const estimator *e) {
+    printf("\n- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"
+           "- weights + grads + AdamW: what does not depend on B and T; activations: packed by lifetime;\n"
+           "  scratch: short-lived buffers.\n"
+           "- peak: all of these, the batch, and the kernels' own memory; so a little more than their sum.\n"
+           "- fits, largest B: in the memory available now on %s.\n",
+           e->info.id);
+}
+
 static sm_status estimate_one(const estimator *e, const cli_job *job) {
     cli_forecast f;
     if (cli_interrupted) {
@@ -236,8 +246,12 @@ sm_status cli_estimate(const cli_options *options) {
         SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
+    bool is_table = e.writer != NULL && options->output == SM_FORMAT_MARKDOWN;
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
+    if (status == SM_OK && is_table) {
+        print_legend(&e);
+    }
 cleanup:
     if (e.device != NULL) {
         e.device->backend->close(e.device);

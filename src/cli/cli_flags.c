@@ -2,13 +2,26 @@
 // for each default.
 #include "cli_flag.h"
 
-#define ON(command) (1u << (command))
-#define AT(field)   offsetof(cli_options, field)
+#include <string.h>
+
+#include "cli_sweep_plan.h"
+#include "harness.h"
+#include "profile.h"
+#include "rewrite.h"
+#include "schedule.h"
+#include "tokens.h"
+
+#define ON(command)         (1u << (command))
+#define AT(field)           offsetof(cli_options, field)
+#define WITHIN(least, most) .min = (least), .max = (most)
+#define ONE_OF(list)        .choices = (list)
+#define NO_RANGE            .choices = NULL // neither a number nor a choice
 
 enum {
     SWEEP = ON(CLI_SWEEP),
     RECOMMEND = ON(CLI_RECOMMEND),
-    RUN = ON(CLI_RUN) | SWEEP, // a sweep takes lists of all that `run` takes
+    RUN = ON(CLI_RUN) | SWEEP, // in a sweep: one value for the whole
+    SWEPT = RUN | CLI_LISTED,  // in a sweep: a list, each entry a configuration
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
@@ -18,10 +31,10 @@ enum {
     PROFILE = ON(CLI_PROFILE),
     ABLATE = ON(CLI_ABLATE),
     PEAKS = ON(CLI_PEAKS),
-    MODELLED = RUN | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
-    STEPPED = RUN | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE,
-    FED = RUN | PROFILE | ABLATE | TRAIN, // with data
-    OPENED = FED | PEAKS | VERIFY,        // open a device
+    MODELLED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
+    STEPPED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE,
+    FED = SWEPT | PROFILE | ABLATE | TRAIN, // with data
+    OPENED = FED | PEAKS | VERIFY,          // open a device
     COMPARE = ON(CLI_COMPARE),
     REPORT = ON(CLI_REPORT),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
@@ -33,194 +46,296 @@ enum {
 #define MAX_DIM   16777216.0
 #define MAX_SEED  9007199254740992.0 // 2^53: the largest that every JSON reader keeps
 
+// --- choices -----------------------------------------------------------------------------------
+
+static const cli_choice passes[] = {
+#define X(code, name, short_name) {name, code},
+    SM_PASS_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice data_formats[] = {
+#define X(code, name) {name, code},
+    SM_TOKENS_FORMAT_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice profile_lines[] = {
+#define X(code, name) {name, code},
+    SM_PROFILE_BY_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice precisions[] = {
+    {"fp32", CLI_FP32}, {"tf32", CLI_TF32}, {"bf16", CLI_BF16}, {"fp16", CLI_FP16}, {NULL, 0},
+};
+
+static const cli_choice modes[] = {
+    {"naive", SM_MODE_NAIVE},
+    {"fused", SM_MODE_FUSED},
+    {"tuned", SM_MODE_TUNED},
+    {NULL, 0},
+};
+
+static const cli_choice schedules[] = {
+    {"constant", SM_SCHEDULE_CONSTANT},
+    {"cosine", SM_SCHEDULE_COSINE},
+    {NULL, 0},
+};
+
+static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
+
+static const cli_choice report_formats[] = {
+    {"auto", CLI_REPORT_AUTO},
+    {"html", CLI_REPORT_HTML},
+    {"md", CLI_REPORT_MARKDOWN},
+    {NULL, 0},
+};
+
+// --- the table ---------------------------------------------------------------------------------
+
+#define LIST      "[,...]" // behind the words of a choice: several may be given
 #define SIZES     "SIZE[,SIZE]"
 #define SIZE_HELP "tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M"
 
 static const cli_flag flags[] = {
-    {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, RUN, AT(models), 0, 0},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), 0, 0},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | ABLATE | TRAIN | INIT, AT(models), 0,
-     0},
-    {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small,medium,large,xl,2.7B", SIZE_HELP, ESTIMATE, AT(models), 0, 0},
-    {"Model", "vocab", 0, CLI_INT, "V", NULL, "vocabulary instead of the size's", MODELLED, AT(vocab), 1, MAX_DIM},
+    {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, SWEPT, AT(models), NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | ABLATE | TRAIN | INIT, AT(models),
+     NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small,medium,large,xl,2.7B", SIZE_HELP, ESTIMATE, AT(models),
+     NO_RANGE},
+    {"Model", "vocab", 0, CLI_INT, "V", NULL, "vocabulary instead of the size's", MODELLED, AT(vocab),
+     WITHIN(1, MAX_DIM)},
     {"Model", "context", 0, CLI_INT, "N", NULL, "positions that the model knows, at least the sequence length",
-     MODELLED, AT(context), 1, MAX_DIM},
-    {"Model", "n-layer", 0, CLI_INT, "L", NULL, "transformer blocks", MODELLED, AT(n_layer), 1, 10000},
-    {"Model", "n-head", 0, CLI_INT, "NH", NULL, "attention heads; must divide d-model", MODELLED, AT(n_head), 1,
-     MAX_DIM},
-    {"Model", "d-model", 0, CLI_INT, "C", NULL, "width of the residual stream", MODELLED, AT(d_model), 1, MAX_DIM},
+     MODELLED, AT(context), WITHIN(1, MAX_DIM)},
+    {"Model", "n-layer", 0, CLI_INT, "L", NULL, "transformer blocks", MODELLED, AT(n_layer), WITHIN(1, 10000)},
+    {"Model", "n-head", 0, CLI_INT, "NH", NULL, "attention heads; must divide d-model", MODELLED, AT(n_head),
+     WITHIN(1, MAX_DIM)},
+    {"Model", "d-model", 0, CLI_INT, "C", NULL, "width of the residual stream", MODELLED, AT(d_model),
+     WITHIN(1, MAX_DIM)},
     {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,
-     AT(d_ff), 1, MAX_DIM},
+     AT(d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", FED,
-     AT(weights), 0, 0},
+     AT(weights), NO_RANGE},
 
-    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", RUN,
-     AT(batch_sizes), 1, MAX_BATCH},
+    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", SWEPT,
+     AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | ABLATE | TRAIN,
-     AT(batch_sizes), 1, MAX_BATCH},
-    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALK, AT(batch_sizes), 1, MAX_BATCH},
-    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4", "sequences a batch", ESTIMATE, AT(batch_sizes), 1, MAX_BATCH},
-    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", RUN, AT(seq_lens),
-     1, MAX_DIM},
-    {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | ABLATE | TRAIN, AT(seq_lens), 1,
-     MAX_DIM},
-    {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), 1, MAX_DIM},
+     AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALK, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4", "sequences a batch", ESTIMATE, AT(batch_sizes),
+     WITHIN(1, MAX_BATCH)},
+    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", SWEPT,
+     AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | ABLATE | TRAIN, AT(seq_lens),
+     WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
-     AT(seq_lens), 1, MAX_DIM},
+     AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
-     "without -b and --seq-len: the largest batch that fits memory and, on all devices, this time", RUN, AT(fit_s), 1,
-     86400},
-    {"Work", "pass-type", 0, CLI_CHOICES, "forward|backward|forward-backward|step|separate", "step",
-     "what is timed; separate: forward, then backward, apart", RUN, AT(passes), 0, 0},
-    {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), 0, 0.999},
-    {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", RUN | TRAIN,
-     AT(accum), 1, 1e6},
+     "without -b and --seq-len: the largest batch that fits memory and, on all devices, this time", SWEPT, AT(fit_s),
+     WITHIN(1, 86400)},
+    {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", "what is timed; separate: forward, then backward, apart", SWEPT,
+     AT(passes), ONE_OF(passes)},
+    {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
+    {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
+     AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes", FED,
-     AT(data), 0, 0},
-    {"Work", "data-format", 0, CLI_CHOICE, "auto|uint16|llmc|bytes", "auto",
-     "raw uint16 ids, llm.c's header + uint16 ids, or text read as bytes", FED, AT(data_format), 0, 0},
+     AT(data), NO_RANGE},
+    {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
+     "raw uint16 ids, llm.c's header + uint16 ids, or text read as bytes", FED, AT(data_format), ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
-     0, MAX_SEED},
+     WITHIN(0, MAX_SEED)},
 
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
-     "backends or devices (see `stepmark devices`); all: every one that is not the reference", RUN | VERIFY,
-     AT(backends), 0, 0},
+     "backends or devices (see `stepmark devices`); all: every one that is not the reference", SWEPT | VERIFY,
+     AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | ABLATE | PEAKS | TRAIN, AT(backends), 0, 0},
-    {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends), 0, 0},
-    {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", RUN | VERIFY, AT(threads), 1,
-     4096},
+     PROFILE | ABLATE | PEAKS | TRAIN, AT(backends), NO_RANGE},
+    {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
+     NO_RANGE},
+    {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", SWEPT | VERIFY, AT(threads),
+     WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core", PROFILE | ABLATE | TRAIN,
-     AT(threads), 1, 4096},
+     AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
-     AT(threads), 1, 4096},
+     AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
-     "processors to run on, 0x10f or 0-3,8: one thread a core where they fit", OPENED, AT(cpu_mask), 0, 0},
+     "processors to run on, 0x10f or 0-3,8: one thread a core where they fit", OPENED | CLI_WHOLE, AT(cpu_mask),
+     NO_RANGE},
     {"Device", "keep-env", 0, CLI_SWITCH, NULL, NULL,
-     "leave OPENBLAS_CORETYPE to OpenBLAS, also where it holds the processor back", OPENED, AT(keep_env), 0, 0},
+     "leave OPENBLAS_CORETYPE to OpenBLAS, also where it holds the processor back", OPENED, AT(keep_env), NO_RANGE},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(local, registers); not given: what suits best",
-     OPENED, AT(isa), 0, 0},
-    {"Device", "precision", 0, CLI_CHOICES, "fp32|tf32|bf16|fp16", "fp32",
+     OPENED, AT(isa), NO_RANGE},
+    {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16: data and what is multiplied, the rest stays fp32; what cannot run is a row that says why",
-     RUN, AT(precisions), 0, 0},
-    {"Device", "precision", 0, CLI_CHOICES, "fp32|tf32|bf16|fp16", "fp32",
-     "number format; bf16: data and what is multiplied, the rest stays fp32",
-     PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | VERIFY, AT(precisions), 0, 0},
-    {"Device", "mode", 0, CLI_CHOICES, "naive|fused|tuned", "fused",
-     "the plan as built, with rewrites, or with kernels chosen by measurement", RUN | PROFILE | TRAIN | ESTIMATE,
-     AT(modes), 0, 0},
-    {"Device", "mode", 0, CLI_CHOICES, "naive|fused|tuned", "naive", "the plan as built, or with rewrites", WALK,
-     AT(modes), 0, 0},
-    {"Device", "mode", 0, CLI_CHOICES, "naive|fused|tuned", "naive,fused", "the plan as built, or with rewrites",
-     VERIFY, AT(modes), 0, 0},
-    {"Device", "without", 0, CLI_TEXTS, "NAME[,NAME]", NULL, "rewrites of mode fused to leave out", STEPPED,
-     AT(without), 0, 0},
+     SWEPT, AT(precisions), ONE_OF(precisions)},
+    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
+     "number format; bf16: data and what is multiplied, the rest stays fp32", PROFILE | ABLATE | TRAIN | WALK,
+     AT(precisions), ONE_OF(precisions)},
+    {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
+     "number format; bf16: data and what is multiplied, the rest stays fp32", ESTIMATE | VERIFY, AT(precisions),
+     ONE_OF(precisions)},
+    {"Device", "mode", 0, CLI_CHOICES, LIST, "fused",
+     "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
+     ONE_OF(modes)},
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
+     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN, AT(modes),
+     ONE_OF(modes)},
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
+     ONE_OF(modes)},
+    {"Device", "mode", 0, CLI_CHOICES, LIST, "naive,fused", "the plan as built, or with rewrites", VERIFY, AT(modes),
+     ONE_OF(modes)},
+    {"Device", "without", 0, CLI_TEXTS, "NAME[,NAME]", NULL, "rewrites of mode fused to leave out", STEPPED | CLI_WHOLE,
+     AT(without), NO_RANGE},
 
     {"Measurement", "warmup", 'w', CLI_COUNT, "N|auto", "auto",
-     "untimed steps before the timed ones; auto: until three in a row are no faster than those before", RUN, AT(warmup),
-     0, 1e6},
+     "untimed steps before the timed ones; auto: until three in a row are no faster than those before", SWEPT,
+     AT(warmup), WITHIN(0, 1e6)},
     {"Measurement", "warmup", 'w', CLI_INT, "N", "2", "untimed steps before the timed ones", PROFILE | ABLATE,
-     AT(warmup), 0, 1e6},
-    {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "timed steps", RUN | PROFILE, AT(repetitions), 1, 1e6},
+     AT(warmup), WITHIN(0, 1e6)},
+    {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "timed steps", SWEPT | PROFILE, AT(repetitions),
+     WITHIN(1, 1e6)},
     {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "rounds of four steps: with, without, without, with", ABLATE,
-     AT(repetitions), 1, 1e5},
-    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.2", "time for each ceiling", PEAKS, AT(min_time_s), 0, 3600},
+     AT(repetitions), WITHIN(1, 1e5)},
+    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.2", "time for each ceiling", PEAKS, AT(min_time_s),
+     WITHIN(0, 3600)},
     {"Measurement", "max-noise", 0, CLI_REAL, "PERCENT", "0",
-     "sample until the 95% interval of the median is within this; 0: just --repetitions", RUN, AT(max_noise), 0, 100},
-    {"Measurement", "min-samples", 0, CLI_INT, "N", "10", "with --max-noise: at least", RUN, AT(min_samples), 1, 1e6},
-    {"Measurement", "max-samples", 0, CLI_INT, "N", "1000", "with --max-noise: at most", RUN, AT(max_samples), 1, 1e6},
-    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0", "with --max-noise: sample for at least", RUN,
-     AT(min_time_s), 0, 86400},
-    {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit", RUN,
-     AT(max_time_s), 0, 1e9},
-    {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s), 0, 86400},
-    {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: none", RUN | PROFILE, AT(timeout_s),
-     0, 1e9},
+     "sample until the 95% interval of the median is within this; 0: just --repetitions", SWEPT, AT(max_noise),
+     WITHIN(0, 100)},
+    {"Measurement", "min-samples", 0, CLI_INT, "N", "10", "with --max-noise: at least", SWEPT, AT(min_samples),
+     WITHIN(1, 1e6)},
+    {"Measurement", "max-samples", 0, CLI_INT, "N", "1000", "with --max-noise: at most", SWEPT, AT(max_samples),
+     WITHIN(1, 1e6)},
+    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0", "with --max-noise: sample for at least", SWEPT,
+     AT(min_time_s), WITHIN(0, 86400)},
+    {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
+     SWEPT, AT(max_time_s), WITHIN(0, 1e9)},
+    {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
+     SWEPT, AT(no_peaks), NO_RANGE},
 
+    {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
+     WITHIN(0, 86400)},
+    {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: none", RUN | PROFILE, AT(timeout_s),
+     WITHIN(0, 1e9)},
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
      "memory for each configuration's tensors; 0: nine tenths of what is available at the start", SWEEP,
-     AT(max_memory_gib), 0, 1e9},
+     AT(max_memory_gib), WITHIN(0, 1e9)},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
      "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision or modes; flags given replace the preset's",
-     SWEEP, AT(preset), 0, 0},
+     SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
-     "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), 0, 0},
-    {"Sweep", "output-file", 0, CLI_TEXT, "FILE", NULL, "append each row (JSONL) as soon as it is there", SWEEP,
-     AT(output_file), 0, 0},
-    {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "leave out what --output-file has already", SWEEP, AT(resume), 0, 0},
+     "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
+    {"Sweep", "output-file", 0, CLI_LOG_FILE, "FILE", NULL, "append each row (JSONL) as soon as it is there", SWEEP,
+     AT(output_file), NO_RANGE},
+    {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "leave out what --output-file has already", SWEEP, AT(resume),
+     NO_RANGE},
     {"Sweep", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing", SWEEP,
-     AT(dry_run), 0, 0},
-    {"Sweep", "filter", 0, CLI_TEXT, "REGEX", NULL, "only configurations whose flags match", SWEEP, AT(filter), 0, 0},
-    {"Sweep", "order", 0, CLI_CHOICE, "random|given", "random", "of the configurations, within a round", SWEEP,
-     AT(order), 0, 0},
-    {"Sweep", "order-seed", 0, CLI_INT, "N", "1", "of the random order", SWEEP, AT(order_seed), 0, MAX_SEED},
+     AT(dry_run), NO_RANGE},
+    {"Sweep", "filter", 0, CLI_TEXT, "REGEX", NULL, "only configurations whose flags match", SWEEP, AT(filter),
+     NO_RANGE},
+    {"Sweep", "order", 0, CLI_CHOICE, NULL, "random", "of the configurations, within a round", SWEEP, AT(order),
+     ONE_OF(orders)},
+    {"Sweep", "order-seed", 0, CLI_INT, "N", "1", "of the random order", SWEEP, AT(order_seed), WITHIN(0, MAX_SEED)},
     {"Sweep", "rounds", 0, CLI_INT, "N", "1", "measure all configurations this many times, one round after the other",
-     SWEEP, AT(rounds), 1, 10000},
+     SWEEP, AT(rounds), WITHIN(1, 10000)},
     {"Sweep", "find-batch", 0, CLI_SWITCH, NULL, NULL,
-     "where no batch is given or it does not fit: run the largest that does", SWEEP, AT(find_batch), 0, 0},
-
-    {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak", RUN,
-     AT(no_peaks), 0, 0},
+     "where no batch is given or it does not fit: run the largest that does", SWEEP, AT(find_batch), NO_RANGE},
 
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL,
-     "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\"", COMPARE, AT(interleaved), 0, 0},
+     "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\"", COMPARE, AT(interleaved), NO_RANGE},
     {"Comparison", "pairs", 0, CLI_INT, "N", NULL,
      "with --interleaved: runs of each; not given: 20, or up to 100 until a change of twice the threshold could be "
      "seen",
-     COMPARE, AT(pairs), 1, 10000},
+     COMPARE, AT(pairs), WITHIN(1, 10000)},
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower", COMPARE,
-     AT(threshold_percent), 0, 1000},
+     AT(threshold_percent), WITHIN(0, 1000)},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
      "what may differ, since it is what is compared: machine, device, isa, tier, mode, precision, threads", COMPARE,
-     AT(across), 0, 0},
+     AT(across), NO_RANGE},
     {"Comparison", "save-baseline", 0, CLI_TEXT, "NAME", NULL,
-     "keep the rows of B (or of the only file) under a name, to be given as A later", COMPARE, AT(save_baseline), 0, 0},
+     "keep the rows of B (or of the only file) under a name, to be given as A later", COMPARE, AT(save_baseline),
+     NO_RANGE},
     {"Comparison", "seed", 0, CLI_INT, "N", NULL, "of the order of interleaved runs; not given: from the clock",
-     COMPARE, AT(seed), 1, MAX_SEED},
+     COMPARE, AT(seed), WITHIN(1, MAX_SEED)},
 
-    {"Training", "steps", 0, CLI_INT, "N", "10", "optimizer steps", TRAIN, AT(steps), 1, 1e12},
-    {"Training", "lr", 0, CLI_REAL, "LR", "1e-3", "learning rate after warm-up", TRAIN, AT(lr), 0, 1e6},
+    {"Training", "steps", 0, CLI_INT, "N", "10", "optimizer steps", TRAIN, AT(steps), WITHIN(1, 1e12)},
+    {"Training", "lr", 0, CLI_REAL, "LR", "1e-3", "learning rate after warm-up", TRAIN, AT(lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", "0", "steps over which the learning rate rises linearly from 0",
-     TRAIN, AT(warmup_steps), 0, 1e12},
-    {"Training", "schedule", 0, CLI_CHOICE, "constant|cosine", "constant",
-     "after warm-up; cosine falls to a tenth of --lr at the last step", TRAIN, AT(schedule), 0, 0},
-    {"Training", "beta1", 0, CLI_REAL, "X", "0.9", "AdamW: decay of the mean gradient", TRAIN, AT(beta1), 0, 0.9999999},
-    {"Training", "beta2", 0, CLI_REAL, "X", "0.999", "AdamW: decay of the mean squared gradient", TRAIN, AT(beta2), 0,
-     0.9999999},
-    {"Training", "eps", 0, CLI_REAL, "X", "1e-8", "AdamW: added to the root", TRAIN, AT(eps), 0, 1},
+     TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
+    {"Training", "schedule", 0, CLI_CHOICE, NULL, "constant",
+     "after warm-up; cosine falls to a tenth of --lr at the last step", TRAIN, AT(schedule), ONE_OF(schedules)},
+    {"Training", "beta1", 0, CLI_REAL, "X", "0.9", "AdamW: decay of the mean gradient", TRAIN, AT(beta1),
+     WITHIN(0, 0.9999999)},
+    {"Training", "beta2", 0, CLI_REAL, "X", "0.999", "AdamW: decay of the mean squared gradient", TRAIN, AT(beta2),
+     WITHIN(0, 0.9999999)},
+    {"Training", "eps", 0, CLI_REAL, "X", "1e-8", "AdamW: added to the root", TRAIN, AT(eps), WITHIN(0, 1)},
     {"Training", "weight-decay", 0, CLI_REAL, "X", "0.01", "AdamW: decoupled decay, on matrices and embeddings only",
-     TRAIN, AT(weight_decay), 0, 1e6},
+     TRAIN, AT(weight_decay), WITHIN(0, 1e6)},
     {"Training", "grad-clip", 0, CLI_REAL, "X", "0", "largest global gradient norm; 0: no clipping", TRAIN,
-     AT(grad_clip), 0, 1e30},
-    {"Training", "log", 0, CLI_TEXT, "FILE", NULL, "append a JSON line a step: step, loss, grad_norm, lr, ms, tokens",
-     TRAIN, AT(log), 0, 0},
-    {"Training", "save", 0, CLI_TEXT, "DIR", NULL,
-     "write config.json, model.safetensors and optimizer.safetensors at the end", TRAIN, AT(save), 0, 0},
-    {"Output", "save", 0, CLI_TEXT, "DIR", NULL, "folder to write config.json and model.safetensors to", INIT, AT(save),
-     0, 0},
+     AT(grad_clip), WITHIN(0, 1e30)},
+    {"Training", "log", 0, CLI_LOG_FILE, "FILE", NULL,
+     "append a JSON line a step: step, loss, grad_norm, lr, ms, tokens", TRAIN, AT(log), NO_RANGE},
+    {"Training", "save", 0, CLI_NEW_FOLDER, "DIR", NULL,
+     "write config.json, model.safetensors and optimizer.safetensors at the end", TRAIN, AT(save), NO_RANGE},
 
-    {"Output", "layer", 0, CLI_INT, "N", NULL, "the block to print; not given: block 0", WALK, AT(layer), 0, 10000},
-    {"Output", "all", 0, CLI_SWITCH, NULL, NULL, "print every block", WALK, AT(all), 0, 0},
+    {"Output", "save", 0, CLI_NEW_FOLDER, "DIR", NULL, "folder to write config.json and model.safetensors to", INIT,
+     AT(save), NO_RANGE},
+    {"Output", "layer", 0, CLI_INT, "N", NULL, "the block to print; not given: block 0", WALK, AT(layer),
+     WITHIN(0, 10000)},
+    {"Output", "all", 0, CLI_SWITCH, NULL, NULL, "print every block", WALK, AT(all), NO_RANGE},
     {"Output", "values", 0, CLI_SWITCH, NULL, NULL,
-     "run it on the reference backend; print first entries and L2 norm of every output", WALK, AT(values), 0, 0},
-    {"Output", "by", 0, CLI_CHOICE, "op|layer|kind", "kind", "what a line is of", PROFILE, AT(by), 0, 0},
-    {"Output", "trace", 0, CLI_TEXT, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
-     PROFILE, AT(trace), 0, 0},
+     "run it on the reference backend; print first entries and L2 norm of every output", WALK, AT(values), NO_RANGE},
+    {"Output", "by", 0, CLI_CHOICE, NULL, "kind", "what a line is of", PROFILE, AT(by), ONE_OF(profile_lines)},
+    {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
+     PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "md|csv|json|jsonl|sql", "md", "format on stdout",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE, AT(output), 0, 0},
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE, AT(output), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done", RUN | PROFILE | VERIFY,
-     AT(progress), 0, 0},
-    {"Output", "output", 'o', CLI_TEXT, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file), 0,
-     0},
-    {"Output", "format", 0, CLI_CHOICE, "auto|html|md", "auto",
-     "html with pictures, or Markdown with tables only; auto: by the file's name", REPORT, AT(report_format), 0, 0},
-    {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`", FED, AT(list_devices), 0, 0},
-    {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, "this text", ALL, AT(help), 0, 0},
+     AT(progress), NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
+     NO_RANGE},
+    {"Output", "format", 0, CLI_CHOICE, NULL, "auto",
+     "html with pictures, or Markdown with tables only; auto: by the file's name", REPORT, AT(report_format),
+     ONE_OF(report_formats)},
+    {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`", RUN | PROFILE | ABLATE | TRAIN,
+     AT(list_devices), NO_RANGE},
+    {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, "this text", ALL, AT(help), NO_RANGE},
 };
 
 int cli_flag_count(void) { return (int)(sizeof(flags) / sizeof(flags[0])); }
 
 const cli_flag *cli_flag_at(int index) { return &flags[index]; }
+
+bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
+
+bool cli_takes_list(const cli_flag *flag, cli_command command) {
+    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
+}
+
+void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (const cli_choice *c = choices; c->word != NULL && used < size_bytes; c++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", c != choices ? "|" : "", c->word);
+    }
+}
+
+void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_ARGUMENT_SIZE]) {
+    text[0] = '\0';
+    if (flag->choices != NULL) {
+        cli_choice_words(flag->choices, text, CLI_ARGUMENT_SIZE);
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, CLI_ARGUMENT_SIZE - used, "%s%s", flag->argument != NULL ? flag->argument : "",
+             cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST
+                                                                                                              : "");
+}

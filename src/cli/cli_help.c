@@ -54,13 +54,15 @@ static void print_wrapped(FILE *stream, const char *text) {
     fputc('\n', stream);
 }
 
-static void print_flag(FILE *stream, const cli_flag *flag) {
-    char left[160];
+static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) {
+    char left[256];
+    char argument[CLI_ARGUMENT_SIZE];
     char right[256];
     int used = flag->letter != 0 ? snprintf(left, sizeof(left), "  -%c, --%s", flag->letter, flag->name)
                                  : snprintf(left, sizeof(left), "      --%s", flag->name);
-    if (flag->argument != NULL) {
-        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", flag->argument);
+    cli_flag_argument(flag, command, argument);
+    if (argument[0] != '\0') {
+        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
     }
     if (used > HELP_COLUMN - 2) {
         fprintf(stream, "%s\n%*s", left, HELP_COLUMN, "");
@@ -79,6 +81,7 @@ void cli_options_help(FILE *stream, cli_command command) {
     fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]%s\n", cli_command_name(command),
             cli_command_purpose(command), cli_command_name(command), cli_command_operands(command));
     const char *group = "";
+    bool has_numbers = false; // in lists
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         if ((flag->commands & (1u << command)) == 0) {
@@ -88,11 +91,11 @@ void cli_options_help(FILE *stream, cli_command command) {
             group = flag->group;
             fprintf(stream, "\n%s\n", group);
         }
-        print_flag(stream, flag);
+        print_flag(stream, command, flag);
+        has_numbers = has_numbers || (flag->type == CLI_INTS && cli_takes_list(flag, command));
     }
-    fputs("\nLists may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor). Results go to stdout, the rest to "
-          "stderr.\n\nExamples\n",
-          stream);
+    fprintf(stream, "\n%sResults go to stdout, the rest to stderr.\n\nExamples\n",
+            has_numbers ? "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor). " : "");
     for (int i = 0; i < MAX_EXAMPLES && examples[command][i] != NULL; i++) {
         fprintf(stream, "  %s\n", examples[command][i]);
     }

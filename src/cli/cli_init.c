@@ -13,7 +13,6 @@ sm_status cli_init(const cli_options *options) {
     if (options->save == NULL) {
         return sm_fail(SM_ERR_USAGE, "--save: say which folder to write the model to");
     }
-    SM_TRY(cli_check_folder("--save", options->save));
     SM_TRY(sm_weights_init(options->save, &config, (uint64_t)options->seed));
     sm_text_count((double)sm_gpt2_n_params(&config), n_params, sizeof(n_params));
     printf("%s: GPT-2 %s, %s parameters, seed %lld\n", options->save, options->models.texts[0], n_params,

@@ -167,23 +167,38 @@ static bool begins_with_b(uint64_t seed, int64_t pair) {
     return ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
 }
 
-static sm_status run_pair(const command *a, const command *b, int64_t pair, bool b_first, sm_rows *rows_a,
+typedef struct {
+    int64_t number;
+    bool b_first;
+    char total[32]; // " of 20", " of at most 100"
+} pair_place;
+
+static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
                           sm_rows *rows_b) {
     char text_a[32];
     char text_b[32];
     double a_ns;
     double b_ns;
-    if (b_first) {
-        SM_TRY(run_once(b, pair, rows_b, &b_ns));
+    if (pair->b_first) {
+        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
     }
-    SM_TRY(run_once(a, pair, rows_a, &a_ns));
-    if (!b_first) {
-        SM_TRY(run_once(b, pair, rows_b, &b_ns));
+    SM_TRY(run_once(a, pair->number, rows_a, &a_ns));
+    if (!pair->b_first) {
+        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
     }
     sm_text_ms(a_ns, text_a, sizeof(text_a));
     sm_text_ms(b_ns, text_b, sizeof(text_b));
-    cli_note("pair %lld: A %s ms, B %s ms%s", (long long)pair + 1, text_a, text_b, b_first ? " (B first)" : "");
+    cli_note("pair %lld%s: A %s ms, B %s ms%s", (long long)pair->number + 1, pair->total, text_a, text_b,
+             pair->b_first ? " (B first)" : "");
     return SM_OK;
+}
+
+// Takes out the rows of a pair that was cut short.
+static void forget_pair(sm_rows *rows, int64_t pair) {
+    size_t n = json_array_size(rows->rows);
+    while (n > 0 && json_integer_value(json_object_get(json_array_get(rows->rows, n - 1), "compare_pair")) == pair) {
+        json_array_remove(rows->rows, --n);
+    }
 }
 
 // Could every comparison have seen a change of twice the threshold? This looks at the width of the intervals and not at
@@ -207,7 +222,14 @@ static sm_status run_pairs(const command *a, const command *b, const cli_interle
     int64_t next_look = how->n_pairs > 0 ? most : LEAST_PAIRS;
     bool sharp = false;
     for (int64_t pair = 0; pair < most && !sharp; pair++) {
-        SM_TRY(run_pair(a, b, pair, begins_with_b(how->seed, pair), rows_a, rows_b));
+        pair_place place = {.number = pair, .b_first = begins_with_b(how->seed, pair)};
+        snprintf(place.total, sizeof(place.total), how->n_pairs > 0 ? " of %lld" : " of at most %lld", (long long)most);
+        sm_status status = run_pair(a, b, &place, rows_a, rows_b);
+        if (status != SM_OK) {
+            forget_pair(rows_a, pair);
+            forget_pair(rows_b, pair);
+            return status;
+        }
         if (pair + 1 == next_look && pair + 1 < most) {
             SM_TRY(is_sharp(rows_a, rows_b, how->compare, &sharp));
             next_look += 1 + next_look / 8;

@@ -23,7 +23,7 @@ typedef struct {
 //
 // Runs both, each in a process of its own, and appends their rows, each with its pair's number as `compare_pair`. The
 // two are as they were typed: quotes and backslashes as in a shell, no substitution. SM_ERR_USAGE for a line that is no
-// such command.
+// such command; SM_ERR_INTERRUPTED with the rows of all pairs that are whole.
 sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a, sm_rows *b);
 
 #endif

@@ -8,11 +8,7 @@ static sm_status unknown_size(const char *name) {
         names[n++] = sm_gpt2_size_at(i)->name;
         names[n++] = sm_gpt2_size_at(i)->alias;
     }
-    const char *nearest = cli_nearest(name, names, n);
-    if (nearest != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--model-size: no size '%s'; did you mean %s?", name, nearest);
-    }
-    return sm_fail(SM_ERR_USAGE, "--model-size: no size '%s'; give tiny, small, medium, large, xl or 2.7B", name);
+    return cli_no_such_name("--model-size", "size", name, names, n);
 }
 
 static void replace(int64_t *dim, int64_t given) {

@@ -36,50 +36,6 @@ const char *cli_command_operands(cli_command command) {
     return command == CLI_COMPARE ? " A B" : command == CLI_RECOMMEND || command == CLI_REPORT ? " FILE..." : "";
 }
 
-// --- the nearest name ------------------------------------------------------------------
-
-static int min_int(int a, int b) { return a < b ? a : b; }
-
-// Number of slips (a letter too many, missing, wrong, or two swapped) between two texts of less
-// than CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
-static int edit_distance(const char *a, const char *b) {
-    int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
-    int n_a = (int)strlen(a);
-    int n_b = (int)strlen(b);
-    for (int i = 0; i <= n_a; i++) {
-        for (int j = 0; j <= n_b; j++) {
-            if (i == 0 || j == 0) {
-                distance[i][j] = i + j;
-                continue;
-            }
-            int best = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            best = min_int(best, min_int(distance[i - 1][j], distance[i][j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-                best = min_int(best, distance[i - 2][j - 2] + 1);
-            }
-            distance[i][j] = best;
-        }
-    }
-    return distance[n_a][n_b];
-}
-
-const char *cli_nearest(const char *text, const char *const *names, int n) {
-    size_t length = strlen(text);
-    if (length >= CLI_TEXT_SIZE) {
-        return NULL;
-    }
-    int best_distance = 2 + (int)length / 4; // more slips than this is another word
-    const char *best = NULL;
-    for (int i = 0; i < n; i++) {
-        int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
-        if (distance < best_distance && distance < (int)length) {
-            best_distance = distance;
-            best = names[i];
-        }
-    }
-    return best;
-}
-
 cli_command cli_command_find(const char *name) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if (strcmp(name, command_names[i]) == 0) {
@@ -215,31 +171,26 @@ static sm_status parse_texts(const char *what, const char *text, cli_texts *list
     }
 }
 
-// The index of `text` among the words of "md|csv|json".
-static sm_status parse_choice(const char *what, const char *words, const char *text, int64_t *index) {
-    size_t length = strlen(text);
-    *index = 0;
-    for (const char *word = words;;) {
-        size_t word_length = strcspn(word, "|");
-        if (word_length == length && memcmp(word, text, length) == 0) {
+static sm_status parse_choice(const char *what, const cli_choice *choices, const char *text, int *value) {
+    char words[CLI_ARGUMENT_SIZE];
+    for (const cli_choice *c = choices; c->word != NULL; c++) {
+        if (strcmp(c->word, text) == 0) {
+            *value = c->value;
             return SM_OK;
         }
-        if (word[word_length] == '\0') {
-            return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
-        }
-        word += word_length + 1;
-        (*index)++;
     }
+    cli_choice_words(choices, words, sizeof(words));
+    return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
 }
 
-static sm_status parse_choices(const char *what, const char *words, const char *text, cli_ints *list) {
+static sm_status parse_choices(const char *what, const cli_choice *choices, const char *text, cli_ints *list) {
     cli_texts entries;
     SM_TRY(parse_texts(what, text, &entries));
     list->n = 0;
     for (int i = 0; i < entries.n; i++) {
-        int64_t index;
-        SM_TRY(parse_choice(what, words, entries.texts[i], &index));
-        SM_TRY(append_int(what, list, index));
+        int value;
+        SM_TRY(parse_choice(what, choices, entries.texts[i], &value));
+        SM_TRY(append_int(what, list, value));
     }
     return SM_OK;
 }
@@ -267,20 +218,18 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     snprintf(what, sizeof(what), "--%s", flag->name);
     switch (flag->type) {
     case CLI_SWITCH: *(bool *)target = true; return SM_OK;
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER:
     case CLI_TEXT: *(const char **)target = text; return SM_OK;
     case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
     case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
     case CLI_COUNT: return parse_count(what, text, (int64_t)flag->max, target);
     case CLI_INTS: return cli_parse_ints(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
     case CLI_TEXTS: return parse_texts(what, text, target);
-    case CLI_CHOICES: return parse_choices(what, flag->argument, text, target);
+    case CLI_CHOICE: return parse_choice(what, flag->choices, text, target);
+    case CLI_CHOICES: return parse_choices(what, flag->choices, text, target);
     case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
-    case CLI_CHOICE: {
-        int64_t index;
-        SM_TRY(parse_choice(what, flag->argument, text, &index));
-        *(int *)target = (int)index;
-        return SM_OK;
-    }
     }
     return sm_fail(SM_ERR_INTERNAL, "%s: a flag of no type", what);
 }
@@ -294,10 +243,12 @@ typedef struct {
     const cli_flag *rows[MAX_FLAGS];
     int n;
     char shorts[2 * MAX_FLAGS + 2];
+    cli_command command;
 } getopt_tables;
 
 static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     memset(tables, 0, sizeof(*tables));
+    tables->command = command;
     char *letter = tables->shorts;
     *letter++ = ':'; // a missing argument is reported as ':'
     for (int i = 0; i < cli_flag_count() && tables->n < MAX_FLAGS; i++) {
@@ -349,12 +300,32 @@ static bool who_takes(const char *name, char *text, size_t size_bytes) {
     return commands != 0;
 }
 
+// The name in "--name" or "--name=value".
+static void name_of(const char *argument, char name[CLI_TEXT_SIZE]) {
+    snprintf(name, CLI_TEXT_SIZE, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+}
+
+// The flags of this subcommand that begin with `name`, as "--min-samples, --min-time"; "" if there is none.
+static void who_begins_with(const getopt_tables *tables, const char *name, char *text, size_t size_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < tables->n && used < size_bytes; i++) {
+        if (strncmp(tables->names[i], name, strlen(name)) == 0) {
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s--%s", used > 0 ? ", " : "", tables->names[i]);
+        }
+    }
+}
+
 static sm_status unknown_flag(const getopt_tables *tables, const char *argument) {
     char name[CLI_TEXT_SIZE];
-    char takers[2 * CLI_TEXT_SIZE];
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
-    if (who_takes(name, takers, sizeof(takers))) {
-        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of this subcommand", name, takers);
+    char others[4 * CLI_TEXT_SIZE];
+    name_of(argument, name);
+    if (who_takes(name, others, sizeof(others))) {
+        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, command_names[tables->command]);
+    }
+    who_begins_with(tables, name, others, sizeof(others));
+    if (others[0] != '\0') {
+        return sm_fail(SM_ERR_USAGE, "--%s is the beginning of %s; write it out", name, others);
     }
     const char *nearest = cli_nearest(name, tables->names, tables->n);
     if (nearest == NULL) {
@@ -363,11 +334,23 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }
 
+// getopt_long takes the beginning of a name for the name. Where it is the whole name of another subcommand's flag
+// (--mode, in a subcommand that has only --model-size), that one was meant.
+static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, const char *argument) {
+    char name[CLI_TEXT_SIZE];
+    char takers[4 * CLI_TEXT_SIZE];
+    name_of(argument, name);
+    return strcmp(name, flag->name) != 0 && who_takes(name, takers, sizeof(takers)) ? unknown_flag(tables, argument)
+                                                                                    : SM_OK;
+}
+
 // What getopt_long refused: found == ':' a missing argument, '?' the rest.
 static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
     const cli_flag *flag = optopt != 0 ? find_row(tables, optopt) : NULL;
     if (found == ':' && flag != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, flag->argument);
+        char shown[CLI_ARGUMENT_SIZE];
+        cli_flag_argument(flag, tables->command, shown);
+        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, shown);
     }
     if (flag != NULL) {
         return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
@@ -380,17 +363,6 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
 
 // The subcommands whose arguments may be more than flags.
 static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
-
-bool cli_is_axis(const cli_flag *flag) {
-    static const char *const groups[] = {"Model", "Work", "Device", "Measurement"};
-    bool of_run = (flag->commands & (1u << CLI_RUN)) != 0;
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-        if (of_run && strcmp(flag->group, groups[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 // A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
@@ -414,7 +386,11 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
             return refused(tables, found, argv[optind - 1]);
         }
         const cli_flag *flag = find_row(tables, found);
+        if (found >= FIRST_LONG_VALUE) { // the word before its argument, where that is a word of its own
+            SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
+        }
         bool is_axis = options->command == CLI_SWEEP && cli_is_axis(flag);
+        options->of_sweep = is_axis ? options->of_sweep : flag;
         SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
     options->n_operands = argc - optind;
@@ -436,9 +412,7 @@ static sm_status find_rewrites(cli_options *options) {
         const char *name = options->without.texts[i];
         int index = sm_rewrite_find(name);
         if (index < 0) {
-            const char *nearest = cli_nearest(name, names, n);
-            return sm_fail(SM_ERR_USAGE, "--without: no rewrite '%s'; did you mean %s?", name,
-                           nearest != NULL ? nearest : names[0]);
+            return cli_no_such_name("--without", "rewrite", name, names, n);
         }
         options->without_bits |= 1u << index;
     }

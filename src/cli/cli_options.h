@@ -72,8 +72,11 @@ typedef struct {
     int n;
 } cli_axes;
 
-// The choices of --precision, in the order of its argument's text in the table.
+// --precision.
 typedef enum { CLI_FP32, CLI_TF32, CLI_BF16, CLI_FP16 } cli_precision;
+
+// `report --format`.
+typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
 
 // Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct {
@@ -123,6 +126,7 @@ typedef struct {
     int schedule; // sm_schedule_kind
 
     cli_axes axes;
+    const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
     const char *sweep_file;
     const char *output_file;
@@ -145,7 +149,7 @@ typedef struct {
     cli_texts across;
     const char *save_baseline;
     const char *report_file;
-    int report_format;
+    int report_format; // cli_report_format
     bool no_peaks;
     char **operands; // what is no flag, in argv; only where cli_command_operands says so
     int n_operands;
@@ -172,5 +176,8 @@ sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_
 // The entry of `names` (n of them) nearest to `text`, or NULL when none is near enough for
 // text to be a slip of it.
 const char *cli_nearest(const char *text, const char *const *names, int n);
+
+// SM_ERR_USAGE: `flag` has no `noun` of the name `text`; says which of `names` was probably meant, or lists them.
+sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n);
 
 #endif

@@ -71,6 +71,17 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     return status;
 }
 
+// For someone who sees the table for the first time.
+static void print_legend(void) {
+    puts("\n- self: time of these ops in a step that times each apart; share: of that step's wall clock.\n"
+         "- work, traffic: FLOPs, and the bytes of a machine that moves each operand once;\n"
+         "  speed, rate: these over self.\n"
+         "- bound: what limits most of it: compute, memory, or overhead, the cost of a call itself.\n"
+         "- of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100%:\n"
+         "  the operands lay in a cache, which is faster than memory.\n"
+         "- above: self less that shortest time: what could be won; below 0 where a cache helped.");
+}
+
 static void note_reconciliation(const sm_profile *profile) {
     double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
     if (!(share <= unaccounted_limit)) {
@@ -102,6 +113,9 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     };
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(&profile, row, (sm_format)options->output));
+    if (options->output == SM_FORMAT_MARKDOWN) {
+        print_legend();
+    }
     note_reconciliation(&profile);
     if (options->trace != NULL) {
         SM_TRY_GOTO(write_trace(&input, row, options->trace));

@@ -7,9 +7,6 @@
 #include "cli_commands.h"
 #include "report.h"
 
-// The choices of --format, in the order of its argument's text in the table.
-enum { FORMAT_AUTO, FORMAT_HTML, FORMAT_MARKDOWN };
-
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);
     size_t n_end = strlen(end);
@@ -18,8 +15,8 @@ static bool ends_with(const char *text, const char *end) {
 
 static bool wants_html(const cli_options *options) {
     const char *file = options->report_file;
-    if (options->report_format != FORMAT_AUTO) {
-        return options->report_format == FORMAT_HTML;
+    if (options->report_format != CLI_REPORT_AUTO) {
+        return options->report_format == CLI_REPORT_HTML;
     }
     return file == NULL || !(ends_with(file, ".md") || ends_with(file, ".markdown"));
 }

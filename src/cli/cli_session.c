@@ -1,14 +1,9 @@
 // cli_session.c: devices by name, weights and data.
 #include "cli_session.h"
 
-#include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_model.h"
@@ -121,10 +116,7 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
         for (int b = 0; b < sm_backend_count() && n < CLI_MAX_TEXTS; b++) {
             backends[n++] = sm_backend_at(b)->name;
         }
-        const char *nearest = cli_nearest(names->texts[i], backends, n);
-        return sm_fail(SM_ERR_USAGE, "--backend: no '%s' here; %s%s%s", names->texts[i],
-                       nearest != NULL ? "did you mean " : "see `stepmark devices`", nearest != NULL ? nearest : "",
-                       nearest != NULL ? "?" : "");
+        return cli_no_such_name("--backend", "backend or device", names->texts[i], backends, n);
     }
     return SM_OK;
 }
@@ -198,25 +190,4 @@ sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens *
         return sm_tokens_open(options->data, (sm_tokens_format)options->data_format, vocab, tokens);
     }
     return sm_tokens_from_bytes(sm_corpus_data, (size_t)sm_corpus_size_bytes, vocab, tokens);
-}
-
-// The folder that `path` is in, in the caller's `parent`.
-static const char *parent_of(const char *path, char parent[PATH_MAX]) {
-    snprintf(parent, PATH_MAX, "%s", path);
-    return dirname(parent);
-}
-
-sm_status cli_check_folder(const char *flag, const char *folder) {
-    struct stat info;
-    char buffer[PATH_MAX];
-    bool exists = stat(folder, &info) == 0;
-    bool leads_nowhere = !exists && lstat(folder, &info) == 0; // a symbolic link
-    if (leads_nowhere || (exists && !S_ISDIR(info.st_mode))) {
-        return sm_fail(SM_ERR_IO, "%s: %s is not a folder; choose another name", flag, folder);
-    }
-    const char *written = exists ? folder : parent_of(folder, buffer); // what changes
-    if (access(written, W_OK | X_OK) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: %s cannot be written: %s: %s", flag, folder, written, strerror(errno));
-    }
-    return SM_OK;
 }

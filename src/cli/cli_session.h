@@ -43,10 +43,6 @@ sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, ui
 // The tokens of --data, or the embedded text as bytes. The caller closes them.
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);
 
-// Whether a folder can be written, or made: looked at before long work, so that its result is
-// not lost. `flag` is for the message.
-sm_status cli_check_folder(const char *flag, const char *folder);
-
 // Opens a device with that many threads (0: its default), --isa and --cpu-mask. The message of a
 // failure says which device.
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened);

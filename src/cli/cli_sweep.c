@@ -30,8 +30,7 @@ static double now_s(void) {
 
 // --- progress ------------------------------------------------------------------------------------
 
-// Work of a configuration, for the time that is left: FLOPs of its steps and something more.
-static double work_of(const cli_candidate *c) {
+double cli_sweep_work(const cli_candidate *c) {
     if (c->status[0] != '\0') {
         return 0;
     }
@@ -40,7 +39,7 @@ static double work_of(const cli_candidate *c) {
     return fixed_work + (c->is_forecast ? c->forecast.flops * n_steps : 0);
 }
 
-static void text_duration(double seconds, char *text, size_t size_bytes) {
+void cli_sweep_text_duration(double seconds, char *text, size_t size_bytes) {
     if (seconds < 90) {
         snprintf(text, size_bytes, "%.0f s", seconds);
     } else if (seconds < 5400) {
@@ -52,16 +51,17 @@ static void text_duration(double seconds, char *text, size_t size_bytes) {
 
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
     char step[32];
-    char left[32] = "?";
+    char left[32];
+    char when[64] = "";
     const char *status = sm_rows_text(row, "status");
     bool ok = strcmp(status, "ok") == 0;
     sm_text_ms(sm_json_number(row, "median_ns"), step, sizeof(step));
     if (s->work_done > 0) {
-        text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
+        cli_sweep_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
+        snprintf(when, sizeof(when), "; about %s left", left);
     }
-    cli_note("[%d/%d] %s: %s%s%s%s%s%s; about %s left", s->n_finished, s->n_total, c->key, status,
-             step[0] != '\0' ? ", " : "", step, step[0] != '\0' ? " ms" : "", ok ? "" : ": ",
-             ok ? "" : sm_rows_text(row, "reason"), left);
+    cli_note("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
+             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
 }
 
 // --- one configuration ---------------------------------------------------------------------------
@@ -99,7 +99,7 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_
     SM_TRY(status);
     if (candidate->status[0] == '\0') {
         s->seconds += now_s() - begin_s;
-        s->work_done += work_of(candidate);
+        s->work_done += cli_sweep_work(candidate);
     }
     *row = cli_sweep_known(s, c->key);
     return SM_OK;
@@ -111,7 +111,7 @@ static sm_status run_one(cli_sweep *s, int index) {
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
     bool search = s->sweeper.options->find_batch && s->candidate->status[0] != 's' && s->candidate->job.B == 0;
     if (row == NULL && !search) {
-        s->work_left -= work_of(s->candidate);
+        s->work_left -= cli_sweep_work(s->candidate);
         SM_TRY(cli_sweep_measure(s, c, s->candidate, &row));
         s->n_finished++;
         say_progress(s, c, row);
@@ -127,7 +127,7 @@ static sm_status look_at_all(cli_sweep *s) {
     for (int i = 0; i < s->plan.n; i++) {
         SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate));
         if (cli_sweep_known(s, s->plan.items[i].key) == NULL) {
-            s->work_left += work_of(s->candidate);
+            s->work_left += cli_sweep_work(s->candidate);
         } else {
             s->n_finished++;
         }
@@ -147,49 +147,6 @@ static sm_status run_all(cli_sweep *s) {
     return SM_OK;
 }
 
-static const sm_column dry_columns[] = {
-    {.name = "configuration",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "flags of `run`",
-     .heading = "configuration"},
-    {.name = "estimated_bytes",
-     .type = SM_COLUMN_INTEGER,
-     .unit = "bytes",
-     .description = "memory by the planner",
-     .heading = "memory",
-     .show = sm_show_bytes},
-    {.name = "verdict", .type = SM_COLUMN_TEXT, .unit = "", .description = "what would be done", .heading = "verdict"},
-};
-
-static const sm_table dry_table = {"configurations", dry_columns, (int)(sizeof(dry_columns) / sizeof(dry_columns[0]))};
-
-static sm_status print_plan(cli_sweep *s) {
-    sm_record_writer *writer = NULL;
-    sm_status status = sm_record_writer_open(&dry_table, (sm_format)s->sweeper.options->output, stdout, &writer);
-    for (int i = 0; i < s->plan.n && status == SM_OK; i++) {
-        const cli_candidate *c = s->candidate;
-        char verdict[SM_ROW_REASON_SIZE + 32];
-        status = cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate);
-        bool done = cli_sweep_known(s, s->plan.items[i].key) != NULL;
-        snprintf(verdict, sizeof(verdict), "%s%s%s",
-                 done                   ? "done"
-                 : c->status[0] != '\0' ? c->status
-                                        : "run",
-                 c->reason[0] != '\0' ? ": " : "", c->reason);
-        if (status == SM_OK) {
-            json_t *record = json_object();
-            sm_json_set_new(record, "configuration", sm_json_text(s->plan.items[i].key));
-            sm_json_set_new(record, "estimated_bytes",
-                            sm_json_integer(c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT));
-            sm_json_set_new(record, "verdict", sm_json_text(verdict));
-            status = sm_record_write(writer, record);
-        }
-    }
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
-}
-
 // Under a table for readers; other formats hold rows and nothing else.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     size_t n = 0;
@@ -200,28 +157,69 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     return cli_recommend_print(rows, SM_FORMAT_MARKDOWN, &n);
 }
 
-// Rows of this plan, in its order, searches included; also those that an earlier run left.
-static sm_status print_rows(cli_sweep *s, int *n_ok, int *n_failed) {
-    sm_record_writer *writer = NULL;
+// What came of the rows.
+typedef struct {
+    int n_ok;
+    int n_failed;
+    const char *reason; // of the first row without figures
+    bool one_reason;    // all others say the same
+} outcome;
+
+static void count_row(const json_t *row, outcome *o) {
+    const char *status = sm_rows_text(row, "status");
+    const char *reason = sm_rows_text(row, "reason");
+    o->n_failed += strcmp(status, "error") == 0;
+    o->n_ok += strcmp(status, "ok") == 0;
+    o->one_reason = o->reason == NULL || (o->one_reason && strcmp(reason, o->reason) == 0);
+    o->reason = o->reason == NULL ? reason : o->reason;
+}
+
+static int compare_places(const void *a, const void *b) {
+    const cli_configuration *const *x = a;
+    const cli_configuration *const *y = b;
+    int by_place = ((*x)->place > (*y)->place) - ((*x)->place < (*y)->place);
+    return by_place != 0 ? by_place : (*x > *y) - (*x < *y);
+}
+
+// Rows of this plan, in the order asked for, searches included, each once; also those that an earlier run left. An
+// array, or NULL when out of memory.
+static json_t *collect_rows(const cli_sweep *s) {
+    const cli_configuration **sorted = malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
+    json_t *taken = json_object();
     json_t *rows = json_array();
-    sm_status status = sm_record_writer_open(&sm_row_table, (sm_format)s->sweeper.options->output, stdout, &writer);
-    for (int i = 0; i < s->plan.n && status == SM_OK; i++) {
-        json_t *row = cli_sweep_known(s, s->plan.items[i].key);
-        if (row != NULL) {
-            const char *text = sm_rows_text(row, "status");
-            *n_failed += strcmp(text, "error") == 0;
-            *n_ok += strcmp(text, "ok") == 0;
-            json_array_append(rows, row);
-            status = sm_row_write_record(writer, json_incref(row));
+    bool whole = sorted != NULL && taken != NULL && rows != NULL;
+    for (int i = 0; whole && i < s->plan.n; i++) {
+        sorted[i] = &s->plan.items[i];
+    }
+    if (whole) {
+        qsort(sorted, (size_t)s->plan.n, sizeof(*sorted), compare_places);
+    }
+    for (int i = 0; whole && i < s->plan.n; i++) {
+        json_t *row = cli_sweep_known(s, sorted[i]->key);
+        if (row != NULL && json_object_get(taken, sorted[i]->key) == NULL) { // two searches may have led to one
+            whole = json_object_set_new(taken, sorted[i]->key, json_true()) == 0 && json_array_append(rows, row) == 0;
         }
+    }
+    free(sorted);
+    json_decref(taken);
+    if (!whole) {
+        json_decref(rows);
+        return NULL;
+    }
+    return rows;
+}
+
+static sm_status print_rows(const cli_sweep *s, const json_t *rows, outcome *o) {
+    sm_record_writer *writer = NULL;
+    sm_status status = sm_record_writer_open(&sm_row_table, (sm_format)s->sweeper.options->output, stdout, &writer);
+    for (size_t i = 0; i < json_array_size(rows) && status == SM_OK; i++) {
+        json_t *row = json_array_get(rows, i);
+        count_row(row, o);
+        status = sm_row_write_record(writer, json_incref(row));
     }
     sm_status closed = sm_record_writer_close(writer);
     status = status != SM_OK ? status : closed;
-    if (status == SM_OK) {
-        status = print_advice(s, rows);
-    }
-    json_decref(rows);
-    return status;
+    return status == SM_OK ? print_advice(s, rows) : status;
 }
 
 static sm_status set_sweeper(const cli_options *options, cli_sweeper *s) {
@@ -246,28 +244,41 @@ static sm_status open_log(cli_sweep *s) {
     if (o->output_file == NULL) {
         return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to go on with") : SM_OK;
     }
-    SM_TRY(sm_sweep_log_open(o->output_file, o->resume, &s->log));
+    SM_TRY(o->dry_run ? sm_sweep_log_look(o->output_file, o->resume, &s->log)
+                      : sm_sweep_log_open(o->output_file, o->resume, &s->log));
     json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
     return SM_OK;
 }
 
-static sm_status run_and_print(cli_sweep *s) {
-    int n_ok = 0;
-    int n_failed = 0;
-    SM_TRY(look_at_all(s));
-    sm_status status = run_all(s);
-    if (status != SM_OK && status != SM_ERR_INTERRUPTED) {
-        return status;
+static sm_status conclude(const outcome *o) {
+    if (o->n_failed > 0) {
+        return sm_fail(SM_ERR_DEVICE, "%d rows failed; their `reason` says why", o->n_failed);
     }
-    if (status == SM_ERR_INTERRUPTED && s->log != NULL) {
+    if (o->n_ok == 0) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s", o->reason != NULL ? o->reason : "no row",
+                       o->one_reason ? "" : " (and other reasons; each row has its own)");
+    }
+    return SM_OK;
+}
+
+static sm_status run_and_print(cli_sweep *s) {
+    outcome o = {0, 0, NULL, true};
+    SM_TRY(look_at_all(s));
+    sm_status ended = run_all(s);
+    if (ended != SM_OK && ended != SM_ERR_INTERRUPTED) {
+        return ended;
+    }
+    if (ended == SM_ERR_INTERRUPTED && s->log != NULL) {
         cli_note("%d of %d rows are in %s; the same command with --resume goes on", s->n_finished, s->n_total,
                  s->sweeper.options->output_file);
     }
-    SM_TRY(print_rows(s, &n_ok, &n_failed));
-    SM_TRY(status);
-    return n_failed > 0 ? sm_fail(SM_ERR_DEVICE, "%d rows failed; their `reason` says why", n_failed)
-           : n_ok == 0  ? sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured; each row's `reason` says why")
-                        : SM_OK;
+    json_t *rows = collect_rows(s);
+    sm_status status = rows != NULL ? print_rows(s, rows, &o) : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
+    if (status == SM_OK) {
+        status = ended != SM_OK ? ended : conclude(&o);
+    }
+    json_decref(rows);
+    return status;
 }
 
 sm_status cli_sweep_run(const cli_options *options) {
@@ -280,7 +291,7 @@ sm_status cli_sweep_run(const cli_options *options) {
     SM_TRY_GOTO(set_sweeper(options, &s.sweeper));
     SM_TRY_GOTO(cli_sweep_plan_make(options, &s.plan));
     SM_TRY_GOTO(open_log(&s));
-    status = options->dry_run ? print_plan(&s) : run_and_print(&s);
+    status = options->dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
 cleanup:
     cli_sweep_plan_free(&s.plan);
     sm_sweep_log_close(s.log);

@@ -22,6 +22,14 @@ typedef struct {
     double seconds;
 } cli_sweep;
 
+// Work of a configuration, for the time that is left: FLOPs of its steps and something more; 0 where it is not to run.
+double cli_sweep_work(const cli_candidate *candidate);
+
+void cli_sweep_text_duration(double seconds, char *text, size_t size_bytes); // "45 s", "12 min", "3.5 h"
+
+// Lists the configurations and what would be done with each, and runs nothing.
+sm_status cli_sweep_dry_run(cli_sweep *s);
+
 // The row of a configuration that has one; NULL otherwise. Borrowed.
 json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 

@@ -87,12 +87,12 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
     return is_number && strcmp(entry, "auto") != 0 ? add_integers(a, entry) : add_value(a, entry, length);
 }
 
-// --without names a set, not alternatives; a switch has no value.
+// A flag whose commas are its own is one value; a switch has none.
 static sm_status make_axis(const cli_axis *given, axis *a) {
     const char *text = given->text;
     free_axis(a);
     a->flag = given->flag;
-    if (text == NULL || strcmp(given->flag->name, "without") == 0) {
+    if (text == NULL || (given->flag->commands & CLI_WHOLE) != 0) {
         return add_value(a, text, text != NULL ? strlen(text) : 0);
     }
     for (;;) {
@@ -235,17 +235,21 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
     if (options == NULL || n <= 0) {
         free(options);
-        return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: line %d is too long", name, number);
+        return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s:%d: too long a line", name, number);
     }
     char message[512];
     sm_status status = cli_options_parse(CLI_SWEEP, n + 1, words, options);
+    if (status == SM_OK && options->of_sweep != NULL) {
+        status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
+                         options->of_sweep->name);
+    }
     if (status == SM_OK) {
         status = add_line(&options->axes, override, plan);
     }
     free(options);
     if (status == SM_ERR_USAGE) {
         snprintf(message, sizeof(message), "%s", sm_error_message());
-        return sm_fail(SM_ERR_USAGE, "%s: line %d: %s", name, number, message);
+        return sm_fail(SM_ERR_USAGE, "%s:%d: %s", name, number, message);
     }
     return status;
 }
@@ -361,9 +365,12 @@ static void shuffle(cli_configuration *items, int n, uint64_t seed) {
     }
 }
 
-// Round after round, each in an order of its own.
+// Round after round, each in an order of its own. What was asked for first comes first, with all its rounds.
 static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
     const int n = plan->n;
+    for (int i = 0; i < n; i++) {
+        plan->items[i].place = i * options->rounds;
+    }
     for (int64_t round = 1; round < options->rounds; round++) {
         char mark[32];
         snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
@@ -372,6 +379,7 @@ static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
             SM_TRY(cli_sweep_plan_add(plan, plan->items[i].n_args, &c));
             SM_TRY(cli_configuration_copy_args(&plan->items[i], c));
             SM_TRY(cli_configuration_set_key(c, mark));
+            c->place = plan->items[i].place + round;
         }
     }
     for (int64_t round = 0; round < options->rounds && options->order == CLI_ORDER_RANDOM; round++) {

@@ -22,6 +22,8 @@ static void set_verdict(cli_candidate *c, const char *status, const char *reason
     snprintf(c->reason, sizeof(c->reason), "%s", reason);
 }
 
+void cli_candidate_skip(cli_candidate *c, const char *reason) { set_verdict(c, "skipped", reason); }
+
 static sm_status make_job(cli_candidate *c) {
     const cli_options *o = &c->run;
     cli_device_list devices;

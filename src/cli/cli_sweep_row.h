@@ -32,6 +32,9 @@ typedef struct {
 // does not fit by estimate `oom`, with the reason.
 sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
+// Marks it as one that is not run.
+void cli_candidate_skip(cli_candidate *candidate, const char *reason);
+
 // Runs it, or not, and makes its row. SM_ERR_INTERRUPTED: there is none.
 sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration *c, const cli_candidate *candidate,
                             json_t **row);

@@ -53,9 +53,6 @@ static sm_status check_options(training *t) {
     t->T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->config));
     SM_TRY(cli_check_seq_len(&t->config, t->T));
-    if (options->save != NULL) {
-        SM_TRY(cli_check_folder("--save", options->save));
-    }
     return SM_OK;
 }
 

@@ -1,6 +1,7 @@
 // cli_walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops,
 // sets headings and adds up.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli_commands.h"
 #include "cli_model.h"
@@ -14,14 +15,26 @@ typedef struct {
     sm_mode mode;
     sm_dtype dtype;
     const sm_plan *plan;      // owned, or by `values`
+    int32_t *batch;           // B*T tokens, then as many targets
     cli_walk_values *values;  // NULL without --values
     sm_record_writer *writer; // NULL for text
 } walk;
 
+// A reader gets one block, like which the others are; a program gets every op, unless --layer chooses.
 static bool is_shown(const walk *w, int op) {
-    int64_t wanted = w->options->layer < 0 ? 0 : w->options->layer;
+    const cli_options *o = w->options;
+    int64_t wanted = o->layer < 0 ? 0 : o->layer;
     int layer = w->plan->ops[op].layer;
-    return w->options->all || layer < 0 || layer == wanted;
+    bool every = o->all || (o->output != SM_FORMAT_MARKDOWN && o->layer < 0);
+    return every || layer < 0 || layer == wanted;
+}
+
+static int count_shown(const walk *w) {
+    int n = 0;
+    for (int i = 0; i < w->plan->n_ops; i++) {
+        n += is_shown(w, i);
+    }
+    return n;
 }
 
 static void print_title(const walk *w) {
@@ -35,6 +48,11 @@ static void print_title(const walk *w) {
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, precision %s: %d ops\n",
            (long long)plan->B, (long long)plan->T, sm_mode_name(w->mode),
            cli_precision_name((cli_precision)w->options->precisions.values[0]), plan->n_ops);
+    int n_shown = count_shown(w);
+    if (n_shown < plan->n_ops) {
+        printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
+               n_shown, w->options->layer < 0 ? 0LL : (long long)w->options->layer, plan->n_ops - n_shown);
+    }
 }
 
 static void print_ids(const char *name, const int32_t *ids, int64_t n) {
@@ -49,8 +67,11 @@ static void print_ids(const char *name, const int32_t *ids, int64_t n) {
 static void print_batch(const walk *w) {
     if (w->values != NULL) {
         int64_t n = w->plan->B * w->plan->T;
-        print_ids("tokens", cli_walk_values_batch(w->values), n);
-        print_ids("targets", cli_walk_values_batch(w->values) + n, n);
+        print_ids("tokens", w->batch, n);
+        print_ids("targets", w->batch + n, n);
+        printf("%-8s step %d, lr %g, beta1 %g, beta2 %g, eps %g, weight decay %g, no clipping\n", "hyper",
+               CLI_WALK_STEP, sm_adamw_default.lr, sm_adamw_default.beta1, sm_adamw_default.beta2, sm_adamw_default.eps,
+               sm_adamw_default.weight_decay);
     }
 }
 
@@ -141,6 +162,71 @@ static sm_status walk_ops(const walk *w) {
     return SM_OK;
 }
 
+// --- records -------------------------------------------------------------------------------------
+
+static json_t *ids_json(const int32_t *ids, int64_t n) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_array_append_new(array, json_integer(ids[i]));
+    }
+    return array;
+}
+
+// What holds for all ops; docs/walk.md describes it.
+static json_t *make_head(const walk *w) {
+    const sm_gpt2_config *c = &w->config;
+    const sm_adamw *adamw = &sm_adamw_default;
+    const int64_t n = w->plan->B * w->plan->T;
+    json_t *config = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
+                               (json_int_t)sm_gpt2_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
+                               (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "d_model",
+                               (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
+    json_t *hyper = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i}", "lr", adamw->lr, "beta1", adamw->beta1,
+                              "beta2", adamw->beta2, "eps", adamw->eps, "weight_decay", adamw->weight_decay,
+                              "grad_clip", adamw->grad_clip, "step", CLI_WALK_STEP, "n_accum", 1);
+    return json_pack("{s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}", "model",
+                     w->options->models.texts[0], "config", config, "model_n_params", (json_int_t)w->plan->n_params,
+                     "mode", sm_mode_name(w->mode), "precision",
+                     cli_precision_name((cli_precision)w->options->precisions.values[0]), "n_batch",
+                     (json_int_t)w->plan->B, "n_seq", (json_int_t)w->plan->T, "seed", (json_int_t)w->options->seed,
+                     "dropout", w->options->dropout, "tokens", ids_json(w->batch, n), "targets",
+                     ids_json(w->batch + n, n), "hyper", hyper, "n_ops", w->plan->n_ops, "n_ops_shown", count_shown(w));
+}
+
+// "{ ..., "ops": ", to be followed by their array and by "}".
+static sm_status print_head(const walk *w) {
+    const char *key;
+    json_t *value;
+    json_t *head = make_head(w);
+    if (head == NULL) {
+        return sm_fail(SM_ERR_OOM, "walk: no memory for its description");
+    }
+    putchar('{');
+    json_object_foreach(head, key, value) {
+        printf("\n\"%s\": ", key);
+        json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+        putchar(',');
+    }
+    printf("\n\"ops\": ");
+    json_decref(head);
+    return SM_OK;
+}
+
+// Every op. JSON is one object with what they have in common; other formats hold ops alone.
+static sm_status write_records(walk *w) {
+    bool is_json = w->options->output == SM_FORMAT_JSON;
+    if (is_json) {
+        SM_TRY(print_head(w));
+    }
+    SM_TRY(sm_record_writer_open(&cli_walk_table, (sm_format)w->options->output, stdout, &w->writer));
+    sm_status status = walk_ops(w);
+    sm_status closed = sm_record_writer_close(w->writer); // also ends what was cut short
+    if (is_json) {
+        puts("}");
+    }
+    return status != SM_OK ? status : closed;
+}
+
 static sm_status check_options(walk *w) {
     const cli_options *options = w->options;
     SM_TRY(cli_check_single("--model-size", options->models.n));
@@ -175,8 +261,9 @@ sm_status cli_walk(const cli_options *options) {
     };
     SM_TRY(cli_build_plan(&w.config, &gpt2_options, w.mode, options->without_bits, &plan));
     w.plan = plan;
+    SM_TRY_GOTO(cli_walk_draw_batch(plan, (uint64_t)options->seed, &w.batch));
     if (options->values) {
-        status = cli_walk_values_open(plan, &w.config, (uint64_t)options->seed, &w.values);
+        status = cli_walk_values_open(plan, &w.config, (uint64_t)options->seed, w.batch, &w.values);
         plan = NULL; // taken over
         if (status != SM_OK) {
             goto cleanup;
@@ -188,14 +275,10 @@ sm_status cli_walk(const cli_options *options) {
         SM_TRY_GOTO(walk_ops(&w));
         print_totals(w.plan);
     } else {
-        SM_TRY_GOTO(sm_record_writer_open(&cli_walk_table, (sm_format)options->output, stdout, &w.writer));
-        SM_TRY_GOTO(walk_ops(&w));
-        sm_record_writer *writer = w.writer;
-        w.writer = NULL;
-        status = sm_record_writer_close(writer);
+        status = write_records(&w);
     }
 cleanup:
-    sm_record_writer_close(w.writer); // ends what an error cut short
+    free(w.batch);
     cli_walk_values_free(w.values);
     sm_plan_free(plan);
     return status;

@@ -10,33 +10,29 @@
 struct cli_walk_values {
     sm_device *device;
     sm_session *session;
-    int32_t *batch;
     float *buffer; // as large as the largest tensor of the plan
 };
 
-// Random tokens; a token's target is the next one's id.
-static sm_status feed_batch(cli_walk_values *values, uint64_t seed) {
-    const sm_plan *plan = values->session->plan;
+sm_status cli_walk_draw_batch(const sm_plan *plan, uint64_t seed, int32_t **batch) {
     int64_t n = plan->B * plan->T;
-    values->batch = malloc((size_t)n * 2 * sizeof(*values->batch));
-    if (values->batch == NULL) {
+    int32_t *tokens = malloc((size_t)n * 2 * sizeof(*tokens));
+    *batch = tokens;
+    if (tokens == NULL) {
         return sm_fail(SM_ERR_OOM, "walk: no memory for a batch of %lld tokens", (long long)n);
     }
-    int32_t *targets = values->batch + n;
+    int32_t *targets = tokens + n;
     uint64_t key = sm_philox_key(seed, "walk.tokens");
     for (int64_t i = 0; i <= n; i++) {
         int32_t id = (int32_t)(sm_philox4x32(key, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
         if (i < n) {
-            values->batch[i] = id;
+            tokens[i] = id;
         }
         if (i > 0) {
             targets[i - 1] = id;
         }
     }
-    return sm_session_set_batch(values->session, values->batch, targets);
+    return SM_OK;
 }
-
-const int32_t *cli_walk_values_batch(const cli_walk_values *values) { return values->batch; }
 
 static sm_status make_buffer(cli_walk_values *values) {
     const sm_plan *plan = values->session->plan;
@@ -51,7 +47,8 @@ static sm_status make_buffer(cli_walk_values *values) {
                : sm_fail(SM_ERR_OOM, "walk: no memory to read a tensor of %lld elements", (long long)largest);
 }
 
-sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, cli_walk_values **values) {
+sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, const int32_t *batch,
+                               cli_walk_values **values) {
     sm_status status = SM_OK;
     const char *name = plan->dtype == SM_BF16 ? "cpu" : "reference";
     const sm_backend *backend = sm_backend_find(name);
@@ -69,8 +66,9 @@ sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint
     }
     SM_TRY_GOTO(make_buffer(made));
     SM_TRY_GOTO(cli_load_weights(made->session, config, seed, NULL));
-    SM_TRY_GOTO(feed_batch(made, seed));
-    SM_TRY_GOTO(sm_session_set_hyper(made->session, &sm_adamw_default, 1, 1));
+    const sm_plan *prepared = made->session->plan;
+    SM_TRY_GOTO(sm_session_set_batch(made->session, batch, batch + prepared->B * prepared->T));
+    SM_TRY_GOTO(sm_session_set_hyper(made->session, &sm_adamw_default, CLI_WALK_STEP, 1));
     *values = made;
     made = NULL;
 cleanup:
@@ -87,7 +85,6 @@ void cli_walk_values_free(cli_walk_values *values) {
     if (values->device != NULL) {
         values->device->backend->close(values->device);
     }
-    free(values->batch);
     free(values->buffer);
     free(values);
 }

@@ -6,14 +6,17 @@
 
 typedef struct cli_walk_values cli_walk_values;
 
-// Opens the reference backend with fresh weights and a batch of random tokens, both of `seed`;
-// a token's target is the token after it. Takes the plan over, also when it fails. The plan may
-// be read (never changed) through *values until it is freed.
-sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, cli_walk_values **values);
-void cli_walk_values_free(cli_walk_values *values); // NULL is fine
+// The optimizer step that is walked; its settings are sm_adamw_default.
+enum { CLI_WALK_STEP = 1 };
 
-// The batch: B*T tokens, then as many targets.
-const int32_t *cli_walk_values_batch(const cli_walk_values *values);
+// Random tokens of `seed`: B*T, then as many targets; a token's target is the token after it. The caller frees them.
+sm_status cli_walk_draw_batch(const sm_plan *plan, uint64_t seed, int32_t **batch);
+
+// Opens the reference backend with fresh weights of `seed` and that batch. Takes the plan over, also when it fails.
+// The plan may be read (never changed) through *values until it is freed.
+sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, const int32_t *batch,
+                               cli_walk_values **values);
+void cli_walk_values_free(cli_walk_values *values); // NULL is fine
 
 // Executes one op. Ops are executed in their order.
 sm_status cli_walk_values_execute(cli_walk_values *values, int op);

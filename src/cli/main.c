@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "cli_commands.h"
+#include "cli_flag.h"
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
@@ -77,7 +78,7 @@ static void print_help(FILE *stream) {
     fputs("\n  --version  print the version\n"
           "  --help     print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags\n"
           "\nExamples\n"
-          "  stepmark run                     measure GPT-2 124M on every device, about a minute each\n"
+          "  stepmark run                     measure GPT-2 124M on every device, about a minute in all\n"
           "  stepmark walk --values           follow a tiny model's step with its numbers\n"
           "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n",
           stream);
@@ -91,6 +92,7 @@ static int usage_error(const char *command) {
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_memory_require());
+    SM_TRY(cli_check_outputs(options));
     switch (options->list_devices ? CLI_DEVICES : options->command) {
 #define X(code, name, function, purpose) \
     case code: return function(options);

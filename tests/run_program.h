@@ -1,0 +1,69 @@
+// run_program.h: for tests that meet the program as its user does: a command line, its exit code, and what it says on
+// each stream.
+#ifndef STEPMARK_TESTS_RUN_PROGRAM_H
+#define STEPMARK_TESTS_RUN_PROGRAM_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { OUTPUT_SIZE = 1 << 20, COMMAND_SIZE = 1024 };
+
+static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
+static char out[OUTPUT_SIZE];
+static char err[OUTPUT_SIZE];
+
+static inline void read_file(const char *name, char *text) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(text, 1, OUTPUT_SIZE - 1, file);
+    text[n] = '\0';
+    fclose(file);
+}
+
+// Runs `arguments` through the shell and fills `out` and `err`; the exit code.
+static inline int run(const char *arguments) {
+    char command[2 * COMMAND_SIZE];
+    snprintf(command, sizeof(command), "(%s %s) >%s/out 2>%s/err </dev/null", SM_TEST_BINARY, arguments, folder,
+             folder);
+    int status = system(command);
+    read_file("out", out);
+    read_file("err", err);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static inline void expect_exit(const char *arguments, int expected) {
+    int code = run(arguments);
+    if (code != expected) {
+        fail_msg("stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
+    }
+}
+
+static inline void expect_text(const char *arguments, const char *stream, const char *text) {
+    if (text != NULL && strstr(stream, text) == NULL) {
+        fail_msg("stepmark %s: does not say \"%s\"\n%s%s", arguments, text, out, err);
+    }
+}
+
+typedef struct {
+    const char *arguments;
+    int code;
+    const char *out;
+    const char *err;
+} expectation;
+
+static inline void check_all(const expectation *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        expect_exit(cases[i].arguments, cases[i].code);
+        expect_text(cases[i].arguments, out, cases[i].out);
+        expect_text(cases[i].arguments, err, cases[i].err);
+    }
+}
+
+#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
+
+#endif
