@@ -1,0 +1,40 @@
+// fuzz_weights.c: a model's tensors, and an optimizer's with its metadata, of a very small model.
+#include <limits.h>
+#include <stdio.h>
+
+#include "harness_support.h"
+#include "weights.h"
+
+static const sm_gpt2_config config = {
+    .n_layer = 1, .n_head = 1, .d_model = 2, .d_ff = 3, .vocab = 3, .context = 2, .layernorm_eps = 1e-5};
+
+static sm_session *session;
+static char model[PATH_MAX];
+static char optimizer[PATH_MAX];
+
+static void open_session(void) {
+    static sm_device *device;
+    const sm_gpt2_options options = {.B = 1, .T = 2, .dtype = SM_F32, .backward = true, .optimizer = true};
+    sm_plan *plan;
+    fuzz_expect(sm_backend_find("reference")->open(0, &(sm_open_options){0}, &device) == SM_OK, "a device");
+    fuzz_expect(sm_gpt2_build(&config, &options, &plan) == SM_OK, "a plan");
+    fuzz_expect(sm_session_open(device, plan, &session) == SM_OK, "a session");
+    fuzz_expect(sm_weights_save(fuzz_folder(), &config, session) == SM_OK, "a model's folder");
+    snprintf(model, sizeof model, "%s/model.safetensors", fuzz_folder());
+    snprintf(optimizer, sizeof optimizer, "%s/optimizer.safetensors", fuzz_folder());
+}
+
+const double fuzz_longest_us_per_byte = 5;
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    int64_t step = 0;
+    if (session == NULL) {
+        open_session();
+    }
+    fuzz_write(model, data, size_bytes);
+    fuzz_write(optimizer, data, size_bytes);
+    sm_weights_load(fuzz_folder(), &config, session);
+    if (sm_weights_load_optimizer(fuzz_folder(), session, &step) == SM_OK) {
+        fuzz_expect(step >= 0, "a number of steps");
+    }
+}
