@@ -1,4 +1,5 @@
-// fuzz_weights.c: a model's tensors, and an optimizer's with its metadata, of a very small model.
+// fuzz_weights.c: of a very small model, the parameters' file (the first byte is even) or the optimizer's, with the
+// number of steps in its metadata (odd).
 #include <limits.h>
 #include <stdio.h>
 
@@ -31,10 +32,13 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     if (session == NULL) {
         open_session();
     }
-    fuzz_write(model, data, size_bytes);
-    fuzz_write(optimizer, data, size_bytes);
-    sm_weights_load(fuzz_folder(), &config, session);
-    if (sm_weights_load_optimizer(fuzz_folder(), session, &step) == SM_OK) {
+    if (size_bytes == 0) {
+        return;
+    }
+    fuzz_write(data[0] % 2 == 0 ? model : optimizer, data + 1, size_bytes - 1);
+    if (data[0] % 2 == 0) {
+        sm_weights_load(fuzz_folder(), &config, session);
+    } else if (sm_weights_load_optimizer(fuzz_folder(), session, &step) == SM_OK) {
         fuzz_expect(step >= 0, "a number of steps");
     }
 }

@@ -15,10 +15,9 @@ done
 printf '\000\001\002\000\001\002\000\001' >ids.bin
 "$stepmark" init --d-model 2 --n-head 1 --n-layer 1 --vocab 3 --context 2 --d-ff 3 --save model 2>/dev/null
 "$stepmark" train --weights model --steps 1 -b 1 --seq-len 2 -t 1 --data ids.bin --data-format bytes --save model >train.txt 2>&1
-for target in safetensors weights; do
-    cp model/model.safetensors "$corpus/$target/model"
-    cp model/optimizer.safetensors "$corpus/$target/optimizer"
-done
+cp model/model.safetensors model/optimizer.safetensors "$corpus/safetensors/"
+printf '\000' | cat - model/model.safetensors >"$corpus/weights/model"
+printf '\001' | cat - model/optimizer.safetensors >"$corpus/weights/optimizer"
 cp model/config.json "$corpus/hf_config/config"
 
 # Rows: of a run, of one that cannot be, an array, one cut short, damaged objects, no rows.
