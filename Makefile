@@ -148,10 +148,10 @@ check-deps: ## check that every layer includes only what it may
 check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
-.PHONY: opencl-intel
-opencl-intel: deps-dev ## run the OpenCL tests on Intel's runtime (sets it up outside the tree)
+.PHONY: opencl-with
+opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@$(MAKE) $(B)/tests/test_opencl
-	@tools/opencl_intel.sh $(B)/tests/test_opencl
+	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
 
 .PHONY: schema
 schema: build ## write docs/row.schema.json anew, after a change of the row's fields
