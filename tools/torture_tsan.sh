@@ -10,14 +10,9 @@ folder=build/torture/tsan
 mkdir -p "$folder"
 archer=$(find /usr/lib/llvm-*/lib /usr/lib/x86_64-linux-gnu -name 'libarcher.so*' 2>/dev/null | head -1)
 [ -n "$archer" ] || { echo "tsan: libarcher.so is not there; install libomp-dev" && exit 1; }
-# Of libraries that are not built for the sanitizer it sees neither locks nor threads.
-cat >"$folder/suppressions.txt" <<'END'
-called_from_lib:libopenblas
-called_from_lib:libdnnl
-called_from_lib:libgomp
-END
+# Of libraries that are not built for the sanitizer it sees neither locks nor threads, and so leaves them out.
 export OMP_TOOL_LIBRARIES="$archer" ARCHER_OPTIONS=verbose=0 OMP_NUM_THREADS="$threads" OPENBLAS_NUM_THREADS=1
-export TSAN_OPTIONS="ignore_noninstrumented_modules=1:suppressions=$folder/suppressions.txt:exitcode=66"
+export TSAN_OPTIONS="ignore_noninstrumented_modules=1:exitcode=66"
 n=0
 failed=""
 check() {
