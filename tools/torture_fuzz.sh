@@ -15,7 +15,7 @@ for name in $fuzzers; do
     binaries="$binaries build/fuzz/tests/fuzz/fuzz_$name"
 done
 # shellcheck disable=SC2086 # a list of files
-make CONFIG=fuzz $binaries >/dev/null
+env -u MAKEFLAGS -u MAKELEVEL make CONFIG=fuzz $binaries >/dev/null
 if [ -n "${RUNS:-}" ]; then
     limit="-runs=$RUNS"
 else

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 threads=${THREADS:-4}
-make CONFIG=tsan build/tsan/stepmark >/dev/null
+env -u MAKEFLAGS -u MAKELEVEL make CONFIG=tsan build/tsan/stepmark >/dev/null
 folder=build/torture/tsan
 mkdir -p "$folder"
 archer=$(find /usr/lib/llvm-*/lib /usr/lib/x86_64-linux-gnu -name 'libarcher.so*' 2>/dev/null | head -1)
