@@ -1,5 +1,5 @@
 // harness_support.c: files for readers that take a path, and the entry that libFuzzer and corpus_replay.c call. With
-// SM_FUZZ_TIMES=1, one input in 4096, and each new longest one, is also put together many times over, to see whether
+// SM_FUZZ_TIMES=1, one input in 16384, and each new longest one, is also put together many times over, to see whether
 // a long input takes too much time, or twice the bytes much more than twice the time.
 #include "harness_support.h"
 
@@ -71,7 +71,7 @@ void fuzz_write(const char *path, const void *data, size_t size_bytes) {
 
 // --- time against bytes ------------------------------------------------------------------------------------
 
-enum { ONE_IN = 4096, LONG_BYTES = 32 * 1024, N_TRIES = 3 };
+enum { ONE_IN = 16384, LONG_BYTES = 32 * 1024, N_TRIES = 3 };
 
 static const double shortest_s = 0.1;    // less than this says nothing
 static const double largest_ratio = 3.0; // of twice the bytes to once; 2 is linear, 4 is quadratic
