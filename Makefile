@@ -1,6 +1,6 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/asan, build/clang. `make` shows help.
+# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan. `make` shows help.
 
 MAKEFLAGS += --no-print-directory
 ifeq ($(MAKELEVEL),0)
@@ -12,6 +12,8 @@ B := build/$(CONFIG)$(if $(filter 0,$(OPENCL)),-without-opencl)
 CC_release := gcc
 CC_asan := gcc
 CC_clang := clang
+CC_fuzz := clang
+CC_tsan := clang
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
@@ -19,6 +21,9 @@ endif
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu -Ibackends/opencl
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
+OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPTIMISE_tsan := -O1 -g -fsanitize=thread
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
@@ -34,7 +39,10 @@ endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
 # No -ffast-math: NaN and infinity keep their meaning.
-KERNEL_FLAGS := $(if $(filter asan,$(CONFIG)),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+# Sanitizers come before speed; fuzzers read files and flags, and leave kernels to the other tests.
+KERNEL_OPTIMISE_fuzz := -O1 -fno-sanitize=all -Wno-pass-failed
+KERNEL_OPTIMISE_tsan := -Wno-pass-failed
+KERNEL_FLAGS := $(if $(filter asan fuzz tsan,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONFIG)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 ISA_FLAGS_baseline :=
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
@@ -69,7 +77,9 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/openc
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).bf16.o,$(filter-out $(CPU_F32_SRC) %_dot.c,$(CPU_KERNEL_SRC)))) \
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
-TESTS := $(TEST_SRC:%.c=$(B)/%)
+FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
+FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
+TESTS := $(TEST_SRC:%.c=$(B)/%) $(FUZZERS)
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/shims/*.c))
 # A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
 TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
@@ -100,6 +110,19 @@ deps: ## install the Debian packages that the program needs
 deps-dev: ## install also what the tests and checks need
 	@tools/deps.sh run dev
 
+.PHONY: deps-torture
+deps-torture: ## install also what the long tests need
+	@tools/deps.sh run dev torture
+
+.PHONY: torture
+torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan" for some)
+	@$(MAKE) build
+	@tools/torture.sh $(PARTS)
+
+.PHONY: fuzz
+fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags" for some)
+	@tools/torture_fuzz.sh
+
 .PHONY: test-peers
 test-peers: deps-dev ## check bench/peers, and weights, losses and gradients against PyTorch and transformers
 	@$(MAKE) build
@@ -128,10 +151,10 @@ check-deps: ## check that every layer includes only what it may
 check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
-.PHONY: opencl-intel
-opencl-intel: deps-dev ## run the OpenCL tests on Intel's runtime (sets it up outside the tree)
+.PHONY: opencl-with
+opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@$(MAKE) $(B)/tests/test_opencl
-	@tools/opencl_intel.sh $(B)/tests/test_opencl
+	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
 
 .PHONY: schema
 schema: build ## write docs/row.schema.json anew, after a change of the row's fields
@@ -182,6 +205,20 @@ $(B)/tests/shims/%.so: tests/shims/%.c
 # As the loader that the opencl backend looks for.
 $(TEST_OPENCL): $(B)/tests/shims/opencl_faults.so
 	@cp $< $@
+
+# A fuzzer is linked with all of the program but its main. libFuzzer gives it inputs in build/fuzz; elsewhere it reads its
+# saved corpus once, as a test.
+FUZZ_LINKED := tests/fuzz/harness_support.c $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer,tests/fuzz/corpus_replay.c)
+$(FUZZERS): $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/harness_support.c tests/fuzz/corpus_replay.c \
+            tests/fuzz/harness_support.h $(B)/without_main.o $(B)/libstepmark.a $(filter-out %/main.o,$(CLI_OBJ))
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	@$(COMPILE) -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ $< $(FUZZ_LINKED) \
+	    $(filter-out %/main.o,$(CLI_OBJ)) $(B)/without_main.o $(B)/libstepmark.a $(LIBS)
+
+$(B)/without_main.o: src/cli/main.c
+	@mkdir -p $(@D)
+	@$(COMPILE) -Wno-missing-prototypes -Dmain=stepmark_main -c -o $@ $<
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -241,4 +278,4 @@ $(B)/backends/opencl/opencl_program.o: $(B)/opencl_sources.list
 $(B)/opencl_sources.o: backends/opencl/opencl_sources.S $(B)/opencl_sources.list $(CL_SRC)
 	@$(CC) -c -I$(B) -Wa,-Icl -o $@ $<
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TESTS:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d

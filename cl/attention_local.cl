@@ -50,7 +50,7 @@
 #define ROWS_EACH   (ROWS / ITEMS_Y)
 #define KEYS_EACH   (KEYS / ITEMS_X)
 #define CHUNKS_EACH ((CHUNKS + ITEMS_X - 1) / ITEMS_X)
-#define OWN_KEYS    (KEYS / ITEMS_Y / 4 * 4) // of dk and dv
+#define OWN_KEYS    (KEYS / ITEMS_Y < 4 ? 4 : KEYS / ITEMS_Y / 4 * 4) // of dk and dv; programs without those have fewer
 #define SCALE       (1.0f / sqrt((float)HS))
 
 // A head of a sequence, and this work-item's place in a tile.

@@ -4,6 +4,7 @@
 // in f32 on the same numbers.
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,12 +103,17 @@ static void close_case(op_case *c, const checker *check) {
     free(c->raw);
 }
 
-static sm_status allocate_buffers(op_case *c) {
+static int64_t largest_tensor(const sm_plan *plan) {
     int64_t largest = 1;
-    for (int i = 0; i < c->plan[DEVICE]->n_tensors; i++) {
-        int64_t n_elems = sm_tensor_elems(&c->plan[DEVICE]->tensors[i]);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t n_elems = sm_tensor_elems(&plan->tensors[i]);
         largest = n_elems > largest ? n_elems : largest;
     }
+    return largest;
+}
+
+static sm_status allocate_buffers(op_case *c) {
+    const int64_t largest = largest_tensor(c->plan[DEVICE]);
     c->values[DEVICE] = malloc((size_t)largest * sizeof(double));
     c->values[REFERENCE] = malloc((size_t)largest * sizeof(double));
     c->raw = malloc((size_t)largest * sizeof(double));
@@ -310,7 +316,27 @@ cleanup:
 
 // --- all cases ------------------------------------------------------------------------
 
-sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report report, void *context) {
+static bool matches(const regex_t *pattern, sm_op_kind kind, int index) {
+    char text[SM_CASE_TEXT_SIZE];
+    char name[2 * SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
+    return regexec(pattern, name, 0, NULL, 0) == 0;
+}
+
+static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_dtype dtype, bool *wanted) {
+    *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, index);
+    if (*wanted && filter != NULL && filter->max_elems > 0) {
+        sm_plan *plan = NULL;
+        SM_TRY(sm_op_case_plan(kind, index, dtype, &plan));
+        *wanted = largest_tensor(plan) <= filter->max_elems;
+        sm_plan_free(plan);
+    }
+    return SM_OK;
+}
+
+sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, const sm_verify_filter *filter, sm_verify_report report,
+                        void *context) {
     sm_status status = SM_OK;
     checker check = {.device = {device, NULL}, .dtype = {dtype, wide(dtype)}, .report = report, .context = context};
     const sm_backend *reference = sm_backend_find("reference");
@@ -318,8 +344,12 @@ sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report repo
     int n_cases = 0;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
-            SM_TRY_GOTO(check_case(&check, (sm_op_kind)kind, i));
-            n_cases++;
+            bool wanted = false;
+            SM_TRY_GOTO(is_wanted(filter, (sm_op_kind)kind, i, dtype, &wanted));
+            if (wanted) {
+                SM_TRY_GOTO(check_case(&check, (sm_op_kind)kind, i));
+                n_cases++;
+            }
         }
     }
     if (check.n_failed > 0) {

@@ -6,6 +6,8 @@
 #ifndef STEPMARK_VERIFY_H
 #define STEPMARK_VERIFY_H
 
+#include <regex.h>
+
 #include "backend.h"
 #include "rewrite.h"
 
@@ -23,11 +25,18 @@ typedef struct {
 
 typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 
+// Which cases of ops to run.
+typedef struct {
+    const regex_t *pattern; // found in the check and the subject, "bias_forward N=3 C=5"; NULL: all
+    int64_t max_elems;      // of the case's largest tensor; 0: no limit
+} sm_verify_filter;
+
 // Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the
-// reference: in f32 on the same numbers where that is bf16.
+// reference: in f32 on the same numbers where that is bf16. With a filter, the cases that it keeps; NULL: all.
 // What the device does not support is reported as skipped. SM_ERR_MISMATCH when any comparison
 // failed; any other error ends it at once.
-sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, sm_verify_report report, void *context);
+sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, const sm_verify_filter *filter, sm_verify_report report,
+                        void *context);
 
 // Trains a very small GPT-2 for three steps of two micro-batches, with dropout, clipping and
 // weight decay: the device in that data type and mode, less the rewrites in `without` (rewrite.h), the

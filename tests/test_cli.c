@@ -340,6 +340,19 @@ static void verify_passes(void **state) {
     json_decref(rows);
 }
 
+static void verify_is_filtered(void **state) {
+    (void)state;
+    expect_exit("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100 -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_int_equal(json_array_size(rows), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "subject")), "N=3 C=5");
+    json_decref(rows);
+    expect_exit("verify --backend cpu -t 1 --filter nothing", 2);
+    assert_non_null(strstr(err, "leave no comparison"));
+    expect_exit("verify --backend cpu -t 1 --filter '('", 2);
+    assert_non_null(strstr(err, "--filter: '('"));
+}
+
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
     char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
@@ -603,6 +616,7 @@ int main(void) {
         cmocka_unit_test(walk_shows_the_step),
         cmocka_unit_test(walk_leaves_nothing_out),
         cmocka_unit_test(verify_passes),
+        cmocka_unit_test(verify_is_filtered),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),

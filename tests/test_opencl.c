@@ -105,7 +105,7 @@ static void show_row(const sm_verify_row *row, void *context) {
 static void check_ops(const char *tier) {
     tally t = {0};
     sm_device *device = open_device(tier);
-    check(sm_verify_ops(device, SM_F32, show_row, &t));
+    check(sm_verify_ops(device, SM_F32, NULL, show_row, &t));
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);

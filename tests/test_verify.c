@@ -47,7 +47,7 @@ static sm_device *open_device(const char *name, int n_threads) {
 static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     tally t = {0};
     sm_device *device = open_device("cpu", n_threads);
-    assert_int_equal(sm_verify_ops(device, dtype, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_ops(device, dtype, NULL, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
@@ -153,7 +153,7 @@ static sm_status verify_with(fault_kind kind, bool step, tally *t) {
     faulty.download = faulty_download;
     device->backend = &faulty;
     sm_status status = step ? sm_verify_step(device, SM_F32, SM_MODE_NAIVE, 0, count_row, t)
-                            : sm_verify_ops(device, SM_F32, count_row, t);
+                            : sm_verify_ops(device, SM_F32, NULL, count_row, t);
     sound->close(device);
     return status;
 }

@@ -27,7 +27,9 @@ sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration
     if (plan->n >= CLI_MAX_CONFIGURATIONS) {
         return sm_fail(SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list", CLI_MAX_CONFIGURATIONS);
     }
-    cli_configuration *items = realloc(plan->items, ((size_t)plan->n + 1) * sizeof(*items));
+    const bool is_full = (plan->n & (plan->n - 1)) == 0; // at 0 and each power of two: there is room up to the next
+    const size_t room = plan->n > 0 ? 2 * (size_t)plan->n : 1;
+    cli_configuration *items = is_full ? realloc(plan->items, room * sizeof(*items)) : plan->items;
     char **args = calloc((size_t)n_args + 1, sizeof(*args));
     plan->items = items != NULL ? items : plan->items;
     if (items == NULL || args == NULL) {

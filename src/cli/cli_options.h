@@ -133,7 +133,8 @@ typedef struct {
     bool resume;
     bool dry_run;
     const char *filter;
-    int order; // cli_order
+    int64_t max_elems; // 0 = no limit
+    int order;         // cli_order
     int64_t order_seed;
     int64_t rounds;
     double max_memory_gib; // 0 = what is available

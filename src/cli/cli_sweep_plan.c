@@ -4,11 +4,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli_filter.h"
 #include "cli_flag.h"
 #include "cli_session.h"
 
@@ -335,12 +335,7 @@ static sm_status apply_filter(const char *pattern, cli_sweep_plan *plan) {
     if (pattern == NULL) {
         return leave_out(plan, NULL);
     }
-    int code = regcomp(&filter, pattern, REG_EXTENDED | REG_NOSUB);
-    if (code != 0) {
-        char why[128];
-        regerror(code, &filter, why, sizeof(why));
-        return sm_fail(SM_ERR_USAGE, "--filter: '%s': %s", pattern, why);
-    }
+    SM_TRY(cli_filter_compile(pattern, &filter));
     sm_status status = leave_out(plan, &filter);
     regfree(&filter);
     SM_TRY(status);

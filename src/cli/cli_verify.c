@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_filter.h"
 #include "cli_precision.h"
 #include "cli_session.h"
 #include "show.h"
@@ -79,6 +80,7 @@ typedef struct {
 
 typedef struct {
     const cli_options *options;
+    sm_verify_filter filter;
     sm_record_writer *writer;
     const sm_device *device; // at hand
     cli_precision precision; // at hand
@@ -195,11 +197,18 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     return go_on(v, status);
 }
 
+static bool wants_steps(const verification *v) {
+    return v->filter.pattern == NULL || regexec(v->filter.pattern, "step", 0, NULL, 0) == 0;
+}
+
 static sm_status verify_device(verification *v, sm_device *device) {
     v->mode = "";
-    sm_status status = sm_verify_ops(device, v->dtype, report, v);
+    sm_status status = sm_verify_ops(device, v->dtype, &v->filter, report, v);
     flush_sum(v);
     SM_TRY(go_on(v, status));
+    if (!wants_steps(v)) {
+        return SM_OK;
+    }
     for (int i = 0; i < v->options->modes.n; i++) {
         SM_TRY(verify_mode(v, device, (sm_mode)v->options->modes.values[i]));
     }
@@ -231,19 +240,39 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
     return SM_OK;
 }
 
-sm_status cli_verify(const cli_options *options) {
-    verification v = {.options = options};
+// What the comparisons come to.
+static sm_status conclude(const verification *v) {
+    if (v->n_passed + v->n_failed + v->n_skipped == 0) {
+        return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
+    }
+    return v->n_failed == 0 ? SM_OK
+                            : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
+                                      v->n_passed + v->n_failed);
+}
+
+static sm_status write_all(verification *v) {
     cli_device_list devices;
-    SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&table, (sm_format)options->output, stdout, &v.writer));
-    sm_status status = verify_all(&v, &devices);
-    sm_status closed = sm_record_writer_close(v.writer);
-    if (options->output == SM_FORMAT_MARKDOWN && status == SM_OK) {
-        printf("\n%d passed, %d failed, %d skipped\n", v.n_passed, v.n_failed, v.n_skipped);
+    SM_TRY(cli_select_devices(&v->options->backends, &devices));
+    SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
+    sm_status status = verify_all(v, &devices);
+    sm_status closed = sm_record_writer_close(v->writer);
+    if (v->options->output == SM_FORMAT_MARKDOWN && status == SM_OK) {
+        printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
     }
     SM_TRY(status);
     SM_TRY(closed);
-    return v.n_failed == 0 ? SM_OK
-                           : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v.n_failed,
-                                     v.n_passed + v.n_failed);
+    return conclude(v);
+}
+
+sm_status cli_verify(const cli_options *options) {
+    verification v = {.options = options, .filter = {.max_elems = options->max_elems}};
+    regex_t pattern;
+    if (options->filter == NULL) {
+        return write_all(&v);
+    }
+    SM_TRY(cli_filter_compile(options->filter, &pattern));
+    v.filter.pattern = &pattern;
+    sm_status status = write_all(&v);
+    regfree(&pattern);
+    return status;
 }

@@ -1,0 +1,26 @@
+// fuzz_flags.c: a command line. The first byte chooses the subcommand; blanks and zeros part the words.
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli_options.h"
+#include "harness_support.h"
+
+enum { MAX_WORDS = 64 };
+
+const double fuzz_longest_us_per_byte = 5;
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    static cli_options options; // large: lists
+    char *words[MAX_WORDS + 2] = {"stepmark"};
+    int n = 1;
+    if (size_bytes == 0) {
+        return;
+    }
+    char *text = fuzz_text(data + 1, size_bytes - 1);
+    for (char *word = strtok(text, " \n"); word != NULL && n <= MAX_WORDS; word = strtok(NULL, " \n")) {
+        words[n++] = word;
+    }
+    cli_options_parse((cli_command)(data[0] % CLI_COMMAND_COUNT), n, words, &options);
+    cli_command_find(words[n - 1]);
+    free(text);
+}

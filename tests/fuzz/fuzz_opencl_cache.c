@@ -1,0 +1,36 @@
+// fuzz_opencl_cache.c: a built program in the cache. An even first byte has the hash put right, without which hardly an
+// input would come further.
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness_support.h"
+#include "host_cache.h"
+#include "opencl.h"
+
+static const char key[] = "fuzz";
+
+enum { HASH_AT = 24, ENTRY_AT = 32 };
+
+const double fuzz_longest_us_per_byte = 5;
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    static char path[PATH_MAX];
+    size_t binary_bytes = 0;
+    if (path[0] == '\0') {
+        setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
+        fuzz_expect(host_cache_path("opencl", key, path) == SM_OK, "a path");
+        opencl_cache_store(key, (const unsigned char *)"binary", 6);
+    }
+    char *entry = fuzz_text(data, size_bytes);
+    if (size_bytes > ENTRY_AT && entry[0] % 2 == 0) {
+        uint64_t hash = host_hash(HOST_HASH_START, entry + 1 + ENTRY_AT, size_bytes - 1 - ENTRY_AT);
+        memcpy(entry + 1 + HASH_AT, &hash, size_bytes - 1 - HASH_AT < 8 ? 0 : sizeof hash);
+    }
+    fuzz_write(path, entry + (size_bytes > 0), size_bytes - (size_bytes > 0));
+    free(entry);
+    unsigned char *binary = NULL;
+    (void)opencl_cache_load(key, &binary, &binary_bytes);
+    fuzz_expect(binary == NULL || binary_bytes < size_bytes, "a binary is a part of its file");
+    free(binary);
+}

@@ -1,0 +1,29 @@
+// fuzz_sweep_log.c: a sweep's file of rows, with which `sweep --resume` goes on.
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "harness_support.h"
+#include "sweep_log.h"
+
+const double fuzz_longest_us_per_byte = 5;
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    static char path[PATH_MAX];
+    static char damaged[PATH_MAX + 16];
+    sm_sweep_log *log = NULL;
+    if (path[0] == '\0') {
+        snprintf(path, sizeof path, "%s/rows.jsonl", fuzz_folder());
+        snprintf(damaged, sizeof damaged, "%s.damaged", path);
+    }
+    fuzz_write(path, data, size_bytes);
+    if (sm_sweep_log_open(path, true, &log) == SM_OK) {
+        sm_sweep_log_find(log, "a");
+        json_t *row = json_pack("{s:s}", "sweep_key", "fuzz");
+        fuzz_expect(sm_sweep_log_append(log, row) == SM_OK, "a row is appended");
+        json_decref(row);
+        fuzz_expect(sm_sweep_log_find(log, "fuzz") != NULL, "a row that was appended is found");
+        sm_sweep_log_close(log);
+    }
+    unlink(damaged);
+}

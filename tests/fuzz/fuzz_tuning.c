@@ -1,0 +1,70 @@
+// fuzz_tuning.c: a file of choices that mode tuned remembers. KEY in the input stands for the key, which changes from
+// build to build.
+#include <dirent.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness_support.h"
+#include "host_tuning.h"
+
+static char path[PATH_MAX];
+static char key[512];
+
+// Has a file made, to find its name and its key.
+static void learn_name(void) {
+    char folder[PATH_MAX - 256];
+    host_tuning *tuning;
+    setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
+    fuzz_expect(host_tuning_open("fuzz", &tuning) == SM_OK && host_tuning_put(tuning, "a", "b") == SM_OK, "memory");
+    host_tuning_save(tuning);
+    host_tuning_free(tuning);
+    snprintf(folder, sizeof folder, "%s/stepmark/tuning", fuzz_folder());
+    DIR *dir = opendir(folder);
+    fuzz_expect(dir != NULL, "a folder of choices");
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (entry->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        }
+    }
+    closedir(dir);
+    json_t *document = json_load_file(path, 0, NULL);
+    snprintf(key, sizeof key, "%s", json_string_value(json_object_get(document, "key")));
+    json_decref(document);
+}
+
+// The input with the first KEY replaced; the caller's to free.
+static char *expand(const uint8_t *data, size_t size_bytes, size_t *expanded_bytes) {
+    const uint8_t *mark = memmem(data, size_bytes, "KEY", 3);
+    const size_t before = mark == NULL ? size_bytes : (size_t)(mark - data);
+    const size_t after = mark == NULL ? 0 : size_bytes - before - 3;
+    char *text = malloc(size_bytes + strlen(key) + 1);
+    fuzz_expect(text != NULL, "memory for an input");
+    memcpy(text, data, before);
+    *expanded_bytes = before;
+    if (mark != NULL) {
+        memcpy(text + before, key, strlen(key));
+        memcpy(text + before + strlen(key), mark + 3, after);
+        *expanded_bytes += strlen(key) + after;
+    }
+    return text;
+}
+
+const double fuzz_longest_us_per_byte = 5;
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    host_tuning *tuning;
+    size_t expanded_bytes;
+    if (path[0] == '\0') {
+        learn_name();
+    }
+    char *text = expand(data, size_bytes, &expanded_bytes);
+    fuzz_write(path, text, expanded_bytes);
+    free(text);
+    fuzz_expect(host_tuning_open("fuzz", &tuning) == SM_OK, "a broken file counts as empty");
+    host_tuning_get(tuning, "a");
+    host_tuning_warning(tuning);
+    host_tuning_free(tuning);
+}

@@ -1,0 +1,28 @@
+// harness_support.h: what the fuzzers (fuzz_NAME.c) share. Each gives one input, of any bytes, to one of the program's
+// readers. Nothing that such a reader returns is wrong in itself; what is wrong is a crash, an access that a sanitizer
+// reports, a leak, or time that grows faster than the input.
+#ifndef STEPMARK_HARNESS_SUPPORT_H
+#define STEPMARK_HARNESS_SUPPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Of each fuzzer: gives the reader one input; and the time that a byte of a long input may take, under sanitizers on a
+// busy machine. 0: not bounded by its bytes.
+void fuzz_one(const uint8_t *data, size_t size_bytes);
+extern const double fuzz_longest_us_per_byte;
+
+// Holds for every input or the run ends, as with assert, which release builds would drop too.
+void fuzz_expect(int holds, const char *what);
+
+// The path of a regular file, without a name in any folder, that holds these bytes. Valid until the next call.
+const char *fuzz_file(const void *data, size_t size_bytes);
+
+// A folder for this run, gone at its end; and a file in it, written anew.
+const char *fuzz_folder(void);
+void fuzz_write(const char *path, const void *data, size_t size_bytes);
+
+// A copy with a zero after it; the caller's to free.
+char *fuzz_text(const void *data, size_t size_bytes);
+
+#endif

@@ -1,0 +1,64 @@
+#!/bin/sh
+# make_corpus.sh STEPMARK: writes the corpora's first inputs anew, all made by this program or by this script. What the
+# fuzzers found since lies beside them.
+set -eu
+stepmark=$(realpath "$1")
+corpus=$(realpath "$(dirname "$0")")/corpus
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+for name in safetensors weights hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines; do
+    mkdir -p "$corpus/$name"
+done
+
+# A model with every kind of parameter, and its optimizer after a step.
+printf '\000\001\002\000\001\002\000\001' >ids.bin
+"$stepmark" init --d-model 2 --n-head 1 --n-layer 1 --vocab 3 --context 2 --d-ff 3 --save model 2>/dev/null
+"$stepmark" train --weights model --steps 1 -b 1 --seq-len 2 -t 1 --data ids.bin --data-format bytes --save model >train.txt 2>&1
+cp model/model.safetensors model/optimizer.safetensors "$corpus/safetensors/"
+printf '\000' | cat - model/model.safetensors >"$corpus/weights/model"
+printf '\001' | cat - model/optimizer.safetensors >"$corpus/weights/optimizer"
+cp model/config.json "$corpus/hf_config/config"
+
+# Rows: of a run, of one that cannot be, an array, one cut short, damaged objects, no rows.
+"$stepmark" run -m tiny --backend cpu -t 1 -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >rows.jsonl 2>/dev/null
+sed 's/"context": {.*}}$/"context": {}}/; s/"context":{.*}}$/"context":{}}/' rows.jsonl >row.jsonl
+"$stepmark" run -m tiny --backend cpu -t 1 -b 1 --seq-len 8 -r 3 --no-peaks --precision fp16 -o jsonl 2>/dev/null |
+    sed 's/"context":{.*}}$/"context":{}}/' >refused.jsonl || true
+cp row.jsonl "$corpus/rows/row"
+cp refused.jsonl "$corpus/rows/refused"
+{ printf '[' && cat row.jsonl && printf ',' && cat refused.jsonl && printf ']'; } | head -c 3000 >"$corpus/rows/cut"
+printf '{"status":"ok","median_ns":5,"samples_ns":[1,2.5,null,"x",-1,1e308],"schema_version":999}\n{"a":' >"$corpus/rows/newer"
+printf '{"a" 1}\n{"status":"ok"\n{{{[[[\n{"median_ns":7}\nno JSON at all\n' >"$corpus/rows/damaged"
+printf '{"median_ns":7},\n{"a":[\n' >"$corpus/rows/unclosed"
+printf '# a text\n\n    of another kind\n' >"$corpus/rows/text"
+printf '{"sweep_key":"a","status":"ok","median_ns":5}\n{"sweep_key":"b","status":"oom"}\n' >"$corpus/sweep_log/rows"
+printf '{"sweep_key":"a","status":"ok"}\n{"sweep_key":"b","sta' >"$corpus/sweep_log/cut"
+cp refused.jsonl "$corpus/sweep_log/refused"
+
+# Token ids: a byte for the format, two for the vocabulary, the file.
+printf '\003\002\000' | cat - ids.bin >"$corpus/tokens/bytes"
+printf '\001\377\377\001\000\002\000\003\000\004\000\005\000\006\000\007\000\010\000\011\000\012\000\013\000' >"$corpus/tokens/uint16"
+printf '\001\003\000\001\000\002\000\011\000' >"$corpus/tokens/too_large"
+{
+    printf '\002\377\377\210\330\064\001\001\000\000\000\014\000\000\000'
+    head -c 1012 /dev/zero
+    printf '\001\000\002\000\003\000\004\000\005\000\006\000\007\000\010\000\011\000\012\000\013\000\014\000'
+} >"$corpus/tokens/llmc"
+
+printf '{"stepmark_tuning":1,"key":"KEY","choices":{"a":"b","matmul_forward 8x8x8":"depth=768"}}' >"$corpus/tuning/choices"
+printf '{"stepmark_tuning":2,"key":"other","choices":{"a":1}}' >"$corpus/tuning/other"
+
+# A byte for the hash; magic, sizes of key and binary, hash, key, binary.
+printf '\000smoclb1\000\004\000\000\000\000\000\000\000\006\000\000\000\000\000\000\000hashhashfuzzbinary' >"$corpus/opencl_cache/entry"
+printf '\001smoclb1\000\004\000\000\000\000\000\000\000\377\377\377\377\377\377\377\377hashhashfuzz' >"$corpus/opencl_cache/sizes"
+
+printf '\001-m tiny -b 1,2,4-64*2 --seq-len 8-32+8 --mode naive,fused -t 1 -r 3 --dropout 0.1 -o csv' >"$corpus/flags/run"
+printf '\005--steps 3 --lr 1e-3 --schedule cosine --accum 2 --beta1 0.9 --grad-clip 1 --without first_write' >"$corpus/flags/train"
+printf '\011--preset sizes --resume --output-file a --rounds 3 --order given --filter x' >"$corpus/flags/sweep"
+printf '\013--interleaved --pairs 3 --across mode,isa a b --treshold 1' >"$corpus/flags/compare"
+printf '\006--filter ^bias --max-elems 100 --precision fp32,bf16 --isa local --seed 18446744073709551616' >"$corpus/flags/verify"
+
+printf '# sizes\n-m tiny,small -b 1,2 --seq-len 8-16+8\n\n-m medium -t CORES --mode naive,fused # more\n' >"$corpus/sweep_lines/two"
+printf -- '--batch-size=1-64*2 --precision fp32,bf16 --without first_write,loss_head --pass-type separate\n' >"$corpus/sweep_lines/one"
+printf -- '-b 1-256 --seq-len 1-256 --n-layer 1-9 -r 1-9\n--nonsense\n' >"$corpus/sweep_lines/many"

@@ -1,0 +1,28 @@
+#!/bin/sh
+# torture.sh [PART...]: the long tests, tools/torture_PART.sh each; not given: all of them. Prints one line a part, its
+# closing one, and keeps what it says in build/torture/PART.log. How long each runs is set by variables that its script
+# names. Takes build/release/stepmark as it is: `make torture` builds it first.
+set -u
+cd "$(dirname "$0")/.."
+logs=build/torture
+mkdir -p "$logs"
+if [ $# = 0 ]; then
+    for script in tools/torture_*.sh; do
+        part=${script#tools/torture_}
+        set -- "$@" "${part%.sh}"
+    done
+fi
+n_failed=0
+for part in "$@"; do
+    if [ ! -x "tools/torture_$part.sh" ]; then
+        echo "torture: there is no tools/torture_$part.sh" >&2
+        exit 2
+    fi
+    begin=$(date +%s)
+    result=passed
+    "tools/torture_$part.sh" >"$logs/$part.log" 2>&1 || result=FAILED
+    [ "$result" = passed ] || n_failed=$((n_failed + 1))
+    printf '%-12s %s in %4d s: %s\n' "$part" "$result" $(($(date +%s) - begin)) "$(grep -v '^$' "$logs/$part.log" | tail -1)"
+done
+echo "torture: $# parts, $n_failed failed; what each said is in $logs"
+[ "$n_failed" = 0 ]
