@@ -9,6 +9,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_run_args.h"
 #include "cli_workload.h"
 #include "machine.h"
 
@@ -96,7 +97,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
 
 // --- a row ---------------------------------------------------------------------------------
 
-void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
+sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
     const sm_gpt2_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
@@ -123,6 +124,9 @@ void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *r
     if (job->n_threads > 0) {
         row->n_threads = job->n_threads;
     }
+    SM_ROW_TEXT(row->data, options->data != NULL ? options->data : "embedded text");
+    SM_ROW_TEXT(row->weights, options->weights != NULL ? options->weights : "");
+    return cli_run_args_make(options, job, &row->run_args);
 }
 
 static void on_progress(void *ctx, sm_stage stage, int done, int total) {
@@ -186,6 +190,8 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     sm_dtype dtype;
     SM_TRY(cli_precision_dtype(job->precision, &dtype));
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
+    cli_workload_digest(w, row->data_digest);
+    SM_TRY(cli_weights_digest(options, row->weights_digest));
     int64_t start_ns = sm_now_ns();
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = sm_now_ns() - start_ns;
@@ -204,11 +210,13 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     sm_session *session = NULL;
     cli_workload w = {.ids = NULL};
     sm_device_info info;
-    cli_set_configuration(bench, job, row);
+    sm_status status = cli_set_configuration(bench, job, row);
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
-    sm_status status = measure(bench, job, row, &device, &session, &w);
+    if (status == SM_OK) {
+        status = measure(bench, job, row, &device, &session, &w);
+    }
     if (status != SM_OK && session == NULL) {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }

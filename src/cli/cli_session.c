@@ -158,6 +158,16 @@ sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, ui
     return folder != NULL ? sm_weights_load(folder, config, session) : init_weights(session, config, seed);
 }
 
+sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
+    char path[PATH_MAX];
+    digest[0] = '\0';
+    if (options->weights == NULL) {
+        return SM_OK;
+    }
+    snprintf(path, sizeof(path), "%s/model.safetensors", options->weights);
+    return sm_digest_file(path, digest);
+}
+
 // --- files ---------------------------------------------------------------------------------
 
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
