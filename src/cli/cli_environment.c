@@ -25,7 +25,8 @@ static bool slows_a_device(void) {
 void cli_drop_slowing_env(const cli_options *options) {
     char dropped[128];
     const char *value = getenv(variable);
-    if (value == NULL || options->keep_env || !slows_a_device()) {
+    const bool is_left_to_run = options->command == CLI_AGAIN; // whose flags say whether to keep it
+    if (value == NULL || options->keep_env || is_left_to_run || !slows_a_device()) {
         return;
     }
     snprintf(dropped, sizeof(dropped), "%s=%.64s", variable, value);

@@ -23,6 +23,7 @@ enum {
     FED = RUN | PROFILE | ABLATE | TRAIN, // with data
     OPENED = FED | PEAKS | VERIFY,        // open a device
     COMPARE = ON(CLI_COMPARE),
+    AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
@@ -166,14 +167,16 @@ static const cli_flag flags[] = {
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak", RUN,
      AT(no_peaks), 0, 0},
 
+    {"Comparison", "row", 0, CLI_INT, "N", NULL, "row of the file, from 1; not given: the only one", AGAIN, AT(row), 1,
+     1e12},
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL,
      "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\"", COMPARE, AT(interleaved), 0, 0},
     {"Comparison", "pairs", 0, CLI_INT, "N", NULL,
      "with --interleaved: runs of each; not given: 20, or up to 100 until a change of twice the threshold could be "
      "seen",
      COMPARE, AT(pairs), 1, 10000},
-    {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower", COMPARE,
-     AT(threshold_percent), 0, 1000},
+    {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower",
+     COMPARE | AGAIN, AT(threshold_percent), 0, 1000},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
      "what may differ, since it is what is compared: machine, device, isa, tier, mode, precision, threads", COMPARE,
      AT(across), 0, 0},
@@ -211,9 +214,10 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_TEXT, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), 0, 0},
     {"Output", "output", 'o', CLI_FORMAT, "md|csv|json|jsonl|sql", "md", "format on stdout",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE, AT(output), 0, 0},
-    {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done", RUN | PROFILE | VERIFY,
-     AT(progress), 0, 0},
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN, AT(output), 0,
+     0},
+    {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
+     RUN | PROFILE | VERIFY | AGAIN, AT(progress), 0, 0},
     {"Output", "output", 'o', CLI_TEXT, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file), 0,
      0},
     {"Output", "format", 0, CLI_CHOICE, "auto|html|md", "auto",
