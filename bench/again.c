@@ -90,16 +90,20 @@ static sm_status add_field(sm_again *result, const char *field, const char *reco
 }
 
 // A value as a reader sees it; "" where there is none.
-static void text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
+static sm_status text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
     const json_t *value = sm_json_get(row, name);
     text[0] = '\0';
     if (json_is_string(value)) {
         snprintf(text, size_bytes, "%s", json_string_value(value));
     } else if (value != NULL && !json_is_null(value)) {
         char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-        snprintf(text, size_bytes, "%s", dump != NULL ? dump : "");
+        if (dump == NULL) {
+            return no_memory();
+        }
+        snprintf(text, size_bytes, "%s", dump);
         free(dump);
     }
+    return SM_OK;
 }
 
 static bool is_absent(const json_t *value) { return value == NULL || json_is_null(value); }
@@ -109,8 +113,8 @@ static bool are_equal(const json_t *a, const json_t *b) { return (is_absent(a) &
 static sm_status add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
     char before[TEXT_SIZE];
     char now[TEXT_SIZE];
-    text_of(recorded, name, before, sizeof(before));
-    text_of(again, name, now, sizeof(now));
+    SM_TRY(text_of(recorded, name, before, sizeof(before)));
+    SM_TRY(text_of(again, name, now, sizeof(now)));
     return add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
 }
 
@@ -160,6 +164,8 @@ static double tolerance_of(const json_t *row, size_t step) {
     return step == 0 ? first_tolerance_fp32 : later_tolerance_fp32;
 }
 
+static double distance(double a, double b) { return fabs(a - b) / fmax(1, fabs(a)); }
+
 static double number_at(const json_t *array, size_t i) {
     const json_t *value = json_array_get(array, i);
     return json_is_number(value) ? json_number_value(value) : NAN;
@@ -174,7 +180,7 @@ static void compare_losses(const json_t *recorded, const json_t *again, loss_dif
     for (size_t i = 0; i < d->n_both; i++) {
         const double a = number_at(before, i);
         const double b = number_at(now, i);
-        const double apart = fabs(a - b) / fmax(1, fabs(a));
+        const double apart = distance(a, b);
         d->n_equal += a == b;
         d->first_unequal = d->first_unequal == 0 && !(a == b) ? i + 1 : d->first_unequal;
         if (apart <= tolerance_of(recorded, i)) {
@@ -215,6 +221,18 @@ static sm_status add_step(sm_again *result, const json_t *recorded, const json_t
     return add_field(result, name, before, now, strcmp(before, now) == 0);
 }
 
+// The mean over the tokens that the check compared, which the device's losses of single tokens make.
+static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
+    const double a = sm_json_number(recorded, "loss");
+    const double b = sm_json_number(again, "loss");
+    if (!isfinite(a) || !isfinite(b)) {
+        return; // there was no check: the status tells
+    }
+    if (!(distance(a, b) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
+        fail(result, "the checked loss is %.12g, was %.12g", b, a);
+    }
+}
+
 static sm_status judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     loss_difference d;
     compare_losses(recorded, again, &d);
@@ -224,6 +242,7 @@ static sm_status judge_losses(sm_again *result, const json_t *recorded, const js
     } else if (must_be_equal && d.n_equal < d.n_both) {
         fail(result, "losses: %s, though the same build ran on the same device", result->losses);
     }
+    judge_checked_loss(result, recorded, again, must_be_equal);
     SM_TRY(add_value(result, recorded, again, "loss"));
     return add_step(result, recorded, again, &d);
 }
@@ -309,6 +328,7 @@ sm_status sm_again_compare(const json_t *recorded, const json_t *again, double t
     if (result->fields == NULL) {
         return no_memory();
     }
+    SM_TRY_GOTO(add_value(result, recorded, again, "test"));
     SM_TRY_GOTO(judge_outcome(result, recorded, again));
     SM_TRY_GOTO(add_conditions(result, recorded, again, &must_be_equal));
     SM_TRY_GOTO(judge_losses(result, recorded, again, must_be_equal));

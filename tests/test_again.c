@@ -251,6 +251,20 @@ static void expect_judgement(json_t *recorded, json_t *again, bool reproduced, c
     json_decref(again);
 }
 
+static json_t *checked(double loss, bool is_dirty) {
+    json_t *row = made_row(4, "fp32", "fused", is_dirty, 2);
+    json_object_set_new(row, "loss", json_real(loss));
+    return row;
+}
+
+static void test_judgement_of_checked_loss(void **state) {
+    (void)state;
+    expect_judgement(checked(5, false), checked(5, false), true, "all 2");
+    expect_judgement(checked(5, false), checked(5.0000001, false), false, "all 2");
+    expect_judgement(checked(5, true), checked(5.0000001, true), true, "all 2");
+    expect_judgement(checked(5, true), checked(5.01, true), false, "all 2");
+}
+
 static void test_judgement_of_losses(void **state) {
     (void)state;
     const double near = 4 * (1 + 1e-7);
@@ -290,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_changes_are_told),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_judgement_of_losses),
+        cmocka_unit_test(test_judgement_of_checked_loss),
         cmocka_unit_test(test_digest),
     };
     setenv("OMP_WAIT_POLICY", "passive", 1); // processors may be shared with other tests
