@@ -54,7 +54,11 @@ static const sm_column columns[] = {
      .description = "its value in the row that was run again",
      .heading = "recorded"},
     {.name = "again", .type = SM_COLUMN_TEXT, .unit = "", .description = "its value now", .heading = "again"},
-    {.name = "same", .type = SM_COLUMN_TEXT, .unit = "", .description = "yes or no", .heading = "same"},
+    {.name = "same",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "yes or no; null: not known",
+     .heading = "same"},
 };
 
 const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(columns[0])};
@@ -314,7 +318,10 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     }
     text_of_step(recorded, before, sizeof(before));
     text_of_step(again, now, sizeof(now));
-    return add_field(result, "step ms ± spread", before, now, finding != verdict);
+    SM_TRY(add_field(result, "step ms ± spread", before, now, finding != verdict));
+    json_t *last = json_array_get(result->fields, json_array_size(result->fields) - 1);
+    const bool is_known = isfinite(lo) && isfinite(hi); // too few samples tell neither
+    return is_known || sm_json_set_new(last, "same", json_null()) == 0 ? SM_OK : no_memory();
 }
 
 // --- all -----------------------------------------------------------------------------------------------
