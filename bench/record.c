@@ -404,3 +404,14 @@ cleanup:
     free(writer);
     return status;
 }
+
+sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records) {
+    sm_record_writer *writer = NULL;
+    sm_status status = SM_OK;
+    SM_TRY(sm_record_writer_open(table, format, out, &writer));
+    for (size_t i = 0; i < json_array_size(records) && status == SM_OK; i++) {
+        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
+    }
+    sm_status closed = sm_record_writer_close(writer);
+    return status != SM_OK ? status : closed;
+}

@@ -129,6 +129,9 @@ sm_status sm_record_write(sm_record_writer *writer, json_t *record);
 // Writes what comes after the last record and frees the writer, also when it fails. NULL is fine.
 sm_status sm_record_writer_close(sm_record_writer *writer);
 
+// All records of an array, which keeps them, with what comes before and after.
+sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records);
+
 // A JSON value as one line of text (reals with 12 significant digits); the caller frees it; NULL
 // when out of memory.
 char *sm_record_dump(const json_t *value);

@@ -50,6 +50,7 @@ void sm_row_free(sm_row *row) {
     free(row->losses.values);
     free(row->op_ns.values);
     free(row->op_least_ns.values);
+    json_decref(row->run_args);
     json_decref(row->warnings);
     json_decref(row->context);
     memset(row, 0, sizeof(*row));

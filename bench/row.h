@@ -14,6 +14,7 @@
 #define STEPMARK_ROW_H
 
 #include "backend.h"
+#include "digest.h"
 #include "record.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
@@ -88,6 +89,11 @@ typedef struct {
     int64_t d_ff;
     double dropout;
     int64_t seed;
+    json_t *run_args; // array of texts
+    char data[SM_ROW_REASON_SIZE];
+    char data_digest[SM_DIGEST_SIZE];
+    char weights[SM_ROW_REASON_SIZE];
+    char weights_digest[SM_DIGEST_SIZE];
 
     // Before the steady state.
     int64_t open_ns;

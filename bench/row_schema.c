@@ -149,6 +149,13 @@ static const sm_column columns[] = {
     {INTEGER(d_ff, "", "F: width of the MLP")},
     {REAL(dropout, "", "probability of dropout")},
     {INTEGER(seed, "", "of weights, data and dropout")},
+    {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
+                    "`stepmark again` runs them")},
+    {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
+    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, as 32-bit "
+                       "integers")},
+    {TEXT(weights, "folder that the weights were read from; null: drawn from the seed")},
+    {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
 
     {INTEGER(open_ns, "ns", "opening the device")},
     {INTEGER(build_ns, "ns", "building the plan's executable: compilation, allocation, initial weights")},

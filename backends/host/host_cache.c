@@ -10,13 +10,7 @@
 
 #include "host_cache.h"
 
-uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes) {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size_bytes; i++) {
-        hash = (hash ^ bytes[i]) * 0x100000001B3u;
-    }
-    return hash;
-}
+uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes) { return sm_fnv1a(hash, data, size_bytes); }
 
 sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]) {
     const char *cache = getenv("XDG_CACHE_HOME");

@@ -9,10 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fnv1a.h"
 #include "status.h"
 
-// FNV-1a, 64 bits, of size_bytes more bytes: start with HOST_HASH_START, or with the hash of what came before.
-#define HOST_HASH_START 0xCBF29CE484222325u
+// sm_fnv1a() for the backends.
+#define HOST_HASH_START SM_FNV1A_START
 uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes);
 
 // Path of the entry of `key`: CACHE/stepmark/FOLDER/HASH, where HASH is the key's, in hexadecimal. The entry should

@@ -7,6 +7,7 @@
 
 #include "atomic_file.h"
 #include "cli_baseline.h"
+#include "cli_commands.h"
 #include "record.h"
 
 sm_status cli_baseline_check(const char *name) {
@@ -92,4 +93,10 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {
         return sm_fail(SM_ERR_IO, "%s: neither a file nor a saved baseline (%.200s)", path_or_name, path);
     }
     return sm_rows_read(path, rows);
+}
+
+void cli_note_warnings(const sm_rows *rows) {
+    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
+        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
+    }
 }

@@ -17,4 +17,7 @@ sm_status cli_baseline_save(const char *name, const json_t *rows);
 // Reads a result file, or, where there is no file of that path, the baseline of that name.
 sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows);
 
+// What was set aside while rows were read, a line each on stderr.
+void cli_note_warnings(const sm_rows *rows);
+
 #endif

@@ -42,24 +42,7 @@ static sm_status read_sides(const cli_options *options, const sm_compare_options
     return cli_baseline_read(options->operands[1], b);
 }
 
-static void print_warnings(const sm_rows *rows) {
-    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
-        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
-    }
-}
-
 // --- output --------------------------------------------------------------------------------------
-
-static sm_status write_records(const sm_table *table, const json_t *records, sm_format format) {
-    sm_record_writer *writer = NULL;
-    sm_status status = SM_OK;
-    SM_TRY(sm_record_writer_open(table, format, stdout, &writer));
-    for (size_t i = 0; i < json_array_size(records) && status == SM_OK; i++) {
-        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
-    }
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
-}
 
 // One object, so that a script asks for `.verdict`.
 static sm_status write_json(const sm_comparison *c) {
@@ -72,10 +55,10 @@ static sm_status write_json(const sm_comparison *c) {
 }
 
 static sm_status write_markdown(const sm_comparison *c) {
-    SM_TRY(write_records(&sm_compare_table, c->compared, SM_FORMAT_MARKDOWN));
+    SM_TRY(sm_record_write_all(&sm_compare_table, SM_FORMAT_MARKDOWN, stdout, c->compared));
     if (json_array_size(c->apart) > 0) {
         putchar('\n');
-        SM_TRY(write_records(&sm_apart_table, c->apart, SM_FORMAT_MARKDOWN));
+        SM_TRY(sm_record_write_all(&sm_apart_table, SM_FORMAT_MARKDOWN, stdout, c->apart));
     }
     for (size_t i = 0; i < json_array_size(c->notes); i++) {
         fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
@@ -100,7 +83,7 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
         cli_note("not compared: %s %s: %s", sm_rows_text(apart, "side"), sm_rows_text(apart, "test"),
                  sm_rows_text(apart, "reason"));
     }
-    return write_records(&sm_compare_table, c->compared, format);
+    return sm_record_write_all(&sm_compare_table, format, stdout, c->compared);
 }
 
 static sm_status conclude(const sm_comparison *c) {
@@ -128,8 +111,8 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
         status = ended;
         goto cleanup;
     }
-    print_warnings(a);
-    print_warnings(b);
+    cli_note_warnings(a);
+    cli_note_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
     SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
     if (ended != SM_OK) { // a part of what was asked for: printed, and no more
@@ -149,7 +132,7 @@ cleanup:
 
 static sm_status save_only(const cli_options *options, sm_rows *rows) {
     SM_TRY(cli_baseline_read(options->operands[0], rows));
-    print_warnings(rows);
+    cli_note_warnings(rows);
     SM_TRY(cli_baseline_save(options->save_baseline, rows->rows));
     cli_note("%zu rows saved as baseline %s", json_array_size(rows->rows), options->save_baseline);
     return SM_OK;

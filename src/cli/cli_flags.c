@@ -36,6 +36,7 @@ enum {
     FED = SWEPT | PROFILE | ABLATE | TRAIN, // with data
     OPENED = FED | PEAKS | VERIFY,          // open a device
     COMPARE = ON(CLI_COMPARE),
+    AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
@@ -253,14 +254,16 @@ static const cli_flag flags[] = {
     {"Sweep", "find-batch", 0, CLI_SWITCH, NULL, NULL,
      "where no batch is given or it does not fit: run the largest that does", SWEEP, AT(find_batch), NO_RANGE},
 
+    {"Comparison", "row", 0, CLI_INT, "N", NULL, "row of the file, from 1; not given: the only one", AGAIN, AT(row),
+     WITHIN(1, 1e12)},
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL,
      "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\"", COMPARE, AT(interleaved), NO_RANGE},
     {"Comparison", "pairs", 0, CLI_INT, "N", NULL,
      "with --interleaved: runs of each; not given: 20, or up to 100 until a change of twice the threshold could be "
      "seen",
      COMPARE, AT(pairs), WITHIN(1, 10000)},
-    {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower", COMPARE,
-     AT(threshold_percent), WITHIN(0, 1000)},
+    {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower",
+     COMPARE | AGAIN, AT(threshold_percent), WITHIN(0, 1000)},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
      "what may differ, since it is what is compared: machine, device, isa, tier, mode, precision, threads", COMPARE,
      AT(across), NO_RANGE},
@@ -301,9 +304,10 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "md|csv|json|jsonl|sql", "md", "format on stdout",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE, AT(output), NO_RANGE},
-    {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done", RUN | PROFILE | VERIFY,
-     AT(progress), NO_RANGE},
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN, AT(output),
+     NO_RANGE},
+    {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
+     RUN | PROFILE | VERIFY | AGAIN, AT(progress), NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
     {"Output", "format", 0, CLI_CHOICE, NULL, "auto",

@@ -28,6 +28,7 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
                      "-b 4 --seq-len 64\""},
+    [CLI_AGAIN] = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"},
     [CLI_SWEEP] = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",
                    "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},

@@ -9,6 +9,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_run_args.h"
 #include "cli_worker.h"
 #include "cli_workload.h"
 #include "machine.h"
@@ -97,7 +98,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
 
 // --- a row ---------------------------------------------------------------------------------
 
-void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
+sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
     const sm_gpt2_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
@@ -124,6 +125,9 @@ void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *r
     if (job->n_threads > 0) {
         row->n_threads = job->n_threads;
     }
+    SM_ROW_TEXT(row->data, options->data != NULL ? options->data : "embedded text");
+    SM_ROW_TEXT(row->weights, options->weights != NULL ? options->weights : "");
+    return cli_run_args_make(options, job, &row->run_args);
 }
 
 // Steps under way, as their process's parent must know them.
@@ -218,6 +222,8 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     sm_dtype dtype;
     SM_TRY(cli_precision_dtype(job->precision, &dtype));
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
+    cli_workload_digest(w, row->data_digest);
+    SM_TRY(cli_weights_digest(options, row->weights_digest));
     int64_t start_ns = sm_now_ns();
     protocol.begin_ns = start_ns;
     sm_worker_set_step_ns(0);
@@ -241,11 +247,13 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     sm_session *session = NULL;
     cli_workload w = {.ids = NULL};
     sm_device_info info;
-    cli_set_configuration(bench, job, row);
+    sm_status status = cli_set_configuration(bench, job, row);
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
-    sm_status status = measure(bench, job, row, &device, &session, &w);
+    if (status == SM_OK) {
+        status = measure(bench, job, row, &device, &session, &w);
+    }
     if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }

@@ -53,7 +53,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
 sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks);
 
 // Sets what a row knows of its configuration before anything is opened.
-void cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);
+sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);
 
 // Measures and fills an initialised row, whatever happens. The status is that of the row, as
 // sm_harness_measure's.

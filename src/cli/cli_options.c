@@ -33,7 +33,13 @@ const char *cli_command_name(cli_command command) { return command_names[command
 const char *cli_command_purpose(cli_command command) { return command_purposes[command]; }
 
 const char *cli_command_operands(cli_command command) {
-    return command == CLI_COMPARE ? " A B" : command == CLI_RECOMMEND || command == CLI_REPORT ? " FILE..." : "";
+    switch (command) {
+    case CLI_COMPARE: return " A B";
+    case CLI_AGAIN: return " ROWS";
+    case CLI_RECOMMEND:
+    case CLI_REPORT: return " FILE...";
+    default: return "";
+    }
 }
 
 cli_command cli_command_find(const char *name) {

@@ -26,6 +26,7 @@
       "what measured rows say: the fastest, the steadiest, what to try next")                                    \
     X(CLI_COMPARE, "compare", cli_compare,                                                                       \
       "two result sets, or two command lines in turn: faster, slower or no difference")                          \
+    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")      \
     X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                       \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                 \
     X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
@@ -149,6 +150,7 @@ typedef struct {
     double threshold_percent;
     cli_texts across;
     const char *save_baseline;
+    int64_t row; // 0 = not given
     const char *report_file;
     int report_format; // cli_report_format
     bool no_peaks;

@@ -1,6 +1,7 @@
 // cli_session.c: devices by name, weights and data.
 #include "cli_session.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,16 @@ cleanup:
 
 sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder) {
     return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, config, seed);
+}
+
+sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
+    char path[PATH_MAX];
+    digest[0] = '\0';
+    if (options->weights == NULL) {
+        return SM_OK;
+    }
+    snprintf(path, sizeof(path), "%s/model.safetensors", options->weights);
+    return sm_digest_file(path, digest);
 }
 
 // --- files ---------------------------------------------------------------------------------

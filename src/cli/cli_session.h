@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "cli_options.h"
+#include "digest.h"
 #include "gpt2.h"
 #include "session.h"
 #include "tokens.h"
@@ -39,6 +40,9 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_
 
 // The weights of --weights, or fresh ones of --seed, into a session.
 sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder);
+
+// Of the model.safetensors of --weights; "" without it.
+sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);
 
 // The tokens of --data, or the embedded text as bytes. The caller closes them.
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);

@@ -6,6 +6,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_run_args.h"
 #include "read_rows.h"
 #include "show.h"
 #include "sweep_child.h"
@@ -130,6 +131,9 @@ static sm_status set_field(json_t *row, const char *name, json_t *value) {
 static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                                   json_t *row) {
     SM_TRY(set_field(row, "sweep_key", sm_json_text(configuration->key)));
+    if (s->options->timeout_s > 0) {
+        SM_TRY(cli_run_args_set_timeout(json_object_get(row, "run_args"), s->options->timeout_s));
+    }
     SM_TRY(set_field(row, "memory_limit_bytes",
                      sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT)));
     if (configuration->is_search) {
@@ -147,13 +151,13 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
     const cli_bench bench = {.options = &c->run, .machine = s->machine};
     sm_row row;
     SM_TRY(sm_row_init(&row));
-    cli_set_configuration(&bench, &c->job, &row);
+    sm_status set = cli_set_configuration(&bench, &c->job, &row);
     SM_ROW_TEXT(row.device, c->info.id);
     SM_ROW_TEXT(row.status, status);
     SM_ROW_TEXT(row.reason, reason);
-    *made = sm_row_to_json(&row);
+    *made = set == SM_OK ? sm_row_to_json(&row) : NULL;
     sm_row_free(&row);
-    return *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
+    return set != SM_OK ? set : *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
 }
 
 // The one row that a process printed; NULL if it did not.

@@ -109,6 +109,10 @@ sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *co
     return status;
 }
 
+void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
+    sm_digest_bytes(w->ids, (size_t)(w->n_batches * 2 * w->B * w->T) * sizeof(*w->ids), digest);
+}
+
 void cli_workload_close(cli_workload *workload) {
     sm_update_check_free(workload->update_check);
     workload->update_check = NULL;

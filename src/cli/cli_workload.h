@@ -23,6 +23,9 @@ sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *co
                             cli_workload *workload);
 void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
 
+// Of all its batches.
+void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);
+
 // It, as the harness takes it; the workload outlives that.
 sm_workload cli_workload_interface(cli_workload *workload);
 

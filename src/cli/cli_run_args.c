@@ -1,0 +1,234 @@
+// cli_run_args.c: writes flags' values back, through the table that reads them.
+#include "cli_run_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli_flag.h"
+
+static const char timeout_prefix[] = "--timeout=";
+
+// --- one flag ------------------------------------------------------------------------------------
+
+// As few digits as read as the same number.
+static void put_real(FILE *out, double value) {
+    char text[32];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    fputs(text, out);
+}
+
+// The word of a choice with that value.
+static void put_word(FILE *out, const cli_choice *choices, int64_t value) {
+    for (const cli_choice *c = choices; c->word != NULL; c++) {
+        if (c->value == value) {
+            fputs(c->word, out);
+            return;
+        }
+    }
+}
+
+static void put_list(FILE *out, const cli_flag *flag, const cli_ints *list) {
+    for (int i = 0; i < list->n; i++) {
+        fputs(i > 0 ? "," : "", out);
+        if (flag->type == CLI_CHOICES) {
+            put_word(out, flag->choices, list->values[i]);
+        } else {
+            fprintf(out, "%lld", (long long)list->values[i]);
+        }
+    }
+}
+
+static void put_texts(FILE *out, const cli_texts *list) {
+    for (int i = 0; i < list->n; i++) {
+        fprintf(out, "%s%s", i > 0 ? "," : "", list->texts[i]);
+    }
+}
+
+static bool is_given(const cli_flag *flag, const cli_options *options) {
+    const void *value = (const char *)options + flag->target;
+    switch (flag->type) {
+    case CLI_SWITCH: return *(const bool *)value;
+    case CLI_TEXT: return *(const char *const *)value != NULL;
+    case CLI_INT: return flag->initial != NULL || *(const int64_t *)value != 0;
+    case CLI_INTS:
+    case CLI_CHOICES: return ((const cli_ints *)value)->n > 0;
+    case CLI_TEXTS: return ((const cli_texts *)value)->n > 0;
+    case CLI_COUNT:
+    case CLI_REAL:
+    case CLI_CHOICE: return true;
+    case CLI_FORMAT:
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER: break; // of the output, not of what is measured
+    }
+    return false;
+}
+
+static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options) {
+    const void *value = (const char *)options + flag->target;
+    const int64_t *integer = value;
+    fprintf(out, "--%s%s", flag->name, flag->type != CLI_SWITCH ? "=" : "");
+    switch (flag->type) {
+    case CLI_SWITCH:
+    case CLI_FORMAT:
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER: break;
+    case CLI_TEXT: fputs(*(const char *const *)value, out); break;
+    case CLI_COUNT:
+    case CLI_INT:
+        if (flag->type == CLI_COUNT && *integer < 0) {
+            fputs("auto", out);
+        } else {
+            fprintf(out, "%lld", (long long)*integer);
+        }
+        break;
+    case CLI_REAL: put_real(out, *(const double *)value); break;
+    case CLI_INTS:
+    case CLI_CHOICES: put_list(out, flag, value); break;
+    case CLI_TEXTS: put_texts(out, value); break;
+    case CLI_CHOICE: put_word(out, flag->choices, *(const int *)value); break;
+    }
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+static void set_int(cli_ints *list, int64_t value) {
+    list->n = value > 0;
+    list->values[0] = value;
+}
+
+static void set_choice(cli_ints *list, int value) {
+    list->n = 1;
+    list->values[0] = value;
+}
+
+static void set_text(cli_texts *list, const char *text) {
+    list->n = 1;
+    snprintf(list->texts[0], sizeof(list->texts[0]), "%s", text);
+}
+
+// One value where the options have lists.
+static sm_status set_job(const cli_job *job, cli_options *single) {
+    sm_device_info info;
+    SM_TRY(job->device.backend->describe(job->device.index, &info));
+    if (single->weights == NULL) {
+        set_text(&single->models, job->model);
+    } else {
+        single->models.n = 0;
+    }
+    set_text(&single->backends, info.id);
+    set_int(&single->batch_sizes, job->B);
+    set_int(&single->seq_lens, job->T);
+    set_int(&single->threads, job->n_threads);
+    set_choice(&single->precisions, (int)job->precision);
+    set_choice(&single->modes, (int)job->mode);
+    set_choice(&single->passes, (int)job->pass);
+    return SM_OK;
+}
+
+// What decides a row: all of `run` but its output, and --fit where B and T are known.
+static bool decides(const cli_flag *flag, const cli_job *job) {
+    bool is_limit = (flag->commands & (1u << CLI_RUN)) != 0 && strcmp(flag->group, "Limits") == 0;
+    bool is_fit = flag->target == offsetof(cli_options, fit_s);
+    return (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
+}
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
+
+static sm_status append_flag(const cli_flag *flag, const cli_options *options, json_t *args) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) {
+        return no_memory();
+    }
+    put_flag(out, flag, options);
+    bool written = !ferror(out);
+    written = fclose(out) == 0 && written;
+    bool appended = written && json_array_append_new(args, sm_json_bytes(text)) == 0;
+    free(text);
+    return appended ? SM_OK : no_memory();
+}
+
+sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
+    sm_status status = SM_OK;
+    cli_options *single = malloc(sizeof(*single));
+    *args = json_array();
+    if (single == NULL || *args == NULL) {
+        status = no_memory();
+        goto cleanup;
+    }
+    *single = *options;
+    SM_TRY_GOTO(set_job(job, single));
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if (decides(flag, job) && is_given(flag, single)) {
+            SM_TRY_GOTO(append_flag(flag, single, *args));
+        }
+    }
+cleanup:
+    free(single);
+    if (status != SM_OK) {
+        json_decref(*args);
+        *args = NULL;
+    }
+    return status;
+}
+
+sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
+    const size_t n = strlen(timeout_prefix);
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *arg = json_string_value(json_array_get(args, i));
+        if (arg != NULL && strncmp(arg, timeout_prefix, n) == 0 &&
+            json_array_set_new(args, i, json_sprintf("%s%.17g", timeout_prefix, timeout_s)) != 0) {
+            return no_memory();
+        }
+    }
+    return SM_OK;
+}
+
+// --- for a shell -----------------------------------------------------------------------------------
+
+static void put_word_of_shell(FILE *out, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
+    if (word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'') {
+            fputs("'\\''", out); // ends the quotes, a quote by itself, begins them again
+        } else {
+            fputc(*word, out);
+        }
+    }
+    fputc('\'', out);
+}
+
+char *cli_run_args_line(const json_t *args) {
+    char *line = NULL;
+    size_t size;
+    FILE *out = open_memstream(&line, &size);
+    if (out == NULL) {
+        return NULL;
+    }
+    fputs("stepmark run", out);
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        fputc(' ', out);
+        put_word_of_shell(out, json_string_value(json_array_get(args, i)));
+    }
+    bool written = !ferror(out);
+    if (fclose(out) != 0 || !written) {
+        free(line);
+        return NULL;
+    }
+    return line;
+}
