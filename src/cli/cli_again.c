@@ -130,9 +130,8 @@ static sm_status look(repetition *r) {
     r->sweeper.memory_limit_bytes = limit_bytes > 0 ? (int64_t)limit_bytes : 0;
     SM_TRY(cli_candidate_look(&r->sweeper, &r->flags, &r->candidate));
     r->how.progress = r->options->progress;
-    if (r->flags.key != NULL) {
-        r->how.timeout_s = r->candidate.run.timeout_s;
-    } else {
+    r->how.timeout_s = r->candidate.run.timeout_s;
+    if (r->flags.key == NULL) {
         r->candidate.status[0] = '\0';
     }
     return SM_OK;

@@ -39,12 +39,12 @@ static sm_status check_parent(const cli_flag *flag, const char *path) {
 
 static sm_status check_folder(const cli_flag *flag, const char *path) {
     struct stat info;
-    if (stat(path, &info) != 0) {
-        return check_parent(flag, path);
+    const bool exists = stat(path, &info) == 0;
+    const bool leads_nowhere = !exists && lstat(path, &info) == 0; // a symbolic link
+    if (leads_nowhere || (exists && !S_ISDIR(info.st_mode))) {
+        return sm_fail(SM_ERR_IO, "--%s: %s is not a folder; choose another name", flag->name, path);
     }
-    return S_ISDIR(info.st_mode)
-               ? check_writable(flag, path, path)
-               : sm_fail(SM_ERR_IO, "--%s: %s is not a folder; choose another name", flag->name, path);
+    return exists ? check_writable(flag, path, path) : check_parent(flag, path);
 }
 
 // "report -o md" is a slip: a file is named there, not a format.

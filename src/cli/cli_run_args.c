@@ -7,19 +7,25 @@
 
 #include "cli_flag.h"
 
+enum { REAL_TEXT_SIZE = 32 };
+
 static const char timeout_prefix[] = "--timeout=";
 
 // --- one flag ------------------------------------------------------------------------------------
 
 // As few digits as read as the same number.
-static void put_real(FILE *out, double value) {
-    char text[32];
+static void real_text(double value, char text[REAL_TEXT_SIZE]) {
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
+        snprintf(text, REAL_TEXT_SIZE, "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
             break;
         }
     }
+}
+
+static void put_real(FILE *out, double value) {
+    char text[REAL_TEXT_SIZE];
+    real_text(value, text);
     fputs(text, out);
 }
 
@@ -184,10 +190,12 @@ cleanup:
 
 sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
     const size_t n = strlen(timeout_prefix);
+    char text[REAL_TEXT_SIZE];
+    real_text(timeout_s, text);
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *arg = json_string_value(json_array_get(args, i));
         if (arg != NULL && strncmp(arg, timeout_prefix, n) == 0 &&
-            json_array_set_new(args, i, json_sprintf("%s%.17g", timeout_prefix, timeout_s)) != 0) {
+            json_array_set_new(args, i, json_sprintf("%s%s", timeout_prefix, text)) != 0) {
             return no_memory();
         }
     }

@@ -12,9 +12,8 @@
 #include "sweep_child.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
-// (some spin or crash without it), and the loss check's copies of the largest parameter.
+// (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
-static const int64_t check_bytes_per_elem = 12; // as float, and as double
 
 // --- before it runs ----------------------------------------------------------------------------
 
@@ -233,7 +232,9 @@ static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, co
 
 static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
     const sm_gpt2_config *config = &c->job.config;
-    int64_t check_bytes = check_bytes_per_elem * sm_gpt2_padded_vocab(config) * config->d_model;
+    // The checks keep a copy of the parameters, one of the largest's gradient, and room for the largest.
+    int64_t check_bytes =
+        (int64_t)sizeof(float) * (sm_gpt2_n_params(config) + 2 * sm_gpt2_padded_vocab(config) * config->d_model);
     return s->memory_limit_bytes > 0 ? s->memory_limit_bytes + library_bytes + check_bytes : 0;
 }
 
