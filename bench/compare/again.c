@@ -1,0 +1,354 @@
+// again.c: see again.h.
+#include "again.h"
+
+#include "read_rows.h"
+#include "show.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Relative, by the format of the numbers: of the first step as in src/verify/loss_check.c, of later ones as bench/peers.
+static const double first_tolerance_fp32 = 1e-4;
+static const double later_tolerance_fp32 = 1e-3;
+static const double tolerance_other = 1e-2;
+
+enum { TEXT_SIZE = 256 };
+
+// What may differ between two runs of the same flags. `decides`: with it, the last digits of a loss may differ.
+static const struct {
+    const char *name;
+    bool decides;
+    bool is_shown; // also where it is the same
+} conditions[] = {
+    {"build_commit", true, true},
+    {"context.build_dirty", true, false},
+    {"context.compiler", true, false},
+    {"context.compiler_flags", true, false},
+    {"cpu_info", true, true},
+    {"gpu_info", true, false},
+    {"device", true, true},
+    {"context.device.name", true, false},
+    {"context.device.driver", true, false},
+    {"context.device.blas_core", true, false},
+    {"isa", true, true},
+    {"tier", true, false},
+    {"n_threads", true, true},
+    {"binding", false, false},
+    {"context.environment", true, false},
+    {"context.cpu.threads_allowed", false, false},
+    {"context.cpu.quota", false, false},
+    {"context.cpu.governor", false, false},
+    {"context.transparent_huge_pages", false, false},
+    {"context.memory_bytes", false, false},
+    {"context.kernel", false, false},
+    {"context.host", false, false},
+};
+
+static const sm_column columns[] = {
+    {.name = "field", .type = SM_COLUMN_TEXT, .unit = "", .description = "field of the rows", .heading = "field"},
+    {.name = "recorded",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "its value in the row that was run again",
+     .heading = "recorded"},
+    {.name = "again", .type = SM_COLUMN_TEXT, .unit = "", .description = "its value now", .heading = "again"},
+    {.name = "same",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "yes or no; null: not known",
+     .heading = "same"},
+};
+
+const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(columns[0])};
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to compare a row with its repetition"); }
+
+// The first reason stands: the later ones follow from it.
+static void fail(sm_again *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fail(sm_again *result, const char *format, ...) {
+    va_list arguments;
+    if (result->is_reproduced) {
+        va_start(arguments, format);
+        vsnprintf(result->reason, sizeof(result->reason), format, arguments);
+        va_end(arguments);
+    }
+    result->is_reproduced = false;
+}
+
+// --- the table -------------------------------------------------------------------------------------
+
+static sm_status add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
+    json_t *record = json_object();
+    int failed = 0;
+    failed |= sm_json_set_new(record, "field", sm_json_text(field));
+    failed |= sm_json_set_new(record, "recorded", sm_json_text(recorded));
+    failed |= sm_json_set_new(record, "again", sm_json_text(again));
+    failed |= sm_json_set_new(record, "same", json_string(same ? "yes" : "no"));
+    if (failed != 0) {
+        json_decref(record);
+        return no_memory();
+    }
+    return json_array_append_new(result->fields, record) == 0 ? SM_OK : no_memory();
+}
+
+// A value as a reader sees it; "" where there is none.
+static sm_status text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
+    const json_t *value = sm_json_get(row, name);
+    text[0] = '\0';
+    if (json_is_string(value)) {
+        snprintf(text, size_bytes, "%s", json_string_value(value));
+    } else if (value != NULL && !json_is_null(value)) {
+        char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+        if (dump == NULL) {
+            return no_memory();
+        }
+        snprintf(text, size_bytes, "%s", dump);
+        free(dump);
+    }
+    return SM_OK;
+}
+
+static bool is_absent(const json_t *value) { return value == NULL || json_is_null(value); }
+
+static bool are_equal(const json_t *a, const json_t *b) { return (is_absent(a) && is_absent(b)) || json_equal(a, b); }
+
+static sm_status add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
+    char before[TEXT_SIZE];
+    char now[TEXT_SIZE];
+    SM_TRY(text_of(recorded, name, before, sizeof(before)));
+    SM_TRY(text_of(again, name, now, sizeof(now)));
+    return add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
+}
+
+// --- conditions ------------------------------------------------------------------------------------
+
+static bool is_clean_build(const json_t *row) {
+    return sm_rows_text(row, "build_commit")[0] != '\0' && json_is_false(sm_json_get(row, "context.build_dirty"));
+}
+
+// *must_be_equal: nothing differs that a loss's last digits may depend on.
+static sm_status add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
+    size_t used = 0;
+    *must_be_equal =
+        is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
+    for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
+        const char *name = conditions[i].name;
+        bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
+        if (!same) {
+            *must_be_equal = *must_be_equal && !conditions[i].decides;
+            if (used < sizeof(result->conditions)) {
+                used += (size_t)snprintf(result->conditions + used, sizeof(result->conditions) - used, "%s%s",
+                                         used > 0 ? ", " : "", name);
+            }
+        }
+        if (!same || conditions[i].is_shown) {
+            SM_TRY(add_value(result, recorded, again, name));
+        }
+    }
+    return SM_OK;
+}
+
+// --- losses ----------------------------------------------------------------------------------------
+
+typedef struct {
+    size_t n_both; // steps that both runs took
+    size_t n_equal;
+    size_t n_near;        // within the tolerance, equal ones included
+    double apart;         // the largest relative difference
+    size_t first_unequal; // step, from 1; 0 = none
+    size_t first_bad;     // beyond the tolerance
+} loss_difference;
+
+static double tolerance_of(const json_t *row, size_t step) {
+    if (strcmp(sm_rows_text(row, "precision"), "fp32") != 0) {
+        return tolerance_other;
+    }
+    return step == 0 ? first_tolerance_fp32 : later_tolerance_fp32;
+}
+
+static double distance(double a, double b) { return fabs(a - b) / fmax(1, fabs(a)); }
+
+static double number_at(const json_t *array, size_t i) {
+    const json_t *value = json_array_get(array, i);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void compare_losses(const json_t *recorded, const json_t *again, loss_difference *d) {
+    const json_t *before = sm_json_get(recorded, "losses");
+    const json_t *now = sm_json_get(again, "losses");
+    const size_t n_before = json_array_size(before);
+    const size_t n_now = json_array_size(now);
+    *d = (loss_difference){.n_both = n_before < n_now ? n_before : n_now};
+    for (size_t i = 0; i < d->n_both; i++) {
+        const double a = number_at(before, i);
+        const double b = number_at(now, i);
+        const double apart = distance(a, b);
+        d->n_equal += a == b;
+        d->first_unequal = d->first_unequal == 0 && !(a == b) ? i + 1 : d->first_unequal;
+        if (apart <= tolerance_of(recorded, i)) {
+            d->n_near++;
+        } else if (d->first_bad == 0) {
+            d->first_bad = i + 1;
+        }
+        d->apart = apart <= d->apart ? d->apart : apart; // NaN stays
+    }
+}
+
+static void tell_losses(const loss_difference *d, char *text, size_t size_bytes) {
+    if (d->n_both == 0) {
+        snprintf(text, size_bytes, "none to compare: no step that both runs took");
+    } else if (d->n_equal == d->n_both) {
+        snprintf(text, size_bytes, "all %zu that both runs have are equal in every digit", d->n_both);
+    } else if (d->n_near == d->n_both) {
+        snprintf(text, size_bytes, "%zu of %zu differ, by at most %.2g, within the tolerance", d->n_both - d->n_equal,
+                 d->n_both, d->apart);
+    } else {
+        snprintf(text, size_bytes, "%zu of %zu are beyond the tolerance, first at step %zu; at most %.2g apart",
+                 d->n_both - d->n_near, d->n_both, d->first_bad, d->apart);
+    }
+}
+
+// The step where the two differ first, or else the last that both have.
+static sm_status add_step(sm_again *result, const json_t *recorded, const json_t *again, const loss_difference *d) {
+    char name[TEXT_SIZE];
+    char before[TEXT_SIZE];
+    char now[TEXT_SIZE];
+    const size_t step = d->first_bad > 0 ? d->first_bad : d->first_unequal > 0 ? d->first_unequal : d->n_both;
+    if (d->n_both == 0) {
+        return SM_OK;
+    }
+    snprintf(name, sizeof(name), "losses, step %zu", step);
+    snprintf(before, sizeof(before), "%.12g", number_at(sm_json_get(recorded, "losses"), step - 1));
+    snprintf(now, sizeof(now), "%.12g", number_at(sm_json_get(again, "losses"), step - 1));
+    return add_field(result, name, before, now, strcmp(before, now) == 0);
+}
+
+// The mean over the tokens that the check compared, which the device's losses of single tokens make.
+static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
+    const double a = sm_json_number(recorded, "loss");
+    const double b = sm_json_number(again, "loss");
+    if (!isfinite(a) || !isfinite(b)) {
+        return; // there was no check: the status tells
+    }
+    if (!(distance(a, b) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
+        fail(result, "the checked loss is %.12g, was %.12g", b, a);
+    }
+}
+
+static sm_status judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
+    loss_difference d;
+    compare_losses(recorded, again, &d);
+    tell_losses(&d, result->losses, sizeof(result->losses));
+    if (d.n_near < d.n_both) {
+        fail(result, "losses: %s", result->losses);
+    } else if (must_be_equal && d.n_equal < d.n_both) {
+        fail(result, "losses: %s, though the same build ran on the same device", result->losses);
+    }
+    judge_checked_loss(result, recorded, again, must_be_equal);
+    SM_TRY(add_value(result, recorded, again, "loss"));
+    return add_step(result, recorded, again, &d);
+}
+
+// --- outcome and speed -------------------------------------------------------------------------------
+
+static sm_status judge_outcome(sm_again *result, const json_t *recorded, const json_t *again) {
+    char work[TEXT_SIZE];
+    const char *before = sm_rows_status(recorded);
+    const char *now = sm_rows_status(again);
+    const bool same = strcmp(before, now) == 0;
+    if (!same) {
+        fail(result, "%s then, %s now: %s", before, now,
+             sm_rows_text(strcmp(now, "ok") == 0 ? recorded : again, "reason"));
+    }
+    SM_TRY(add_field(result, "status", before, now, same));
+    if (!same || strcmp(now, "ok") != 0) {
+        SM_TRY(add_value(result, recorded, again, "reason"));
+    }
+    sm_work_difference(recorded, again, work, sizeof(work));
+    if (work[0] != '\0') {
+        fail(result, "the same flags made other work: %s", work);
+        SM_TRY(add_field(result, "work", work, "", false));
+    }
+    return SM_OK;
+}
+
+static void text_of_step(const json_t *row, char *text, size_t size_bytes) {
+    char step[64];
+    double median_ns = sm_json_number(row, "median_ns");
+    double mad_ns = sm_json_number(row, "mad_ns");
+    text[0] = '\0';
+    sm_text_ms(median_ns, step, sizeof(step));
+    if (step[0] != '\0') {
+        snprintf(text, size_bytes, "%s ± %.1f%%", step, 100 * mad_ns / median_ns);
+    }
+}
+
+static sm_status compare_speeds(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
+    sm_status status = SM_OK;
+    const sm_compare_options how = {.threshold = threshold, .any_factor = true};
+    json_t *a = json_pack("[O]", recorded);
+    json_t *b = json_pack("[O]", again);
+    status = a != NULL && b != NULL ? sm_compare(a, b, &how, &result->comparison) : no_memory();
+    json_decref(a);
+    json_decref(b);
+    return status;
+}
+
+static sm_status judge_speed(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
+    char before[TEXT_SIZE];
+    char now[TEXT_SIZE];
+    SM_TRY(compare_speeds(result, recorded, again, threshold));
+    const json_t *c = json_array_get(result->comparison.compared, 0);
+    const char *verdict = sm_rows_text(c, "verdict");
+    if (c == NULL) {
+        snprintf(result->speed, sizeof(result->speed), "not compared: there are no figures on both sides");
+        return SM_OK;
+    }
+    const double change = sm_json_number(c, "change_percent");
+    const double lo = sm_json_number(c, "ci_lo_percent");
+    const double hi = sm_json_number(c, "ci_hi_percent");
+    const char *finding = strcmp(verdict, sm_verdict_name(SM_VERDICT_SAME)) == 0 ? "not told apart" : verdict;
+    if (isfinite(lo) && isfinite(hi)) {
+        snprintf(result->speed, sizeof(result->speed), "%s: the step's time changed by %+.1f%% (%+.1f%% to %+.1f%%)",
+                 finding, change, lo, hi);
+    } else {
+        snprintf(result->speed, sizeof(result->speed), "%s: %s", finding, sm_rows_text(c, "reason"));
+    }
+    text_of_step(recorded, before, sizeof(before));
+    text_of_step(again, now, sizeof(now));
+    SM_TRY(add_field(result, "step ms ± spread", before, now, finding != verdict));
+    json_t *last = json_array_get(result->fields, json_array_size(result->fields) - 1);
+    const bool is_known = isfinite(lo) && isfinite(hi); // too few samples tell neither
+    return is_known || sm_json_set_new(last, "same", json_null()) == 0 ? SM_OK : no_memory();
+}
+
+// --- all -----------------------------------------------------------------------------------------------
+
+sm_status sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result) {
+    sm_status status = SM_OK;
+    bool must_be_equal;
+    memset(result, 0, sizeof(*result));
+    result->is_reproduced = true;
+    result->fields = json_array();
+    if (result->fields == NULL) {
+        return no_memory();
+    }
+    SM_TRY_GOTO(add_value(result, recorded, again, "test"));
+    SM_TRY_GOTO(judge_outcome(result, recorded, again));
+    SM_TRY_GOTO(add_conditions(result, recorded, again, &must_be_equal));
+    SM_TRY_GOTO(judge_losses(result, recorded, again, must_be_equal));
+    SM_TRY_GOTO(judge_speed(result, recorded, again, threshold));
+cleanup:
+    if (status != SM_OK) {
+        sm_again_free(result);
+    }
+    return status;
+}
+
+void sm_again_free(sm_again *result) {
+    json_decref(result->fields);
+    result->fields = NULL;
+    sm_comparison_free(&result->comparison);
+}

@@ -1,0 +1,464 @@
+// harness.c: the protocol of harness.h.
+#include "clock.h"
+#include "harness.h"
+
+#include "machine.h"
+#include "pass_stats.h"
+#include "sensors.h"
+#include "steady.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_AUTO_WARMUP = 50 };
+
+// What a step under way when the limit runs out gets to end, before it counts as hung, where no step was longer.
+static const int64_t least_grace_ns = INT64_C(1000000000);
+
+static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
+
+sm_protocol sm_protocol_default(void) {
+    return (sm_protocol){
+        .n_warmup = 3,
+        .n_repetitions = 10,
+        .n_attribution = 3,
+        .min_samples = 10,
+        .max_samples = 1000,
+        .n_accum = 1,
+        .pass = SM_PASS_STEP,
+    };
+}
+
+// One measurement under way.
+typedef struct {
+    sm_session *session;
+    const sm_protocol *protocol;
+    sm_stepper stepper;
+    sm_row *row;
+    int64_t deadline_ns; // INT64_MAX: none
+    int64_t grace_ns;    // beyond it, for a step that is under way
+
+    sm_sensors *sensors;
+    sm_reading before; // the headline pass
+    sm_reading after;
+    const char *stop_reason; // why the headline pass ended
+
+    // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
+    int64_t *walls_ns;
+    int64_t *op_ns;
+    int n_walls;
+} measurement;
+
+const char *sm_stage_name(sm_stage stage) {
+    switch (stage) {
+    case SM_STAGE_FIRST_STEP: return "first step";
+    case SM_STAGE_CHECK: return "loss check";
+    case SM_STAGE_WARMUP: return "warm-up";
+    case SM_STAGE_HEADLINE: return "measuring";
+    case SM_STAGE_ATTRIBUTION: return "attribution";
+    }
+    return "";
+}
+
+// --- one step ----------------------------------------------------------------------------
+
+#ifdef SM_TEST_SLOWDOWN
+static sm_status warn_of_slowdown(sm_row *row) {
+    return sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
+}
+#else
+static sm_status warn_of_slowdown(sm_row *row) {
+    (void)row;
+    return SM_OK;
+}
+#endif
+
+// Appends to the row's losses, which double their room when it is a power of two and full.
+static sm_status keep_loss(sm_row *row, double loss) {
+    sm_reals *losses = &row->losses;
+    if ((losses->n & (losses->n - 1)) == 0) {
+        size_t room = losses->n > 0 ? 2 * (size_t)losses->n : 1;
+        double *values = realloc(losses->values, room * sizeof(*values));
+        if (values == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for %zu losses", room);
+        }
+        losses->values = values;
+    }
+    losses->values[losses->n++] = loss;
+    return SM_OK;
+}
+
+// A step may end if it takes half as long again as the longest before it.
+static void allow_step(measurement *m, int64_t elapsed_ns) {
+    const int64_t grace_ns = elapsed_ns + elapsed_ns / 2;
+    if (m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
+        m->grace_ns = grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
+    }
+}
+
+static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
+    double loss = NAN;
+    SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
+    if (m->stepper.n_steps > 1) { // the first builds and loads, too
+        allow_step(m, *elapsed_ns);
+    }
+    return keep_loss(m->row, loss);
+}
+
+// --- between steps -----------------------------------------------------------------------
+
+static sm_status may_continue(const measurement *m, sm_stage stage, int done, int total) {
+    const sm_protocol *p = m->protocol;
+    if (p->interrupted != NULL && *p->interrupted) {
+        return sm_fail(SM_ERR_INTERRUPTED, "interrupted at %s %d of %d", sm_stage_name(stage), done, total);
+    }
+    if (sm_now_ns() > m->deadline_ns) {
+        return sm_fail(SM_ERR_TIMEOUT, "the limit of %g s ran out at %s %d of %d; raise --timeout or ask for less",
+                       p->timeout_s, sm_stage_name(stage), done, total);
+    }
+    if (p->progress != NULL) {
+        p->progress(p->progress_ctx, stage, done, total);
+    }
+    return SM_OK;
+}
+
+static void rest(const sm_protocol *p) {
+    if (!(p->delay_s > 0)) {
+        return;
+    }
+    struct timespec left = {.tv_sec = (time_t)p->delay_s};
+    left.tv_nsec = (long)((p->delay_s - (double)left.tv_sec) * 1e9);
+    while (nanosleep(&left, &left) != 0 && errno == EINTR && !(p->interrupted != NULL && *p->interrupted)) {
+    }
+}
+
+// --- stages --------------------------------------------------------------------------------
+
+static sm_status first_step_and_check(measurement *m) {
+    sm_row *row = m->row;
+    SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
+    SM_TRY(run_step(m, NULL, &row->first_step_ns));
+    row->loss = row->losses.values[0];
+    SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
+    SM_TRY(m->stepper.workload->check(m->stepper.workload->ctx, m->session, row));
+    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
+}
+
+static int max_warmup(const sm_protocol *p) { return p->n_warmup == SM_WARMUP_AUTO ? MAX_AUTO_WARMUP : p->n_warmup; }
+
+// The series is the first step, then those of warm-up: `steps_ns` holds it.
+static bool warm_up_ends(const measurement *m, const int64_t *steps_ns) {
+    const sm_row *row = m->row;
+    if (m->protocol->n_warmup != SM_WARMUP_AUTO) {
+        return row->n_warmup >= m->protocol->n_warmup;
+    }
+    return sm_steady_is_warm(steps_ns, row->n_warmup + 1) || row->n_warmup >= MAX_AUTO_WARMUP ||
+           row->warmup_ns >= max_auto_warmup_ns;
+}
+
+static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
+    sm_row *row = m->row;
+    bool automatic = m->protocol->n_warmup == SM_WARMUP_AUTO;
+    bool steady = automatic && sm_steady_is_warm(steps_ns, row->n_warmup + 1);
+    SM_ROW_TEXT(row->warmup_stop, !automatic ? "fixed" : steady ? "steady" : "limit");
+    if (automatic && !steady) {
+        return sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
+    }
+    return SM_OK;
+}
+
+static sm_status warm_up(measurement *m) {
+    sm_row *row = m->row;
+    int64_t *steps_ns = row->warmup_samples_ns.values; // allocated with room for the first step before them
+    row->warmup_ns = 0;
+    row->n_warmup = 0;
+    steps_ns[0] = row->first_step_ns;
+    while (!warm_up_ends(m, steps_ns)) {
+        int64_t elapsed_ns = 0;
+        SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol)));
+        SM_TRY(run_step(m, NULL, &elapsed_ns));
+        row->warmup_ns += elapsed_ns;
+        steps_ns[++row->n_warmup] = elapsed_ns;
+    }
+    SM_TRY(set_warmup_stop(m, steps_ns));
+    memmove(steps_ns, steps_ns + 1, (size_t)row->n_warmup * sizeof(*steps_ns));
+    row->warmup_samples_ns.n = row->n_warmup;
+    return SM_OK;
+}
+
+// A sample that is a sum of op times. The ops' times go where the first attribution step's will.
+static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
+    const sm_plan *plan = m->session->plan;
+    sm_row *row = m->row;
+    int64_t elapsed_ns = 0;
+    memset(m->op_ns, 0, (size_t)plan->n_ops * sizeof(*m->op_ns));
+    SM_TRY(run_step(m, m->op_ns, &elapsed_ns));
+    int64_t by_phase_ns[SM_PHASE_COUNT];
+    sm_pass_phase_sums(plan, m->op_ns, by_phase_ns);
+    *sample_ns = by_phase_ns[SM_PHASE_BACKWARD];
+    if (m->protocol->pass == SM_PASS_SEPARATE) {
+        row->samples_forward_ns.values[row->samples_forward_ns.n++] = by_phase_ns[SM_PHASE_FORWARD];
+        row->samples_backward_ns.values[row->samples_backward_ns.n++] = by_phase_ns[SM_PHASE_BACKWARD];
+        *sample_ns += by_phase_ns[SM_PHASE_FORWARD];
+    }
+    return SM_OK;
+}
+
+static int max_samples(const sm_protocol *p) { return p->max_noise_percent > 0 ? p->max_samples : p->n_repetitions; }
+
+// Is the interval of the median as narrow as asked? *next_look says at how many samples to ask again.
+static sm_status is_precise(const measurement *m, int64_t *next_look, bool *precise) {
+    const sm_integers *samples = &m->row->samples_ns;
+    sm_stats stats;
+    *precise = false;
+    if (samples->n < *next_look) {
+        return SM_OK;
+    }
+    *next_look = samples->n + 1 + samples->n / 8;
+    SM_TRY(sm_stats_compute(samples->values, samples->n, &stats));
+    *precise = sm_steady_noise_percent(&stats) <= m->protocol->max_noise_percent;
+    return SM_OK;
+}
+
+// Sets m->stop_reason when enough samples are there, or no more may be taken.
+static sm_status look_at_samples(measurement *m, int64_t *next_look) {
+    const sm_protocol *p = m->protocol;
+    const int64_t n = m->row->samples_ns.n;
+    double seconds = (double)(sm_now_ns() - m->before.time_ns) / 1e9;
+    bool precise = false;
+    if (p->max_noise_percent > 0 && n >= p->min_samples && seconds >= p->min_time_s) {
+        SM_TRY(is_precise(m, next_look, &precise));
+    }
+    if (n >= max_samples(p)) {
+        m->stop_reason = p->max_noise_percent > 0 ? "samples" : "repetitions";
+    }
+    if (p->max_noise_percent > 0 && p->max_time_s > 0 && seconds >= p->max_time_s && n > 0) {
+        m->stop_reason = "time";
+    }
+    if (precise) {
+        m->stop_reason = "noise";
+    }
+    return SM_OK;
+}
+
+static sm_status headline(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    sm_integers *samples = &m->row->samples_ns;
+    int64_t next_look = 0;
+    while (m->stop_reason == NULL) {
+        int64_t sample_ns = 0;
+        SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
+        SM_TRY(sm_pass_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns));
+        samples->values[samples->n++] = sample_ns;
+        SM_TRY(look_at_samples(m, &next_look));
+    }
+    return SM_OK;
+}
+
+// What the pass took beside its samples. Where these are sums of op times, that cannot be told.
+static void set_harness_ns(measurement *m, int64_t pass_ns) {
+    const sm_integers *samples = &m->row->samples_ns;
+    for (int64_t i = 0; i < samples->n; i++) {
+        pass_ns -= samples->values[i];
+    }
+    if (samples->n > 0 && !sm_pass_is_op_time(m->protocol->pass)) {
+        m->row->harness_ns = pass_ns / samples->n;
+    }
+}
+
+// The headline pass between two readings of the sensors, the second also where it is cut short.
+static sm_status watched_headline(measurement *m) {
+    int64_t begin_ns = sm_now_ns();
+    sm_sensors_read(m->sensors, &m->before);
+    sm_status status = headline(m);
+    sm_sensors_read(m->sensors, &m->after);
+    set_harness_ns(m, sm_now_ns() - begin_ns);
+    return status;
+}
+
+static sm_status attribute(measurement *m) {
+    const sm_plan *plan = m->session->plan;
+    const int total = m->protocol->n_attribution;
+    for (int i = 0; i < total; i++) {
+        int64_t *op_ns = m->op_ns + (size_t)i * (size_t)plan->n_ops;
+        SM_TRY(may_continue(m, SM_STAGE_ATTRIBUTION, i, total));
+        memset(op_ns, 0, (size_t)plan->n_ops * sizeof(*op_ns));
+        SM_TRY(run_step(m, op_ns, &m->walls_ns[i]));
+        m->n_walls++;
+    }
+    return SM_OK;
+}
+
+// --- the whole -----------------------------------------------------------------------------
+
+static bool is_cut(sm_status status) { return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED; }
+
+static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
+    if (p->n_repetitions < 1 || p->n_warmup < SM_WARMUP_AUTO || p->n_attribution < 0 || p->n_accum < 1) {
+        return sm_fail(SM_ERR_INVALID,
+                       "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
+                       "least 1, 0, 0 and 1 are needed",
+                       p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
+    }
+    if (!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400)) {
+        return sm_fail(SM_ERR_INVALID,
+                       "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
+                       p->timeout_s, p->delay_s);
+    }
+    if (!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
+        (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples))) {
+        return sm_fail(
+            SM_ERR_INVALID,
+            "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is "
+            "more than the most",
+            p->max_noise_percent, p->min_samples, p->max_samples, p->min_time_s, p->max_time_s);
+    }
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        bool wanted = sm_pass_phases(p->pass) & (1u << phase);
+        sm_range range = sm_plan_range(plan, (sm_phase)phase);
+        // Zeroing may have been rewritten away; the others are what the pass is about.
+        if (wanted && phase != SM_PHASE_ZERO_GRAD && range.first == range.end) {
+            return sm_fail(SM_ERR_INVALID, "pass type %s: the plan has no %s", sm_pass_name(p->pass),
+                           sm_phase_name((sm_phase)phase));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status new_integers(size_t n, int64_t **values) {
+    *values = calloc(n > 0 ? n : 1, sizeof(**values));
+    return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %zu samples", n);
+}
+
+// Everything that the measured steps will write to.
+static sm_status allocate(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    sm_row *row = m->row;
+    size_t n_ops = (size_t)m->session->plan->n_ops;
+    size_t n_steps = p->n_attribution > 0 ? (size_t)p->n_attribution : 1;
+    if (n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops) {
+        return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
+    }
+    SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
+    SM_TRY(new_integers((size_t)max_warmup(p) + 1, &row->warmup_samples_ns.values));
+    SM_TRY(new_integers(n_steps, &m->walls_ns));
+    SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
+    if (p->pass == SM_PASS_SEPARATE) {
+        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_forward_ns.values));
+        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_backward_ns.values));
+    }
+    return SM_OK;
+}
+
+static void set_deadlines(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    const int64_t begin_ns = p->begin_ns > 0 ? p->begin_ns + (int64_t)(p->delay_s * 1e9) : sm_now_ns();
+    const double deadline = (double)begin_ns + p->timeout_s * 1e9;
+    if (p->timeout_s > 0 && deadline < 9e18) {
+        m->deadline_ns = (int64_t)deadline;
+        m->grace_ns = least_grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
+    }
+}
+
+// All stages up to the samples. The peak of memory is counted from after the check, which may
+// run a reference of its own in this process.
+static sm_status take_samples(measurement *m) {
+    SM_TRY(check_protocol(m->protocol, m->session->plan));
+    SM_TRY(allocate(m));
+    SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
+    rest(m->protocol);
+    set_deadlines(m);
+    SM_TRY(warn_of_slowdown(m->row));
+    SM_TRY(first_step_and_check(m));
+    sm_machine_reset_peak_rss();
+    SM_TRY(warm_up(m));
+    return watched_headline(m);
+}
+
+// The samples are there; the attribution pass can only add to them, or find a fault.
+static sm_status take_phases(measurement *m) {
+    sm_status status = attribute(m);
+    if (is_cut(status)) {
+        SM_TRY(sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message()));
+    } else {
+        SM_TRY(status);
+    }
+    SM_TRY(sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls));
+    return status == SM_ERR_INTERRUPTED ? status : SM_OK;
+}
+
+static const char *stop_reason(const measurement *m, sm_status status) {
+    switch (status) {
+    case SM_OK: return m->stop_reason;
+    case SM_ERR_TIMEOUT: return "timeout";
+    case SM_ERR_INTERRUPTED: return "interrupted";
+    default: return "";
+    }
+}
+
+static sm_status fail_without_speed(sm_row *row, sm_status status) {
+    sm_row_fail(row, status);
+    sm_row_clear_speed(row);
+    return status;
+}
+
+static sm_status report_sensors(const measurement *m) {
+    const int64_t n = m->row->samples_ns.n;
+    double n_tokens = (double)m->session->plan->B * (double)m->session->plan->T * m->protocol->n_accum;
+    return n > 0 ? sm_sensors_report(m->sensors, &m->before, &m->after, n, n_tokens, m->row) : SM_OK;
+}
+
+static sm_status conclude(measurement *m, sm_status status) {
+    sm_row *row = m->row;
+    row->peak_rss_bytes = sm_machine_peak_rss_bytes();
+    SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
+    if (status != SM_OK && !is_cut(status)) {
+        return fail_without_speed(row, status);
+    }
+    if (status != SM_OK) {
+        sm_row_fail(row, status);
+    }
+    if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
+        SM_ROW_TEXT(row->status, "ok");
+    }
+    sm_status summed = report_sensors(m);
+    if (summed == SM_OK) {
+        summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
+    }
+    return summed == SM_OK ? status : fail_without_speed(row, summed);
+}
+
+static sm_status describe(measurement *m) {
+    const sm_session *s = m->session;
+    sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
+    m->row->model_n_params = s->plan->n_params;
+    m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
+    m->row->estimated_bytes = (int64_t)sm_session_memory(s->device, s->plan);
+    return sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
+}
+
+sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
+                             sm_row *row) {
+    measurement m = {.session = session, .protocol = protocol, .row = row, .deadline_ns = INT64_MAX};
+    m.stepper = (sm_stepper){.session = session,
+                             .workload = workload,
+                             .phases = sm_pass_phases(protocol->pass),
+                             .n_accum = protocol->n_accum};
+    sm_status status = describe(&m);
+    if (status == SM_OK) {
+        status = take_samples(&m);
+    }
+    if (status == SM_OK) {
+        status = take_phases(&m);
+    }
+    status = conclude(&m, status);
+    sm_sensors_close(m.sensors);
+    free(m.walls_ns);
+    free(m.op_ns);
+    return status;
+}

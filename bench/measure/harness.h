@@ -1,0 +1,122 @@
+// harness.h: how a session is measured; the same for every device and every program.
+//
+//   first step   run once, timed apart: whatever happens only once falls in here
+//   check        the gradients of that step against differences of the loss, its update and the next step's against the
+//                reference's rule (step.h), and its loss against a reference; none of it timed. What is wrong ends the
+//                measurement: the row says error and holds no speed
+//   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
+//                fastest before them (steady.h), at most 50 of them and 30 s
+//   headline     n_repetitions samples; or, with max_noise_percent, as many as it takes (see
+//                sm_protocol). The machine's sensors are read before and after. A sample is one whole step, from the
+//                settings and the upload of its first batch to the synchronisation after its last op; between these
+//                edges nothing waits, nothing is timed and nothing is allocated by the harness. The loss of each is
+//                read after its clock has stopped
+//   attribution  a few steps with every op timed apart. The phases reported are those of the
+//                step of median length, so that they and the unaccounted share add up to its
+//                wall clock exactly. It is slower than the headline: ops wait for each other
+//
+// What a sample is, by pass type (a step has n_accum micro-batches):
+//   forward           the forward range
+//   forward-backward  zero-grad, forward and backward ranges
+//   step              all of these, then the optimizer
+//   backward          forward-backward with ops timed apart; the sum of the backward phase's ops
+//   separate          likewise; forward ops plus backward ops, and each sum by itself
+// So forward and backward of `separate` add up to its samples, and the backward follows a
+// forward that keeps its activations, as in training.
+//
+// All times are CLOCK_MONOTONIC, in nanoseconds.
+#ifndef STEPMARK_HARNESS_H
+#define STEPMARK_HARNESS_H
+
+#include "step.h"
+
+#include <signal.h>
+
+// X(code, name of --pass-type, short name in `test`)
+#define SM_PASS_LIST(X)                                        \
+    X(SM_PASS_FORWARD, "forward", "fwd")                       \
+    X(SM_PASS_BACKWARD, "backward", "bwd")                     \
+    X(SM_PASS_FORWARD_BACKWARD, "forward-backward", "fwd+bwd") \
+    X(SM_PASS_STEP, "step", "step")                            \
+    X(SM_PASS_SEPARATE, "separate", "fwd,bwd")
+
+typedef enum {
+#define X(code, name, short_name) code,
+    SM_PASS_LIST(X)
+#undef X
+        SM_PASS_COUNT
+} sm_pass_type;
+
+const char *sm_pass_name(sm_pass_type pass);
+bool sm_pass_parse(const char *name, sm_pass_type *pass); // '_' is as good as '-'
+unsigned sm_pass_phases(sm_pass_type pass);               // SM_RUN_* that it executes
+
+enum { SM_WARMUP_AUTO = -1 };
+
+typedef enum { SM_STAGE_FIRST_STEP, SM_STAGE_CHECK, SM_STAGE_WARMUP, SM_STAGE_HEADLINE, SM_STAGE_ATTRIBUTION } sm_stage;
+
+const char *sm_stage_name(sm_stage stage); // "first step", "loss check", ...
+
+typedef struct {
+    int n_warmup;      // SM_WARMUP_AUTO: until steady
+    int n_repetitions; // >= 1; not used with max_noise_percent
+
+    // Above 0: sampling goes on until the 95% interval of the median reaches no further than this
+    // from it, but for at least min_samples and min_time_s, and at most max_samples and max_time_s
+    // (0: no limit). To look at the interval after every sample would find a lucky moment; it is
+    // looked at whenever the sample has grown by an eighth.
+    double max_noise_percent;
+    int min_samples;
+    int max_samples;
+    double min_time_s;
+    double max_time_s;
+
+    int n_attribution; // 0 leaves the attribution pass out
+    int n_accum;       // micro-batches a step, >= 1
+    sm_pass_type pass;
+    double timeout_s; // looked at between steps; 0 = none. A step that is under way then has another second, or half
+                      // as much again as the longest so far, before the device counts as hung
+    int64_t begin_ns; // of sm_now_ns: when the limit began to count, delay_s aside; 0 = with the first step
+    double delay_s;   // rest before the first step, to let the machine cool down
+
+    // Set by a signal handler; looked at between steps. NULL is fine.
+    const volatile sig_atomic_t *interrupted;
+
+    // Called before a stage's step `done` (0, 1, ...) of `total`, with no clock running.
+    // NULL is fine.
+    void (*progress)(void *ctx, sm_stage stage, int done, int total);
+    void *progress_ctx;
+} sm_protocol;
+
+// A few warm-up steps and repetitions of the whole step, no limits.
+sm_protocol sm_protocol_default(void);
+
+// FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
+double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
+
+// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
+double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum);
+
+// Time below which a sample cannot go: FLOPs / peak, and where the optimizer runs then the traffic of its update
+// (sm_op_is_update), the sum of sm_op_bytes, at peak bandwidth. NaN where a peak is not known (NaN or 0). The
+// optimizer runs with its default settings.
+double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
+
+// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row; for rows whose
+// session could not even be opened.
+void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum);
+
+// Measures, and fills the row. The row was initialised by sm_row_init; the caller sets what only
+// it knows (model, mode, machine, startup times) and the peaks, from which mfu and
+// step_efficiency come. The session must be at its initial state.
+//
+// SM_OK: status ok. Any other code: the row says what happened, too (status, reason):
+//   SM_ERR_TIMEOUT      status timeout; figures come from the samples so far
+//   SM_ERR_INTERRUPTED  likewise, with status ok and stop_reason interrupted; skipped when there
+//                       was no sample yet
+//   others              oom, error or skipped; no speed
+// What cuts only the attribution pass short is a warning: the samples are complete.
+sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
+                             sm_row *row);
+
+#endif

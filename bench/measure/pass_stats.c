@@ -1,0 +1,282 @@
+// pass_stats.c: pass types, their work, and the figures that come from their samples.
+#include "pass_stats.h"
+
+#include "judge.h"
+#include "stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with bf16 data, also the copy of
+// a matrix, 2 bytes.
+static double update_bytes(const sm_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        bytes += sm_op_is_update(&plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
+    }
+    return bytes;
+}
+
+// --- pass types ----------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    const char *short_name;
+} passes[] = {
+#define X(code, name, short_name) {name, short_name},
+    SM_PASS_LIST(X)
+#undef X
+};
+
+const char *sm_pass_name(sm_pass_type pass) { return passes[pass].name; }
+
+static bool equal_but_for_dashes(const char *a, const char *b) {
+    while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+bool sm_pass_parse(const char *name, sm_pass_type *pass) {
+    for (int i = 0; i < SM_PASS_COUNT; i++) {
+        if (equal_but_for_dashes(name, passes[i].name)) {
+            *pass = (sm_pass_type)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned sm_pass_phases(sm_pass_type pass) {
+    switch (pass) {
+    case SM_PASS_FORWARD: return SM_RUN_FORWARD;
+    case SM_PASS_BACKWARD:
+    case SM_PASS_FORWARD_BACKWARD:
+    case SM_PASS_SEPARATE: return SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD;
+    case SM_PASS_STEP:
+    case SM_PASS_COUNT: break;
+    }
+    return SM_RUN_STEP;
+}
+
+bool sm_pass_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE; }
+
+void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum) {
+    SM_ROW_TEXT(row->pass_type, sm_pass_name(pass));
+    snprintf(row->test, sizeof(row->test), "%s b%llds%lld", passes[pass].short_name, (long long)B, (long long)T);
+    row->n_batch = B;
+    row->n_seq = T;
+    row->n_accum = n_accum;
+}
+
+// --- work ------------------------------------------------------------------------------------
+
+// Does a sample's time cover this op? Where the sample is a sum of op times, their phases decide;
+// otherwise the ranges that are executed.
+static bool is_covered(const sm_op *op, sm_pass_type pass) {
+    switch (pass) {
+    case SM_PASS_BACKWARD: return op->phase == SM_PHASE_BACKWARD;
+    case SM_PASS_SEPARATE: return op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD;
+    case SM_PASS_FORWARD:
+    case SM_PASS_FORWARD_BACKWARD:
+    case SM_PASS_STEP:
+    case SM_PASS_COUNT: break;
+    }
+    return sm_pass_phases(pass) & (1u << op->range);
+}
+
+// What the ops of a sample have of something, each as often as it runs.
+static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
+                           double (*of_op)(const sm_plan *plan, const sm_op *op)) {
+    double sum = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        bool every_micro_batch = op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD;
+        if (is_covered(op, pass)) {
+            sum += of_op(plan, op) * (every_micro_batch ? n_accum : 1);
+        }
+    }
+    return sum;
+}
+
+double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    return sum_over_ops(plan, pass, n_accum, sm_op_flops);
+}
+
+double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    return sum_over_ops(plan, pass, n_accum, sm_op_bytes);
+}
+
+double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {
+    bool optimizer = pass == SM_PASS_STEP;
+    if (!(peak_flops > 0) || (optimizer && !(peak_bandwidth > 0))) {
+        return NAN;
+    }
+    double seconds = sm_pass_flops(plan, pass, n_accum) / peak_flops;
+    if (optimizer) {
+        seconds += update_bytes(plan) / peak_bandwidth;
+    }
+    return seconds * 1e9;
+}
+
+// --- attribution -----------------------------------------------------------------------------
+
+void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_phase_ns[SM_PHASE_COUNT]) {
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        by_phase_ns[phase] = 0;
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        by_phase_ns[plan->ops[i].phase] += op_ns[i];
+    }
+}
+
+// Index of the lower median: the entry that (n-1)/2 others come before, ties by index.
+static int median_index(const int64_t *values, int n) {
+    for (int i = 0; i < n; i++) {
+        int n_before = 0;
+        for (int j = 0; j < n; j++) {
+            n_before += values[j] < values[i] || (values[j] == values[i] && j < i);
+        }
+        if (n_before == (n - 1) / 2) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static sm_status new_op_times(const sm_plan *plan, sm_integers *times) {
+    free(times->values);
+    *times = (sm_integers){malloc((size_t)plan->n_ops * sizeof(*times->values) + 1), plan->n_ops};
+    if (times->values == NULL) {
+        times->n = 0;
+        return sm_fail(SM_ERR_OOM, "no memory for the times of %d ops", plan->n_ops);
+    }
+    return SM_OK;
+}
+
+// What preempts an op of one step rarely meets the same op in all of them.
+static void take_least(const int64_t *op_ns, int n_steps, sm_integers *least) {
+    for (int64_t i = 0; i < least->n; i++) {
+        least->values[i] = op_ns[i];
+        for (int step = 1; step < n_steps; step++) {
+            int64_t other = op_ns[step * least->n + i];
+            least->values[i] = other < least->values[i] ? other : least->values[i];
+        }
+    }
+}
+
+sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns,
+                            int n_steps) {
+    if (n_steps == 0) {
+        return SM_OK;
+    }
+    int step = median_index(walls_ns, n_steps);
+    const int64_t *ops = op_ns + (size_t)step * (size_t)plan->n_ops;
+    SM_TRY(new_op_times(plan, &row->op_ns));
+    SM_TRY(new_op_times(plan, &row->op_least_ns));
+    memcpy(row->op_ns.values, ops, (size_t)plan->n_ops * sizeof(*ops));
+    take_least(op_ns, n_steps, &row->op_least_ns);
+
+    int64_t by_phase_ns[SM_PHASE_COUNT];
+    sm_pass_phase_sums(plan, ops, by_phase_ns);
+    row->attribution_ns = walls_ns[step];
+    row->n_attribution = n_steps;
+    row->phases.zero_grad_ns = by_phase_ns[SM_PHASE_ZERO_GRAD];
+    row->phases.forward_ns = by_phase_ns[SM_PHASE_FORWARD];
+    row->phases.backward_ns = by_phase_ns[SM_PHASE_BACKWARD];
+    row->phases.optimizer_ns = by_phase_ns[SM_PHASE_OPTIMIZER];
+    row->phases.unaccounted_ns = walls_ns[step];
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        row->phases.unaccounted_ns -= by_phase_ns[phase];
+    }
+    return SM_OK;
+}
+
+// --- figures -----------------------------------------------------------------------------------
+
+static int64_t whole(double value) { return isfinite(value) ? llround(value) : SM_ABSENT; }
+
+static void set_times(sm_row *row, const sm_stats *s) {
+    row->median_ns = whole(s->median);
+    row->mad_ns = whole(s->mad);
+    row->q1_ns = whole(s->q1);
+    row->q3_ns = whole(s->q3);
+    row->min_ns = whole(s->min);
+    row->max_ns = whole(s->max);
+    row->ci95_lo_ns = whole(s->ci95_lo);
+    row->ci95_hi_ns = whole(s->ci95_hi);
+    row->n_outliers = s->n_outliers;
+    row->avg_ns = whole(s->mean);
+    row->stddev_ns = whole(s->stddev);
+}
+
+// An attribution step holds all that a sample does only where that is a stretch of wall clock.
+static void set_attribution_percent(sm_row *row, sm_pass_type pass) {
+    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
+        row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
+    }
+}
+
+static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
+    int64_t n = row->samples_ns.n;
+    free(row->samples_ts.values);
+    row->samples_ts = (sm_reals){malloc((size_t)n * sizeof(double)), 0};
+    if (row->samples_ts.values == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %lld samples", (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        row->samples_ts.values[i] = n_tokens * 1e9 / (double)row->samples_ns.values[i];
+    }
+    row->samples_ts.n = n;
+    sm_stats rates;
+    SM_TRY(sm_stats_compute_real(row->samples_ts.values, n, &rates));
+    row->avg_ts = rates.mean;
+    row->stddev_ts = rates.stddev;
+    row->median_ts = n_tokens * 1e9 / median_ns;
+    return SM_OK;
+}
+
+// Means of the two parts of pass type separate; nothing for the other types.
+static sm_status set_parts(sm_row *row) {
+    if (row->samples_forward_ns.n == 0) {
+        return SM_OK;
+    }
+    sm_stats part;
+    SM_TRY(sm_stats_compute(row->samples_forward_ns.values, row->samples_forward_ns.n, &part));
+    row->forward_avg_ns = whole(part.mean);
+    row->forward_stddev_ns = whole(part.stddev);
+    SM_TRY(sm_stats_compute(row->samples_backward_ns.values, row->samples_backward_ns.n, &part));
+    row->backward_avg_ns = whole(part.mean);
+    row->backward_stddev_ns = whole(part.stddev);
+    return SM_OK;
+}
+
+// A sample that is itself the time of ops has nothing beyond them.
+static void set_overhead(sm_row *row, sm_pass_type pass) {
+    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
+        row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);
+    }
+}
+
+sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
+    row->flops = sm_pass_flops(plan, pass, n_accum);
+    row->bytes = sm_pass_bytes(plan, pass, n_accum);
+    row->ideal_ns = whole(ideal_ns);
+    if (row->samples_ns.n == 0) {
+        return SM_OK;
+    }
+    sm_stats times;
+    SM_TRY(sm_stats_compute(row->samples_ns.values, row->samples_ns.n, &times));
+    set_times(row, &times);
+    set_attribution_percent(row, pass);
+    set_overhead(row, pass);
+    SM_TRY(set_rates(row, (double)plan->B * (double)plan->T * n_accum, times.median));
+    SM_TRY(set_parts(row));
+    SM_TRY(sm_judge_samples(row, &times));
+    row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
+    row->step_efficiency = ideal_ns / times.median;
+    return SM_OK;
+}

@@ -1,0 +1,201 @@
+// report_published.c: two published tables of GPT-2 steps, and this report's rows beside them. What they
+// measured is said with them, since their headings do not say it.
+#include "report.h"
+#include "show.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_SIZES = 5, TEXT_SIZE = 96, MAX_OF_A_SIZE = 40 };
+
+static const char *const sizes[N_SIZES] = {"small", "medium", "large", "xl", "2.7B"};
+
+// Milliseconds, mean ± standard deviation; NaN: it did not run.
+typedef struct {
+    double mean, stddev;
+    const char *note;
+} published;
+
+// RTX 4090 laptop GPU, context 512, batch 4, 5 warm-up steps, 10 measured: forward and backward.
+static const published by_size[N_SIZES] = {
+    {308.03, 17.85, ""}, {928.49, 9.42, ""}, {17800, 1040, "memory was paging"}, {NAN, NAN, "OOM"}, {NAN, NAN, "OOM"},
+};
+
+// Tesla P100, vocabulary 10,000, batch 4, context 128, 5 warm-up (forward only), 10 timed. Its column
+// "backward" is forward and backward together.
+static const published p100_forward[N_SIZES] = {
+    {35, 5, ""}, {70, 10, ""}, {103, 10, ""}, {178, 1, ""}, {NAN, NAN, "OOM"},
+};
+static const published p100_both[N_SIZES] = {
+    {95, 68, ""}, {190, 56, ""}, {360, 52, ""}, {NAN, NAN, "OOM"}, {NAN, NAN, "OOM"},
+};
+
+static void published_text(const published *p, char text[TEXT_SIZE]) {
+    if (isfinite(p->mean)) {
+        snprintf(text, TEXT_SIZE, "%.4g ± %.3g%s%s", p->mean, p->stddev, p->note[0] != '\0' ? ", " : "", p->note);
+    } else {
+        snprintf(text, TEXT_SIZE, "%s", p->note);
+    }
+}
+
+static void mean_text(const json_t *row, const char *mean, const char *stddev, char text[TEXT_SIZE]) {
+    double mean_ms = sm_json_number(row, mean) * 1e-6;
+    double stddev_ms = sm_json_number(row, stddev) * 1e-6;
+    text[0] = '\0';
+    if (isfinite(mean_ms)) {
+        snprintf(text, TEXT_SIZE, isfinite(stddev_ms) ? "%.4g ± %.3g" : "%.4g", mean_ms, stddev_ms);
+    }
+}
+
+// "124M" is small, and so on.
+static bool is_size(const json_t *row, int size) {
+    static const char *const by_parameters[N_SIZES] = {"124M", "355M", "774M", "1558M", "2.7B"};
+    const char *model = sm_rows_text(row, "model_type");
+    size_t length = strlen(sizes[size]);
+    bool named = strncmp(model, sizes[size], length) == 0 && (model[length] == '\0' || model[length] == ' ');
+    return named || strncmp(model, by_parameters[size], strlen(by_parameters[size])) == 0;
+}
+
+static bool is_pass(const json_t *row, const char *const *passes) {
+    for (int i = 0; passes[i] != NULL; i++) {
+        if (strcmp(sm_rows_text(row, "pass_type"), passes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What makes a row other work than the published; "same" where nothing does.
+static void work_text(const json_t *row, double batch, double seq, double vocab, char text[TEXT_SIZE]) {
+    char sequences[TEXT_SIZE / 3];
+    char length[TEXT_SIZE / 3];
+    snprintf(text, TEXT_SIZE, "same");
+    if (sm_json_number(row, "n_batch") != batch || sm_json_number(row, "n_seq") != seq) {
+        sm_text_count(sm_json_number(row, "n_batch"), sequences, sizeof(sequences));
+        sm_text_count(sm_json_number(row, "n_seq"), length, sizeof(length));
+        snprintf(text, TEXT_SIZE, "other: batch %s, length %s", sequences[0] != '\0' ? sequences : "not named",
+                 length[0] != '\0' ? length : "not named");
+    } else if (vocab > 0 && sm_json_number(row, "vocab") != vocab) {
+        sm_text_count(sm_json_number(row, "vocab"), length, sizeof(length));
+        snprintf(text, TEXT_SIZE, "other: vocabulary %s", length[0] != '\0' ? length : "not named");
+    }
+}
+
+static const char *steadiness(double cv_percent) {
+    return !isfinite(cv_percent) ? ""
+           : cv_percent < 2      ? "excellent"
+           : cv_percent < 5      ? "good"
+           : cv_percent < 10     ? "moderate"
+                                 : "unsteady";
+}
+
+// --- by size -------------------------------------------------------------------------------------
+
+static void size_cells(sm_doc *doc, const sm_report_row *row) {
+    char how[SM_SERIES_NAME_SIZE];
+    char text[TEXT_SIZE];
+    double cv = 100 * sm_json_number(row->json, "stddev_ns") / sm_json_number(row->json, "avg_ns");
+    sm_report_how(row->json, how, sizeof(how));
+    sm_doc_cell(doc, "%s", how);
+    sm_doc_cell(doc, "%s", sm_rows_text(row->json, "pass_type"));
+    mean_text(row->json, "avg_ns", "stddev_ns", text);
+    sm_doc_cell(doc, "%s", row->usable ? text : row->status);
+    snprintf(text, sizeof(text), "%.1f%% %s", cv, steadiness(cv));
+    sm_doc_cell(doc, "%s", row->usable && isfinite(cv) ? text : "");
+    sm_text_ms(row->step_s * 1e9, text, sizeof(text));
+    sm_doc_cell(doc, "%s", row->usable ? text : "");
+    work_text(row->json, 4, 512, 0, text);
+    sm_doc_cell(doc, "%s", text);
+}
+
+static void write_rows_of(sm_doc *doc, const sm_report_rows *report, int size, const char *const *passes,
+                          void (*first_cells)(sm_doc *doc, int size),
+                          void (*cells)(sm_doc *doc, const sm_report_row *row)) {
+    int n = 0;
+    for (size_t i = 0; i < report->n && n < MAX_OF_A_SIZE; i++) {
+        if (is_size(report->rows[i].json, size) && is_pass(report->rows[i].json, passes)) {
+            sm_doc_row_begin(doc);
+            first_cells(doc, size);
+            cells(doc, &report->rows[i]);
+            sm_doc_row_end(doc);
+            n++;
+        }
+    }
+    if (n == 0) {
+        sm_doc_row_begin(doc);
+        first_cells(doc, size);
+        for (int i = 0; i < 6; i++) {
+            sm_doc_cell(doc, "%s", i == 0 ? "not measured here" : "");
+        }
+        sm_doc_row_end(doc);
+    }
+}
+
+static void size_first(sm_doc *doc, int size) {
+    char text[TEXT_SIZE];
+    published_text(&by_size[size], text);
+    sm_doc_cell(doc, "%s", sizes[size]);
+    sm_doc_cell(doc, "%s", text);
+}
+
+// --- forward and backward ------------------------------------------------------------------------
+
+static void p100_first(sm_doc *doc, int size) {
+    char text[TEXT_SIZE];
+    sm_doc_cell(doc, "%s", sizes[size]);
+    published_text(&p100_forward[size], text);
+    sm_doc_cell(doc, "%s", text);
+    published_text(&p100_both[size], text);
+    sm_doc_cell(doc, "%s", text);
+}
+
+static void p100_cells(sm_doc *doc, const sm_report_row *row) {
+    char how[SM_SERIES_NAME_SIZE];
+    char forward[TEXT_SIZE];
+    char backward[TEXT_SIZE];
+    char both[TEXT_SIZE];
+    char work[TEXT_SIZE];
+    const char *pass = sm_rows_text(row->json, "pass_type");
+    bool separate = strcmp(pass, "separate") == 0;
+    sm_report_how(row->json, how, sizeof(how));
+    mean_text(row->json, strcmp(pass, "forward") == 0 ? "avg_ns" : "forward_avg_ns",
+              strcmp(pass, "forward") == 0 ? "stddev_ns" : "forward_stddev_ns", forward);
+    mean_text(row->json, strcmp(pass, "backward") == 0 ? "avg_ns" : "backward_avg_ns",
+              strcmp(pass, "backward") == 0 ? "stddev_ns" : "backward_stddev_ns", backward);
+    mean_text(row->json, "avg_ns", "stddev_ns", both);
+    work_text(row->json, 4, 128, 10000, work);
+    sm_doc_cell(doc, "%s", how);
+    sm_doc_cell(doc, "%s", row->usable ? forward : row->status);
+    sm_doc_cell(doc, "%s", row->usable ? backward : "");
+    sm_doc_cell(doc, "%s", row->usable && (separate || strcmp(pass, "forward-backward") == 0) ? both : "");
+    double ratio = sm_json_number(row->json, "backward_avg_ns") / sm_json_number(row->json, "forward_avg_ns");
+    sm_doc_number(doc, row->usable ? ratio : NAN, 2, "");
+    sm_doc_cell(doc, "%s", work);
+}
+
+void sm_report_published(sm_doc *doc, const sm_report_rows *report) {
+    static const char *const passes_of_sizes[] = {"forward-backward", "separate", "step", "forward", NULL};
+    static const char *const passes_of_p100[] = {"separate", "forward", "backward", "forward-backward", NULL};
+    sm_doc_subheading(doc, "By size of the model");
+    sm_doc_text(doc,
+                "Published: RTX 4090 laptop GPU, context 512, batch 4, 10 steps after 5; forward and backward of the "
+                "logits, without loss and optimizer. Times in ms, mean ± standard deviation. Other machines and "
+                "other work are no race: \"work\" says what a row here has in common with the published one.");
+    sm_doc_table_begin(doc, "size|#published|here|pass|#mean ± sd, ms|#CV|#median, ms|work", NULL);
+    for (int size = 0; size < N_SIZES; size++) {
+        write_rows_of(doc, report, size, passes_of_sizes, size_first, size_cells);
+    }
+    sm_doc_table_end(doc, false);
+    sm_doc_subheading(doc, "Forward and backward");
+    sm_doc_text(
+        doc, "Published: Tesla P100, vocabulary 10,000, batch 4, context 128, 10 steps after 5 that ran forward only. "
+             "Its column named backward is forward and backward together, and stands here beside that sum.");
+    sm_doc_table_begin(doc,
+                       "size|#published forward, ms|#published both, ms|here|#forward, ms|#backward, ms|#both, ms|"
+                       "#backward / forward|work",
+                       NULL);
+    for (int size = 0; size < N_SIZES; size++) {
+        write_rows_of(doc, report, size, passes_of_p100, p100_first, p100_cells);
+    }
+    sm_doc_table_end(doc, false);
+}

@@ -1,0 +1,226 @@
+// row.h: one result: a configuration, what was measured, and how far it can be trusted. The
+// one schema table (row_schema.c) makes JSON, JSONL, CSV, SQL and Markdown of it.
+//
+// A field that is not known is SM_ABSENT (integers), NaN (reals), "" (texts) or NULL, and is
+// written as null. Times are nanoseconds unless the name says otherwise.
+//
+// Every configuration that was asked for ends as a row. `status` is
+//   ok       measured, and the loss was checked
+//   oom      did not fit: `reason` says what was asked and what there is
+//   timeout  the time limit came first; the samples so far are there
+//   skipped  cannot run here: `reason` says why
+//   error    failed, or computed a wrong loss: there is no speed then
+#ifndef STEPMARK_ROW_H
+#define STEPMARK_ROW_H
+
+#include "backend.h"
+#include "digest.h"
+#include "record.h"
+
+enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
+
+// Exclusive parts of one step of the attribution pass; they add up to attribution_ns.
+typedef struct {
+    int64_t zero_grad_ns;
+    int64_t forward_ns;
+    int64_t backward_ns;
+    int64_t optimizer_ns;
+    int64_t unaccounted_ns; // the wall clock less the four: uploads, launches, waiting
+} sm_row_phases;
+
+// The machine while the headline pass ran (sensors.h).
+typedef struct {
+    double own_cpus;   // processors that this process kept busy
+    double other_cpus; // and all others
+    double steal_share;
+    int64_t minor_faults;
+    int64_t major_faults;
+    int64_t swap_in_bytes;
+    int64_t swap_out_bytes;
+    int64_t voluntary_switches;
+    int64_t involuntary_switches;
+    char governor[32];
+    double frequency_before_mhz;
+    double frequency_after_mhz;
+    double temperature_before_c;
+    double temperature_after_c;
+    int64_t throttle_count;
+    int64_t quota_throttled_ns;
+    double gpu_frequency_mhz;
+    double gpu_temperature_c;
+    char gpu_throttle[SM_ROW_TEXT_SIZE];
+} sm_row_sensors;
+
+// The members' order is the written order; row_schema.c has a column for each, up to `op_ns`.
+typedef struct {
+    int64_t schema_version;
+    char build_commit[64];
+    char test_time[32]; // UTC, ISO 8601
+    char status[16];
+    char reason[SM_ROW_REASON_SIZE];
+    char stop_reason[32]; // why sampling ended: repetitions, noise, samples, time, timeout, interrupted
+
+    // Configuration.
+    char model_arch[32];
+    char model_type[SM_ROW_TEXT_SIZE];
+    int64_t model_n_params;
+    char backends[SM_ROW_TEXT_SIZE]; // in this build
+    char backend[32];                // as asked for
+    char backend_used[32];
+    char device[32];
+    char cpu_info[SM_ROW_TEXT_SIZE];
+    char gpu_info[SM_ROW_TEXT_SIZE];
+    char isa[32];
+    char tier[32];
+    char mode[32];
+    char precision[16];
+    bool emulated;
+    int64_t n_threads;
+    char binding[SM_ROW_TEXT_SIZE];
+    char pass_type[32];
+    char test[64];
+    int64_t n_batch; // B
+    int64_t n_seq;   // T
+    int64_t n_accum;
+    int64_t vocab;
+    int64_t n_ctx;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t d_model;
+    int64_t d_ff;
+    double dropout;
+    char optimizer[32];
+    int64_t seed;
+    json_t *run_args; // array of texts
+    char data[SM_ROW_REASON_SIZE];
+    char data_digest[SM_DIGEST_SIZE];
+    char weights[SM_ROW_REASON_SIZE];
+    char weights_digest[SM_DIGEST_SIZE];
+
+    // Before the steady state.
+    int64_t open_ns;
+    int64_t build_ns;
+    int64_t tune_ns;
+    int64_t first_step_ns;
+    int64_t n_warmup;
+    int64_t warmup_ns;
+    sm_integers warmup_samples_ns; // each of these steps
+    char warmup_stop[32];          // fixed, steady, limit
+
+    // Attribution pass.
+    int64_t attribution_ns;
+    int64_t n_attribution;
+    sm_row_phases phases;
+    double attribution_percent; // attribution_ns above median_ns
+    int64_t overhead_ns;        // median_ns less the four: what the headline step has beyond its ops
+
+    // Headline pass.
+    sm_integers samples_ns;
+    sm_reals samples_ts;
+    int64_t median_ns;
+    int64_t mad_ns;
+    int64_t q1_ns;
+    int64_t q3_ns;
+    int64_t min_ns;
+    int64_t max_ns;
+    int64_t ci95_lo_ns;
+    int64_t ci95_hi_ns;
+    int64_t n_outliers;
+    double noise_percent;
+    char noise_verdict[16]; // evidence.h: steady, noisy, too few
+    int64_t p95_ns;
+    int64_t p99_ns;
+    double drift_percent;
+    double drift_p;
+    double bimodality;
+    int64_t avg_ns;
+    int64_t stddev_ns;
+    int64_t harness_ns; // of that pass, outside of its samples, a sample
+    double median_ts;
+    double avg_ts;
+    double stddev_ts;
+
+    // pass_type separate: the two parts of each sample.
+    sm_integers samples_forward_ns;
+    sm_integers samples_backward_ns;
+    int64_t forward_avg_ns;
+    int64_t forward_stddev_ns;
+    int64_t backward_avg_ns;
+    int64_t backward_stddev_ns;
+
+    // Against what the machine could do.
+    double flops;
+    double bytes;
+    double peak_flops;
+    double peak_bandwidth;
+    char peak_source[SM_ROW_TEXT_SIZE];
+    int64_t ideal_ns;
+    double mfu;
+    double step_efficiency;
+    double energy_j;
+    double energy_per_token_j;
+    char energy_source[SM_ROW_TEXT_SIZE];
+    sm_row_sensors sensors;
+
+    int64_t peak_rss_bytes;
+    int64_t device_peak_bytes;
+    int64_t estimated_bytes;
+    int64_t estimated_rss_bytes;
+
+    // In a sweep: set by the process that started this one.
+    char sweep_key[SM_ROW_REASON_SIZE];
+    char sweep_note[SM_ROW_REASON_SIZE];
+    int64_t process_ns;
+    int64_t process_peak_rss_bytes;
+    int64_t memory_limit_bytes;
+
+    double loss;
+    double loss_reference;
+    char loss_check[SM_ROW_TEXT_SIZE];
+    char gradient_check[SM_ROW_TEXT_SIZE];
+    double gradient_error;
+    double gradient_tolerance;
+    int64_t gradient_check_ns;
+    char update_check[SM_ROW_TEXT_SIZE];
+    double update_error;
+    sm_reals losses; // of every step, as run; its last micro-batch
+
+    json_t *warnings; // array of texts
+    json_t *context;  // facts of the machine (machine.h)
+
+    // Not written: nanoseconds of each op of the plan, in the attribution step that `phases`
+    // is of. For the profile. {NULL, 0} when there was none.
+    sm_integers op_ns;
+    sm_integers op_least_ns; // likewise, of each op the least of all attribution steps
+} sm_row;
+
+extern const sm_table sm_row_table;
+
+// Every field absent, but for schema_version, build_commit, test_time (now) and an empty
+// warnings array.
+sm_status sm_row_init(sm_row *row);
+void sm_row_free(sm_row *row); // what it owns; the row itself is the caller's
+
+// The machine's facts: cpu_info, and `context`, which the row takes a reference of.
+void sm_row_set_machine(sm_row *row, json_t *context);
+
+// What is known of a device, opened or not: backend_used, device, isa, tier, n_threads,
+// gpu_info, its warnings, and "device" within the context (of which the row gets a copy).
+sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info);
+
+// Copies a text into one of the row's arrays, cut where it does not fit.
+#define SM_ROW_TEXT(array, text) sm_row_copy_text((array), sizeof(array), (text))
+void sm_row_copy_text(char *array, size_t size_bytes, const char *text);
+
+sm_status sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Sets status and reason from a failure, with the thread's error message as the reason.
+void sm_row_fail(sm_row *row, sm_status status);
+
+// Takes every figure of speed out of a row (the columns that are marked SPEED in row_schema.c), samples included.
+void sm_row_clear_speed(sm_row *row);
+
+// The row as a JSON object with every field; the caller owns it; NULL when out of memory.
+json_t *sm_row_to_json(const sm_row *row);
+
+#endif

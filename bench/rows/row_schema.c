@@ -1,0 +1,299 @@
+// row_schema.c: the one table of the result row's fields, and what a reader of the Markdown
+// table sees of them. Names that llama-bench has keep its meaning.
+#include "row.h"
+
+#include "show.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *text_of(const json_t *record, const char *name) {
+    const char *text = json_string_value(sm_json_get(record, name));
+    return text != NULL ? text : "";
+}
+
+// "cpu avx512"
+static void show_device(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *device = text_of(record, column->name);
+    const char *isa = text_of(record, "isa");
+    const char *tier = text_of(record, "tier");
+    device = device[0] != '\0' ? device : text_of(record, "backend");
+    snprintf(text, size_bytes, "%s%s%s%s%s", device, isa[0] != '\0' ? " " : "", isa, tier[0] != '\0' ? " " : "", tier);
+}
+
+// "812.3 ± 0.4%"
+static void show_step(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double median_ns = sm_json_number(record, column->name);
+    double mad_ns = sm_json_number(record, "mad_ns");
+    sm_text_ms(median_ns, text, size_bytes);
+    size_t end = strlen(text);
+    if (isfinite(mad_ns) && median_ns > 0) {
+        snprintf(text + end, size_bytes - end, " ± %.1f%%", 100 * mad_ns / median_ns);
+    }
+}
+
+// Phases that a pass type does not run took no time: nothing to show.
+static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double phase_ns = sm_json_number(record, column->name);
+    sm_text_ms(phase_ns != 0 ? phase_ns : NAN, text, size_bytes);
+}
+
+static void show_accumulation(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double n_accum = sm_json_number(record, column->name);
+    sm_text_count(n_accum != 1 ? n_accum : NAN, text, size_bytes);
+}
+
+static void show_unaccounted(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double part_ns = sm_json_number(record, column->name);
+    double whole_ns = sm_json_number(record, "attribution_ns");
+    text[0] = '\0';
+    if (isfinite(part_ns) && whole_ns > 0) {
+        snprintf(text, size_bytes, "%.1f%%", 100 * part_ns / whole_ns);
+    }
+}
+
+// "+0.4%"
+static void show_apart(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double percent = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(percent)) {
+        snprintf(text, size_bytes, "%+.1f%%", percent);
+    }
+}
+
+// A device with memory of its own: what is allocated there; otherwise the process's peak.
+static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    bool own_memory = text_of(record, "gpu_info")[0] != '\0';
+    sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
+}
+
+static void show_loss(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double loss = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(loss)) {
+        snprintf(text, size_bytes, "%.4f", loss);
+    }
+}
+
+// "ok: reference, 1 of 4 sequences", "ok, noisy: ..." or "oom: 9.1 GiB needed, 6.0 GiB free"
+static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *status = text_of(record, "status");
+    const char *reason = text_of(record, "reason");
+    const char *check = text_of(record, column->name);
+    bool ok = strcmp(status, "ok") == 0;
+    const char *noise = text_of(record, "noise_verdict");
+    const char *judged = !ok                             ? ""
+                         : strcmp(noise, "noisy") == 0   ? ", noisy"
+                         : strcmp(noise, "too few") == 0 ? ", few samples"
+                                                         : "";
+    const char *more = reason[0] != '\0' ? reason : ok ? check : "";
+    more = ok && more[0] == '\0' ? "loss not checked" : more;
+    snprintf(text, size_bytes, "%s%s%s%s", status, judged, more[0] != '\0' ? ": " : "", more);
+}
+
+#define FIELD(member, column_type, its_unit, its_description)                                     \
+    .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description), \
+    .offset = offsetof(sm_row, member), .size_bytes = sizeof(((sm_row *)0)->member)
+
+#define INTEGER(member, unit_, description_)  FIELD(member, SM_COLUMN_INTEGER, unit_, description_)
+#define REAL(member, unit_, description_)     FIELD(member, SM_COLUMN_REAL, unit_, description_)
+#define TEXT(member, description_)            FIELD(member, SM_COLUMN_TEXT, "", description_)
+#define INTEGERS(member, unit_, description_) FIELD(member, SM_COLUMN_INTEGERS, unit_, description_)
+#define REALS(member, unit_, description_)    FIELD(member, SM_COLUMN_REALS, unit_, description_)
+#define JSON(member, description_)            FIELD(member, SM_COLUMN_JSON, "", description_)
+
+// What sm_row_clear_speed() takes out.
+#define SPEED .is_speed = true
+
+#define SHOWN(title, function)             .heading = (title), .show = (function)
+#define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
+#define SHOWN_AS_NOTES(title)              .heading = (title), .view = SM_SHOWN_AS_NOTES
+
+static const sm_column columns[] = {
+    {INTEGER(schema_version, "", "version of this table; grows when a field changes its meaning")},
+    {TEXT(build_commit, "commit that the program was built from")},
+    {TEXT(test_time, "start of the measurement, UTC, ISO 8601")},
+    {TEXT(status, "ok, oom, error, timeout or skipped")},
+    {TEXT(reason, "why the status is not ok, with the facts")},
+    {TEXT(stop_reason,
+          "why sampling ended: repetitions (as many as asked), noise (as steady as asked), samples or time "
+          "(ran out before that), timeout or interrupted")},
+
+    {TEXT(model_arch, "architecture of the model: gpt2, ..."), SHOWN_WHEN_VARIED("architecture", NULL)},
+    {TEXT(model_type, "size of the model by name"), SHOWN_WHEN_VARIED("model", NULL)},
+    {INTEGER(model_n_params, "", "parameters of the model, padding excluded"),
+     SHOWN_WHEN_VARIED("parameters", sm_show_count)},
+    {TEXT(backends, "backends in this build, separated by commas")},
+    {TEXT(backend, "backend that was asked for")},
+    {TEXT(backend_used, "backend that ran")},
+    {TEXT(device, "device that ran, as --list-devices names it"), SHOWN("device", show_device)},
+    {TEXT(cpu_info, "processor of the host"), SHOWN_WHEN_VARIED("on", NULL)},
+    {TEXT(gpu_info, "device other than the host's processor"), SHOWN_WHEN_VARIED("GPU", NULL)},
+    {TEXT(isa, "instruction set of the kernels that ran")},
+    {TEXT(tier, "family of the kernels that ran")},
+    {TEXT(mode, "naive, fused or tuned"), SHOWN_WHEN_VARIED("mode", NULL)},
+    {TEXT(precision, "fp32, tf32, bf16, ..."), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
+    {FIELD(emulated, SM_COLUMN_BOOLEAN, "",
+           "the device widened bf16 and computed in fp32, for lack of instructions of its own; its peak is fp32's")},
+    {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
+    {TEXT(binding, "where they run: bound one a core, or free")},
+    {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
+    {TEXT(test, "name of the test: what, b = batch, s = sequence length"), SHOWN("test", NULL)},
+    {INTEGER(n_batch, "", "B: sequences a micro-batch")},
+    {INTEGER(n_seq, "", "T: tokens a sequence")},
+    {INTEGER(n_accum, "", "micro-batches a step"), SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
+    {INTEGER(vocab, "", "V: vocabulary, padding excluded"), SHOWN_WHEN_VARIED("vocabulary", NULL)},
+    {INTEGER(n_ctx, "", "longest sequence the model takes (--context)")},
+    {INTEGER(n_layer, "", "L: blocks")},
+    {INTEGER(n_head, "", "NH: attention heads")},
+    {INTEGER(d_model, "", "C: width of the residual stream")},
+    {INTEGER(d_ff, "", "F: width of the MLP")},
+    {REAL(dropout, "", "probability of dropout")},
+    {TEXT(optimizer, "whose update the step has: adamw, ...; null: the pass has none"),
+     SHOWN_WHEN_VARIED("optimizer", NULL)},
+    {INTEGER(seed, "", "of weights, data and dropout")},
+    {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
+                    "`stepmark again` runs them")},
+    {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
+    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, as 32-bit "
+                       "integers")},
+    {TEXT(weights, "folder that the weights were read from; null: drawn from the seed")},
+    {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
+
+    {INTEGER(open_ns, "ns", "opening the device")},
+    {INTEGER(build_ns, "ns", "building the plan's executable: compilation, allocation, initial weights")},
+    {INTEGER(tune_ns, "ns", "choosing kernel parameters by measurement")},
+    {INTEGER(first_step_ns, "ns", "the first step, with whatever happens only once"), SPEED},
+    {INTEGER(n_warmup, "", "steps run before the samples, after the first")},
+    {INTEGER(warmup_ns, "ns", "these steps together"), SPEED},
+    {INTEGERS(warmup_samples_ns, "ns", "each of these steps"), SPEED},
+    {TEXT(warmup_stop, "why warm-up ended: fixed (as many as asked), steady, or limit (not steady by then)")},
+
+    {INTEGER(attribution_ns, "ns",
+             "wall clock of the attribution step that the phases are of: the one of median length"),
+     SPEED},
+    {INTEGER(n_attribution, "", "attribution steps run"), SPEED},
+    {INTEGER(phases.zero_grad_ns, "ns", "ops that zero the gradients"), SPEED},
+    {INTEGER(phases.forward_ns, "ns", "ops of the forward phase"), SHOWN("forward ms", show_phase), SPEED},
+    {INTEGER(phases.backward_ns, "ns", "ops of the backward phase"), SHOWN("backward ms", show_phase), SPEED},
+    {INTEGER(phases.optimizer_ns, "ns", "ops of the optimizer phase"), SHOWN("optimizer ms", show_phase), SPEED},
+    {INTEGER(phases.unaccounted_ns, "ns", "attribution_ns less all ops"), SHOWN("unaccounted", show_unaccounted),
+     SPEED},
+    {REAL(attribution_percent, "%", "how much longer that step took than the median sample: what timing each op costs"),
+     SHOWN("timed apart", show_apart), SPEED},
+
+    {INTEGER(overhead_ns, "ns",
+             "median_ns less all ops of that step: what host and gaps between ops add. Below 0 where timing ops "
+             "slows them, as on the cpu backend"),
+     SPEED},
+
+    {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order"), SPEED},
+    {REALS(samples_ts, "tokens/s", "tokens per second of every sample"), SPEED},
+    {INTEGER(median_ns, "ns", "median of the samples"), SHOWN("step ms ± spread", show_step), SPEED},
+    {INTEGER(mad_ns, "ns", "median absolute deviation from the median, unscaled"), SPEED},
+    {INTEGER(q1_ns, "ns", "first quartile, interpolated linearly"), SPEED},
+    {INTEGER(q3_ns, "ns", "third quartile"), SPEED},
+    {INTEGER(min_ns, "ns", "shortest sample"), SPEED},
+    {INTEGER(max_ns, "ns", "longest sample"), SPEED},
+    {INTEGER(ci95_lo_ns, "ns", "95% confidence interval of the median, from order statistics; null below 6 samples"),
+     SPEED},
+    {INTEGER(ci95_hi_ns, "ns", "its upper end"), SPEED},
+    {INTEGER(n_outliers, "", "samples outside of Tukey's fences (1.5 IQR); they are counted, not removed"), SPEED},
+    {REAL(noise_percent, "%", "how far the 95% interval reaches from the median, in percent of it"), SPEED},
+    {TEXT(noise_verdict,
+          "steady: noise_percent is at most 5 and mad_ns at most 10% of the median; noisy: not so; too few: "
+          "below 6 samples"),
+     SPEED},
+    {INTEGER(p95_ns, "ns", "95th percentile; null below 20 samples"), SPEED},
+    {INTEGER(p99_ns, "ns", "99th percentile; null below 100 samples"), SPEED},
+    {REAL(drift_percent, "%", "trend from first to last sample (Theil-Sen), in percent of the median; null below 8"),
+     SPEED},
+    {REAL(drift_p, "", "chance of such a trend in samples without one (Mann-Kendall)"), SPEED},
+    {REAL(bimodality, "",
+          "distance of the two groups that the samples divide into best, in standard deviations "
+          "(Ashman's D); null below 12"),
+     SPEED},
+    {INTEGER(avg_ns, "ns", "mean of the samples"), SPEED},
+    {INTEGER(stddev_ns, "ns", "standard deviation of the samples, n-1"), SPEED},
+    {INTEGER(harness_ns, "ns",
+             "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample"),
+     SPEED},
+    {REAL(median_ts, "tokens/s", "tokens per second at the median"), SHOWN("tokens/s", sm_show_count), SPEED},
+    {REAL(avg_ts, "tokens/s", "mean of samples_ts"), SPEED},
+    {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1"), SPEED},
+
+    {INTEGERS(samples_forward_ns, "ns", "pass type separate: the forward part of every sample"), SPEED},
+    {INTEGERS(samples_backward_ns, "ns", "pass type separate: the backward part of every sample"), SPEED},
+    {INTEGER(forward_avg_ns, "ns", "mean of samples_forward_ns"), SPEED},
+    {INTEGER(forward_stddev_ns, "ns", "their standard deviation"), SPEED},
+    {INTEGER(backward_avg_ns, "ns", "mean of samples_backward_ns"), SPEED},
+    {INTEGER(backward_stddev_ns, "ns", "their standard deviation"), SPEED},
+
+    {REAL(flops, "FLOP", "work of one sample: the sum over its ops, recomputation excluded")},
+    {REAL(bytes, "bytes", "traffic of one sample if each op reads and writes its operands once")},
+    {REAL(peak_flops, "FLOP/s", "the device's ceiling")},
+    {REAL(peak_bandwidth, "bytes/s", "its memory's ceiling")},
+    {TEXT(peak_source, "how the ceilings were found")},
+    {INTEGER(ideal_ns, "ns",
+             "flops/peak_flops, plus the traffic of the update's ops / peak_bandwidth; AdamW: 28 bytes a parameter, "
+             "and 2 more where matmuls read it in bf16")},
+    {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), SPEED},
+    {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent), SPEED},
+    {REAL(energy_j, "J", "energy of one sample"), SPEED},
+    {REAL(energy_per_token_j, "J", "energy_j over the tokens of a sample"), SPEED},
+    {TEXT(energy_source, "how the energy was measured")},
+
+    {REAL(sensors.own_cpus, "", "processors that this process kept busy in the headline pass, on average")},
+    {REAL(sensors.other_cpus, "", "processors that all others kept busy")},
+    {REAL(sensors.steal_share, "", "share of processor time that the hypervisor gave to others")},
+    {INTEGER(sensors.minor_faults, "", "page faults of the process that did not need the disk")},
+    {INTEGER(sensors.major_faults, "", "page faults that did")},
+    {INTEGER(sensors.swap_in_bytes, "bytes", "read from swap by the whole machine")},
+    {INTEGER(sensors.swap_out_bytes, "bytes", "written to swap by the whole machine")},
+    {INTEGER(sensors.voluntary_switches, "", "times that a thread waited")},
+    {INTEGER(sensors.involuntary_switches, "", "times that a thread was preempted")},
+    {TEXT(sensors.governor, "policy of the processor's clock")},
+    {REAL(sensors.frequency_before_mhz, "MHz", "clock of the processors before the headline pass, mean")},
+    {REAL(sensors.frequency_after_mhz, "MHz", "and after it")},
+    {REAL(sensors.temperature_before_c, "C", "temperature of the processor before")},
+    {REAL(sensors.temperature_after_c, "C", "and after")},
+    {INTEGER(sensors.throttle_count, "", "times that the processor slowed itself down for heat")},
+    {INTEGER(sensors.quota_throttled_ns, "ns", "stopped by the cgroup's limit of processor time")},
+    {REAL(sensors.gpu_frequency_mhz, "MHz", "clock of the measured device, after")},
+    {REAL(sensors.gpu_temperature_c, "C", "its temperature, after")},
+    {TEXT(sensors.gpu_throttle, "why it slowed itself down")},
+
+    {INTEGER(peak_rss_bytes, "bytes", "largest resident memory of the process while it measured"),
+     SHOWN("memory", show_memory)},
+    {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},
+    {INTEGER(estimated_bytes, "bytes",
+             "what the planner and the kernels foretell for the device: parameters, gradients, optimizer, activations, "
+             "scratch")},
+    {INTEGER(estimated_rss_bytes, "bytes",
+             "where the device computes in the host's memory: estimated_bytes, and what the process held before")},
+    {TEXT(sweep_key, "in a sweep: the flags that make this configuration; no two rows of a file share them")},
+    {TEXT(sweep_note, "in a sweep: why this configuration was added to those asked for")},
+    {INTEGER(process_ns, "ns", "in a sweep: the whole life of the configuration's process")},
+    {INTEGER(process_peak_rss_bytes, "bytes", "in a sweep: its largest resident memory, loss check included")},
+    {INTEGER(memory_limit_bytes, "bytes", "in a sweep: what it may allocate")},
+
+    {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
+    {REAL(loss_reference, "", "what it was checked against")},
+    {TEXT(loss_check, "how it was checked"), SHOWN("status", show_status)},
+    {TEXT(gradient_check, "how the gradients of the first step were checked against differences of the loss")},
+    {REAL(gradient_error, "", "how far these are apart, relative to the change that the gradients foretell")},
+    {REAL(gradient_tolerance, "", "how far they may be apart")},
+    {INTEGER(gradient_check_ns, "ns", "time that this check took; it lies within no other time")},
+    {TEXT(update_check, "how the updates of the first two steps were checked against the reference's rule")},
+    {REAL(update_error, "", "largest difference of a sampled number over what rounding allows it; at most 1")},
+    {REALS(losses, "", "loss of every step: first, warm-up, samples, attribution; of its last micro-batch")},
+
+    {JSON(warnings, "what may have spoiled the figures"), SHOWN_AS_NOTES("warning")},
+    {JSON(context, "facts of the machine and the build")},
+};
+
+const sm_table sm_row_table = {
+    .name = "results",
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+};

@@ -1,0 +1,139 @@
+// hf_config.c: config.json as a file; what it says of a model is the model's own business.
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "hf_config.h"
+#include "input_file.h"
+#include "json_text.h"
+
+enum { MAX_CONFIG_BYTES = 1 << 20 };
+
+// ---- reading ----
+
+static sm_status load_json(const char *path, json_t **root) {
+    int fd;
+    int64_t size_bytes;
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    sm_status status = SM_OK;
+    char *text = NULL;
+    json_error_t error;
+    if (size_bytes > MAX_CONFIG_BYTES) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: %lld bytes are too long for a config.json", path, (long long)size_bytes);
+        goto cleanup;
+    }
+    text = malloc((size_t)size_bytes + 1);
+    if (text == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
+    *root = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (*root == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
+    } else if (*root == NULL) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
+                         sm_is_printable(error.text) ? error.text : "control character", error.line);
+    } else if (!json_is_object(*root)) {
+        json_decref(*root);
+        status = sm_fail(SM_ERR_FORMAT, "%s: not a JSON object", path);
+    }
+
+cleanup:
+    free(text);
+    close(fd);
+    return status;
+}
+
+// "'gpt2'" or "'gpt2', 'llama'".
+static void list_types(char *text, size_t size_bytes) {
+    size_t used = 0;
+    for (int i = 0; i < sm_model_count() && used < size_bytes; i++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s'%s'", i > 0 ? ", " : "",
+                                 sm_model_at(i)->hf_model_type);
+    }
+}
+
+static sm_status find_model(const char *path, const json_t *root, const sm_model **model) {
+    const json_t *type = json_object_get(root, "model_type");
+    const char *name = json_string_value(type);
+    char known[256];
+    if (type == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: has no model_type", path);
+    }
+    if (name == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: model_type is not a string", path);
+    }
+    for (int i = 0; i < sm_model_count(); i++) {
+        if (strcmp(name, sm_model_at(i)->hf_model_type) == 0) {
+            *model = sm_model_at(i);
+            return SM_OK;
+        }
+    }
+    list_types(known, sizeof known);
+    return sm_fail(SM_ERR_UNSUPPORTED, "%s: model_type is '%.64s'; supported: %s", path,
+                   sm_is_printable(name) ? name : "?", known);
+}
+
+sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
+    sm_status status = SM_OK;
+    json_t *root = NULL;
+    sm_model_config read = {0};
+    SM_TRY(load_json(path, &root));
+    SM_TRY_GOTO(find_model(path, root, &read.model));
+    SM_TRY_GOTO(read.model->read_config(path, root, &read));
+    status = sm_model_check(&read);
+    if (status != SM_OK) {
+        status = sm_fail(status, "%s: %s", path, sm_error_message());
+        goto cleanup;
+    }
+    *config = read;
+
+cleanup:
+    json_decref(root);
+    return status;
+}
+
+// ---- writing ----
+
+// The fewest significant digits that read back as the same number.
+static int digits_of(double value) {
+    char text[64];
+    for (int digits = 1; digits < 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            return digits;
+        }
+    }
+    return 17;
+}
+
+// As many digits as the number that needs the most of them.
+static int digits_of_reals(json_t *root) {
+    const char *key;
+    json_t *value;
+    int most = 1;
+    json_object_foreach(root, key, value) {
+        const int digits = json_is_real(value) ? digits_of(json_real_value(value)) : 1;
+        most = digits > most ? digits : most;
+    }
+    return most;
+}
+
+sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p) {
+    json_t *root = config->model->write_config(config, dropout_p);
+    char *text = NULL;
+    if (root != NULL) {
+        text = sm_json_to_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
+    }
+    json_decref(root);
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+    }
+    sm_status status = sm_atomic_write_all(path, text, strlen(text));
+    free(text);
+    return status;
+}

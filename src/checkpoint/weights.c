@@ -1,0 +1,477 @@
+// weights.c: both kinds of file, parameters and optimizer state, are a list of slots: tensors of
+// the plan with the name and shape that they have on disk. Loading matches a file's tensors
+// to the slots and saving walks them; neither knows which kind it has.
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hf_config.h"
+#include "input_file.h"
+#include "model_folder.h"
+#include "philox.h"
+#include "safetensors.h"
+#include "weights.h"
+
+enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
+
+static const int64_t MAX_STEP =
+    1000000000000000; // 10^15: sums and products with a run's own steps stay far from overflow
+
+typedef struct {
+    int tensor; // of the plan
+    int64_t n_elems;
+    int n_dims;
+    int64_t dims[SM_MAX_DIMS];         // on disk: without wte's padding rows
+    char name[MAX_DISK_NAME];          // on disk
+    const sm_safetensors_entry *entry; // when loading: the file's tensor
+} slot;
+
+typedef struct {
+    slot *slots;
+    int n_slots;
+    int64_t max_elems; // of the largest
+    uint64_t digest;   // of the values loaded or saved so far
+} slot_list;
+
+// ---- slots ----
+
+// The saved tensors of a role, as `prefix` + their names.
+static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
+    *list = (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot))};
+    if (list->slots == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", plan->n_tensors);
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role != role || !t->is_saved) {
+            continue;
+        }
+        slot *s = &list->slots[list->n_slots++];
+        s->tensor = i;
+        s->n_elems = t->real_elems;
+        s->n_dims = t->n_dims;
+        memcpy(s->dims, t->dims, sizeof s->dims);
+        s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
+        snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
+        list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
+    }
+    return SM_OK;
+}
+
+static sm_status param_slots(const sm_plan *plan, const sm_model *model, slot_list *list) {
+    return slots_of(plan, SM_ROLE_PARAMETER, model->disk_prefix, list);
+}
+
+static sm_status optimizer_slots(const sm_plan *plan, slot_list *list) {
+    return slots_of(plan, SM_ROLE_OPTIMIZER, "", list);
+}
+
+// A buffer for the largest of the slots' tensors.
+static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
+    *values = malloc((size_t)list->max_elems * sizeof **values);
+    if (*values == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its largest tensor, %lld elements", path,
+                       (long long)list->max_elems);
+    }
+    return SM_OK;
+}
+
+// Adds a tensor's values to the digest, which tells whether weights are those that an optimizer state belongs to. A
+// sum, so that the order of the tensors does not matter. Each bit of a value ends up in all higher ones by the
+// multiplication, and in the lower ones by the shift.
+static void digest_add(slot_list *list, const slot *s, const float *values) {
+    uint64_t hash = sm_philox_key(0, s->name);
+    for (int64_t i = 0; i < s->n_elems; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    list->digest += hash;
+}
+
+static void format_digest(const slot_list *list, char text[DIGEST_SIZE]) {
+    snprintf(text, DIGEST_SIZE, "%016" PRIx64, list->digest);
+}
+
+// ---- loading ----
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text);
+    size_t m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static const char *without_prefix(const sm_model *model, const char *name) {
+    size_t n = strlen(model->disk_prefix);
+    return strncmp(name, model->disk_prefix, n) == 0 ? name + n : name;
+}
+
+// The slot that a name on disk belongs to, or NULL.
+static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
+    for (int i = 0; i < list->n_slots; i++) {
+        if (strcmp(without_prefix(model, list->slots[i].name), without_prefix(model, name)) == 0) {
+            return &list->slots[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_shape(const sm_safetensors_entry *entry, const slot *s) {
+    return entry->n_dims == s->n_dims && memcmp(entry->dims, s->dims, (size_t)s->n_dims * sizeof s->dims[0]) == 0;
+}
+
+// Writes "[2, 3]"; cut off where `text` is full.
+static void format_shape(int n_dims, const int64_t *dims, char *text, size_t size_bytes) {
+    size_t used = (size_t)snprintf(text, size_bytes, "[");
+    for (int i = 0; i < n_dims && used < size_bytes; i++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]);
+    }
+    if (used < size_bytes) {
+        snprintf(text + used, size_bytes - used, "]");
+    }
+}
+
+static sm_status fail_shape(const char *path, const sm_safetensors_entry *entry, const slot *s) {
+    char has[96];
+    char needs[96];
+    format_shape(entry->n_dims, entry->dims, has, sizeof has);
+    format_shape(s->n_dims, s->dims, needs, sizeof needs);
+    return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has shape %s; the model needs %s", path, entry->name, has, needs);
+}
+
+static bool is_ignored(const sm_model *model, const char *name) {
+    for (int i = 0; model->ignored_endings[i] != NULL; i++) {
+        if (ends_with(name, model->ignored_endings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status match_entry(const char *path, const sm_safetensors_entry *entry, const sm_model *model,
+                             slot_list *list) {
+    slot *s = find_slot(list, model, entry->name);
+    const bool is_tied_head = s == NULL && strcmp(entry->name, "lm_head.weight") == 0;
+    if (is_tied_head) {
+        s = find_slot(list, model, model->tied_head);
+    }
+    if (s == NULL) {
+        return is_ignored(model, entry->name)
+                   ? SM_OK
+                   : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
+    }
+    if (!has_shape(entry, s)) {
+        return fail_shape(path, entry, s);
+    }
+    if (is_tied_head) {
+        return SM_OK; // the same as the parameter that it is tied to
+    }
+    if (!sm_safetensors_is_float(entry->dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not a floating type", path, entry->name,
+                       sm_safetensors_dtype_name(entry->dtype));
+    }
+    if (s->entry != NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
+                       entry->name);
+    }
+    s->entry = entry;
+    return SM_OK;
+}
+
+static sm_status match_file(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list) {
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        SM_TRY(match_entry(path, sm_safetensors_at(file, i), model, list));
+    }
+    for (int i = 0; i < list->n_slots; i++) {
+        if (list->slots[i].entry == NULL) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status load_slots(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list,
+                            sm_session *session) {
+    float *values = NULL;
+    sm_status status;
+    SM_TRY_GOTO(match_file(path, file, model, list));
+    SM_TRY_GOTO(allocate_values(path, list, &values));
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
+        digest_add(list, s, values);
+        SM_TRY_GOTO(sm_session_write(session, s->tensor, s->n_elems, values));
+    }
+
+cleanup:
+    free(values);
+    return status;
+}
+
+sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
+    char path[PATH_MAX];
+    bool found;
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_CONFIG, path, &found));
+    return sm_hf_config_read(path, config);
+}
+
+// What the shapes of the tensors would not tell: the number of heads, epsilon.
+static sm_status check_same_config(const char *dir, const sm_model_config *config) {
+    sm_model_config on_disk;
+    SM_TRY(sm_weights_read_config(dir, &on_disk));
+    if (on_disk.model != config->model) {
+        return sm_fail(SM_ERR_INVALID, "%s/config.json: is of a %s, but the model is built as %s", dir,
+                       on_disk.model->title, config->model->title);
+    }
+    const struct {
+        const char *name;
+        double disk;
+        double asked;
+    } fields[] = {
+        {"n_layer", (double)on_disk.n_layer, (double)config->n_layer},
+        {"n_head", (double)on_disk.n_head, (double)config->n_head},
+        {"n_kv_head", (double)on_disk.n_kv_head, (double)config->n_kv_head},
+        {"d_model", (double)on_disk.d_model, (double)config->d_model},
+        {"d_ff", (double)on_disk.d_ff, (double)config->d_ff},
+        {"vocab", (double)on_disk.vocab, (double)config->vocab},
+        {"context", (double)on_disk.context, (double)config->context},
+        {"norm_eps", on_disk.norm_eps, config->norm_eps},
+        {"rope_theta", on_disk.rope_theta, config->rope_theta},
+        {"untied", on_disk.untied, config->untied},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i].disk != fields[i].asked) {
+            return sm_fail(SM_ERR_INVALID, "%s/config.json: %s is %.10g, but the model is built with %.10g", dir,
+                           fields[i].name, fields[i].disk, fields[i].asked);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
+    sm_status status;
+    char path[PATH_MAX];
+    bool found;
+    slot_list list = {0};
+    sm_safetensors *file = NULL;
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_MODEL, path, &found));
+    SM_TRY_GOTO(sm_safetensors_open(path, &file));
+    SM_TRY_GOTO(param_slots(session->plan, model, &list));
+    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
+    format_digest(&list, digest);
+
+cleanup:
+    free(list.slots);
+    sm_safetensors_close(file);
+    return status;
+}
+
+static sm_status read_step(const char *path, const sm_safetensors *file, int64_t *step) {
+    const char *text = sm_safetensors_metadata(file, "step");
+    char *end = NULL;
+    errno = 0;
+    *step = text != NULL ? strtoll(text, &end, 10) : 0;
+    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *step > MAX_STEP) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number from 0 to %lld", path,
+                       (long long)MAX_STEP);
+    }
+    return SM_OK;
+}
+
+// Files written before there were digests have none.
+static sm_status check_digest(const char *path, const sm_safetensors *file, const char *model_digest) {
+    const char *digest = sm_safetensors_metadata(file, "model");
+    if (digest == NULL || strcmp(digest, model_digest) == 0) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_FORMAT,
+                   "%s: belongs to other weights than model.safetensors beside it; take both from one save, or remove "
+                   "it to start the optimizer anew",
+                   path);
+}
+
+// Files written before there were others are of AdamW.
+static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
+    const char *saved = sm_safetensors_metadata(file, "optimizer");
+    saved = saved != NULL ? saved : "adamw";
+    if (strcmp(saved, plan->optimizer->name) == 0) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_INVALID,
+                   "%s: is the state of %.64s, not of %s; continue with --optimizer %.64s, or remove the file to start "
+                   "anew",
+                   path, sm_is_printable(saved) ? saved : "?", plan->optimizer->name,
+                   sm_is_printable(saved) ? saved : "?");
+}
+
+static sm_status load_optimizer(const char *dir, const sm_model *model, const char *model_digest, sm_session *session,
+                                int64_t *step) {
+    sm_status status;
+    char path[PATH_MAX];
+    bool found;
+    int64_t steps_taken = 0;
+    slot_list list = {0};
+    sm_safetensors *file = NULL;
+    SM_TRY(sm_model_folder_find(dir, SM_FILE_OPTIMIZER, path, &found));
+    if (!found) {
+        return SM_OK;
+    }
+    if (session->plan->optimizer == NULL) {
+        return sm_fail(SM_ERR_INVALID, "%s: the plan has no optimizer whose state it could be", path);
+    }
+    SM_TRY_GOTO(sm_safetensors_open(path, &file));
+    SM_TRY_GOTO(read_step(path, file, &steps_taken));
+    SM_TRY_GOTO(check_digest(path, file, model_digest));
+    SM_TRY_GOTO(check_optimizer(path, file, session->plan));
+    SM_TRY_GOTO(optimizer_slots(session->plan, &list));
+    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
+    *step = steps_taken;
+
+cleanup:
+    free(list.slots);
+    sm_safetensors_close(file);
+    return status;
+}
+
+sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step) {
+    char digest[DIGEST_SIZE];
+    if (step != NULL) {
+        *step = 0;
+    }
+    SM_TRY(check_same_config(dir, config));
+    SM_TRY(load_model(dir, config->model, session, digest));
+    return step != NULL ? load_optimizer(dir, config->model, digest, session, step) : SM_OK;
+}
+
+// ---- saving ----
+
+// Where the values of a slot come from: a session, or the initialisation.
+typedef struct {
+    sm_session *session; // NULL: initialise
+    const sm_model_config *config;
+    const sm_plan *plan;
+    uint64_t seed;
+} source;
+
+static sm_status fetch(const source *from, const slot *s, float *values) {
+    if (from->session != NULL) {
+        return sm_session_read(from->session, s->tensor, s->n_elems, values);
+    }
+    sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, values);
+    return SM_OK;
+}
+
+static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
+                             int n_metadata, sm_safetensors_writer **writer) {
+    sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
+    if (specs == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to describe %d tensors", path, list->n_slots);
+    }
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
+        memcpy(specs[i].dims, s->dims, sizeof s->dims);
+    }
+    sm_status status = sm_safetensors_create(path, specs, list->n_slots, metadata, n_metadata, writer);
+    free(specs);
+    return status;
+}
+
+static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
+                            int n_metadata) {
+    sm_status status;
+    sm_safetensors_writer *writer = NULL;
+    float *values = NULL;
+    SM_TRY_GOTO(allocate_values(path, list, &values));
+    SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, &writer));
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        SM_TRY_GOTO(fetch(from, s, values));
+        digest_add(list, s, values);
+        SM_TRY_GOTO(sm_safetensors_append(writer, values, s->n_elems));
+    }
+    status = sm_safetensors_finish(writer);
+    writer = NULL;
+
+cleanup:
+    sm_safetensors_abandon(writer);
+    free(values);
+    return status;
+}
+
+// The rate that a plan was built with: its dropout ops all have the same.
+static double plan_dropout(const sm_plan *plan) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind == SM_OP_DROPOUT) {
+            return plan->ops[i].attr.dropout_p;
+        }
+    }
+    return 0;
+}
+
+static sm_status write_model(const sm_model_folder *folder, const source *from, char digest[DIGEST_SIZE]) {
+    sm_status status;
+    slot_list list = {0};
+    char path[PATH_MAX];
+    SM_TRY_GOTO(param_slots(from->plan, from->config->model, &list));
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_MODEL, path));
+    SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0));
+    format_digest(&list, digest);
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_CONFIG, path));
+    SM_TRY_GOTO(sm_hf_config_write(path, from->config, plan_dropout(from->plan)));
+
+cleanup:
+    free(list.slots);
+    return status;
+}
+
+static sm_status write_optimizer(const sm_model_folder *folder, const source *from, const char *digest, int64_t step) {
+    sm_status status;
+    slot_list list = {0};
+    char path[PATH_MAX];
+    char step_text[32];
+    snprintf(step_text, sizeof step_text, "%lld", (long long)step);
+    const sm_safetensors_pair metadata[] = {
+        {"step", step_text}, {"model", digest}, {"optimizer", from->plan->optimizer->name}};
+    SM_TRY_GOTO(optimizer_slots(from->plan, &list));
+    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_OPTIMIZER, path));
+    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3));
+
+cleanup:
+    free(list.slots);
+    return status;
+}
+
+static sm_status save(const char *dir, const source *from, int64_t step) {
+    char digest[DIGEST_SIZE];
+    sm_range optimizer = sm_plan_range(from->plan, SM_PHASE_OPTIMIZER);
+    sm_model_folder *folder;
+    SM_TRY(sm_model_folder_begin(dir, &folder));
+    sm_status status = write_model(folder, from, digest);
+    if (status == SM_OK && optimizer.first < optimizer.end) {
+        status = write_optimizer(folder, from, digest, step);
+    }
+    if (status != SM_OK) {
+        sm_model_folder_abandon(folder);
+        return status;
+    }
+    return sm_model_folder_commit(folder);
+}
+
+sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step) {
+    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, step);
+}
+
+sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed) {
+    // The smallest plan that has all parameters.
+    const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+    sm_plan *plan;
+    SM_TRY(sm_model_build(config, &options, &plan));
+    sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, 0);
+    sm_plan_free(plan);
+    return status;
+}

@@ -1,0 +1,37 @@
+// weights.h: models on disk, as Hugging Face's transformers keeps them: a folder with
+//
+//     config.json             hf_config.h
+//     model.safetensors       the parameters, F32, named as transformers names them
+//     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; as
+//                             metadata the number of steps taken, "step", a digest of the weights it belongs to,
+//                             "model", and the optimizer's name, "optimizer"
+//
+// Names are read with or without the model's prefix ("transformer." of GPT-2) and written with it (optimizer state
+// without). Buffers of older files that are no parameters are passed over, and so is a "lm_head.weight" of the
+// embedding's shape where the head is tied. Any other tensor that is unknown, missing, there twice or of the wrong
+// shape is an error that names it.
+//
+// The files of a folder change together, all or none (model_folder.h).
+#ifndef STEPMARK_WEIGHTS_H
+#define STEPMARK_WEIGHTS_H
+
+#include "model.h"
+#include "session.h"
+
+sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
+
+// Fills the session's parameters. `config` is what its plan was built from; the folder's must
+// be the same. Nothing is written to the session unless all tensors fit.
+// Where `step` is not NULL the optimizer state, too, of a session whose plan has one: *step is the steps taken so far,
+// or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs to other weights than these.
+sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step);
+
+// Writes parameters, config and, where the plan has one, the optimizer state after `step` steps; makes the folder if
+// need be (its parent exists). All of it is in place afterwards, or the folder's model is as before.
+sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
+
+// Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no
+// device.
+sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed);
+
+#endif

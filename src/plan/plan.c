@@ -1,0 +1,196 @@
+// plan.c: building blocks of plans: tensors, views, ops, ranges.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+size_t sm_dtype_size(sm_dtype dtype) {
+    switch (dtype) {
+    case SM_F64: return 8;
+    case SM_BF16: return 2;
+    case SM_F32:
+    case SM_I32:
+    case SM_U32: return 4;
+    }
+    return 0;
+}
+
+const char *sm_dtype_name(sm_dtype dtype) {
+    static const char *const names[] = {
+        [SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32"};
+    return names[dtype];
+}
+
+const char *sm_role_name(sm_role role) {
+    static const char *const names[SM_ROLE_COUNT] = {
+#define X(code, name) [code] = name,
+        SM_ROLE_LIST(X)
+#undef X
+    };
+    return names[role];
+}
+
+const char *sm_phase_name(sm_phase phase) {
+    static const char *const names[SM_PHASE_COUNT] = {
+#define X(code, name) [code] = name,
+        SM_PHASE_LIST(X)
+#undef X
+    };
+    return names[phase];
+}
+
+sm_plan *sm_plan_new(sm_dtype data_type) {
+    sm_plan *plan = calloc(1, sizeof *plan);
+    if (plan == NULL) {
+        return NULL;
+    }
+    plan->dtype = data_type;
+    plan->real = data_type == SM_F64 ? SM_F64 : SM_F32;
+    plan->tokens = plan->targets = plan->hyper = plan->rng_step = SM_NO_TENSOR;
+    plan->loss = plan->losses = plan->grad_norm = SM_NO_TENSOR;
+    return plan;
+}
+
+void sm_plan_free(sm_plan *plan) {
+    if (plan != NULL) {
+        free(plan->tensors);
+        free(plan->ops);
+        free(plan->arenas);
+        free(plan);
+    }
+}
+
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_dtype dtype) {
+    return dtype == SM_F32 ? plan->real : dtype == SM_BF16 ? plan->dtype : dtype;
+}
+
+// Makes room for one more element of an array that doubles; false when out of memory.
+static bool reserve(void **array, int n, int *cap, size_t element_bytes) {
+    if (n < *cap) {
+        return true;
+    }
+    int new_cap = *cap == 0 ? 64 : *cap * 2;
+    void *grown = realloc(*array, (size_t)new_cap * element_bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    *array = grown;
+    *cap = new_cap;
+    return true;
+}
+
+// Fills name and shape; checks that the size in bytes fits comfortably in 63 bits.
+static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, const char *format, va_list arguments) {
+    vsnprintf(t->name, sizeof t->name, format, arguments);
+    if (n_dims < 1 || n_dims > SM_MAX_DIMS) {
+        return sm_fail(SM_ERR_INTERNAL, "tensor %s: %d dimensions; 1 to %d are possible", t->name, n_dims, SM_MAX_DIMS);
+    }
+    const int64_t most = INT64_MAX / 16; // so that bytes and sums of a few sizes fit too
+    int64_t n_elems = 1;
+    t->n_dims = n_dims;
+    for (int i = 0; i < n_dims; i++) {
+        if (dims[i] < 1 || dims[i] > most / n_elems) {
+            return sm_fail(SM_ERR_INVALID, "tensor %s: dimension %d is %lld, which makes its size impossible", t->name,
+                           i, (long long)dims[i]);
+        }
+        n_elems *= dims[i];
+        t->dims[i] = dims[i];
+    }
+    return SM_OK;
+}
+
+static int append_tensor(sm_plan *plan, const sm_tensor *t) {
+    if (!reserve((void **)&plan->tensors, plan->n_tensors, &plan->cap_tensors, sizeof *plan->tensors)) {
+        sm_fail(SM_ERR_OOM, "plan: no memory for tensor %s", t->name);
+        return SM_NO_TENSOR;
+    }
+    plan->tensors[plan->n_tensors] = *t;
+    plan->tensors[plan->n_tensors].real_elems = sm_tensor_elems(t);
+    return plan->n_tensors++;
+}
+
+int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
+                       const char *name_format, ...) {
+    sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR, .working_copy = SM_NO_TENSOR};
+    va_list arguments;
+    va_start(arguments, name_format);
+    sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);
+    va_end(arguments);
+    return status == SM_OK ? append_tensor(plan, &t) : SM_NO_TENSOR;
+}
+
+int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
+                     const char *name_format, ...) {
+    const sm_tensor parent = plan->tensors[of];
+    sm_tensor t = {.role = parent.role, .dtype = parent.dtype, .working_copy = SM_NO_TENSOR};
+    va_list arguments;
+    va_start(arguments, name_format);
+    sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);
+    va_end(arguments);
+    if (status != SM_OK) {
+        return SM_NO_TENSOR;
+    }
+    if (offset_elems < 0 || offset_elems + sm_tensor_elems(&t) > sm_tensor_elems(&parent)) {
+        sm_fail(SM_ERR_INTERNAL, "view %s: does not lie within %s", t.name, parent.name);
+        return SM_NO_TENSOR;
+    }
+    t.view_of = sm_plan_root(plan, of);
+    t.view_offset_elems = offset_elems + (t.view_of == of ? 0 : parent.view_offset_elems);
+    return append_tensor(plan, &t);
+}
+
+int sm_plan_root(const sm_plan *plan, int tensor) {
+    int of = plan->tensors[tensor].view_of;
+    return of == SM_NO_TENSOR ? tensor : of;
+}
+
+int sm_plan_find_tensor(const sm_plan *plan, const char *name) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (strcmp(plan->tensors[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return SM_NO_TENSOR;
+}
+
+bool sm_plan_is_param(const sm_plan *plan, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->role == SM_ROLE_PARAMETER && t->is_saved;
+}
+
+sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer) {
+    sm_op op = {.kind = kind, .range = phase, .phase = phase, .layer = layer};
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        op.in[i] = SM_NO_TENSOR;
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        op.out[i] = SM_NO_TENSOR;
+    }
+    return op;
+}
+
+sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
+    SM_TRY(sm_op_check(plan, op));
+    if (plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: added to a range that is already over", sm_op_name(op->kind));
+    }
+    if (!reserve((void **)&plan->ops, plan->n_ops, &plan->cap_ops, sizeof *plan->ops)) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for op %s", sm_op_name(op->kind));
+    }
+    plan->ops[plan->n_ops++] = *op;
+    return SM_OK;
+}
+
+sm_range sm_plan_range(const sm_plan *plan, sm_phase range) {
+    int first = 0;
+    while (first < plan->n_ops && plan->ops[first].range < range) {
+        first++;
+    }
+    int end = first;
+    while (end < plan->n_ops && plan->ops[end].range == range) {
+        end++;
+    }
+    return (sm_range){first, end};
+}

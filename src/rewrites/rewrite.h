@@ -1,0 +1,26 @@
+// rewrite.h: passes that turn the naive plan into a faster, equal one. One file each,
+// src/rewrites/rewrite_NAME.c; each can be switched off by name (`--without NAME`).
+#ifndef STEPMARK_REWRITE_H
+#define STEPMARK_REWRITE_H
+
+#include "plan.h"
+
+typedef enum { SM_MODE_NAIVE, SM_MODE_FUSED, SM_MODE_TUNED } sm_mode;
+
+const char *sm_mode_name(sm_mode mode);
+bool sm_mode_parse(const char *name, sm_mode *mode);
+
+typedef struct {
+    const char *name;
+    const char *summary; // what becomes what, one line
+    sm_status (*apply)(sm_plan *plan);
+} sm_rewrite;
+
+int sm_rewrite_count(void);
+const sm_rewrite *sm_rewrite_at(int index); // in the order of application
+int sm_rewrite_find(const char *name);      // its index, or -1
+
+// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`.
+sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
+
+#endif

@@ -1,0 +1,225 @@
+// session.c: feeding and running a prepared plan.
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "host_threads.h"
+#include "session.h"
+
+sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
+    const sm_backend *backend = device->backend;
+    if (plan->tuned && !backend->tunes) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: backend %s has no kernels to choose among; use fused",
+                       backend->name);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY(backend->supports(device, plan, &plan->ops[i]));
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session) {
+    sm_status status = SM_OK;
+    const sm_backend *backend = device->backend;
+    sm_session *s = calloc(1, sizeof *s);
+    *session = NULL;
+    if (s == NULL) {
+        sm_plan_free(plan);
+        return sm_fail(SM_ERR_OOM, "session: no memory");
+    }
+    s->device = device;
+    s->plan = plan;
+    SM_TRY_GOTO(sm_session_supports(device, plan));
+    SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
+    *session = s;
+cleanup:
+    if (status != SM_OK) {
+        sm_session_close(s);
+    }
+    return status;
+}
+
+size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
+    return sm_plan_memory(plan, NULL) + device->backend->working_bytes(device, plan);
+}
+
+void sm_session_close(sm_session *session) {
+    if (session != NULL) {
+        if (session->executable != NULL) {
+            session->device->backend->release(session->executable);
+        }
+        sm_plan_free(session->plan);
+        free(session->staging);
+        free(session);
+    }
+}
+
+// Room for a converted copy, kept for the next call.
+static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype dtype) {
+    size_t size_bytes = (size_t)n_elems * sm_dtype_size(dtype);
+    if (size_bytes > session->staging_bytes) {
+        void *grown = realloc(session->staging, size_bytes);
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)n_elems);
+        }
+        session->staging = grown;
+        session->staging_bytes = size_bytes;
+    }
+    return SM_OK;
+}
+
+static sm_status check_transfer(const sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems) {
+    const sm_tensor *t = &session->plan->tensors[tensor];
+    const int64_t total = sm_tensor_elems(t);
+    if (n_elems < 0 || offset_elems < 0 || offset_elems > total || n_elems > total - offset_elems) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name,
+                       (long long)n_elems, (long long)offset_elems, (long long)total);
+    }
+    if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
+    }
+    return SM_OK;
+}
+
+// Weights come by the hundred million, hence the threads.
+static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
+    uint16_t *narrow = converted;
+    double *wide = converted;
+#pragma omp parallel for schedule(static) if (n_elems > 65536) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n_elems; i++) {
+        if (dtype == SM_BF16) {
+            narrow[i] = sm_bf16_round(values[i]);
+        } else {
+            wide[i] = values[i];
+        }
+    }
+}
+
+static void convert_to_f32(sm_dtype dtype, int64_t n_elems, const void *values, float *converted) {
+    const uint16_t *narrow = values;
+    const double *wide = values;
+    for (int64_t i = 0; i < n_elems; i++) {
+        converted[i] = dtype == SM_BF16 ? sm_bf16_widen(narrow[i]) : (float)wide[i];
+    }
+}
+
+sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values) {
+    return sm_session_write_part(session, tensor, 0, n_elems, values);
+}
+
+sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                                const float *values) {
+    const sm_backend *backend = session->device->backend;
+    const sm_tensor *t = &session->plan->tensors[tensor];
+    const void *converted = values;
+    SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (t->dtype != SM_F32) {
+        SM_TRY(reserve_staging(session, n_elems, t->dtype));
+        convert_from_f32(t->dtype, n_elems, values, session->staging);
+        converted = session->staging;
+    }
+    SM_TRY(backend->upload(session->executable, tensor, offset_elems, n_elems, converted));
+    return t->working_copy == SM_NO_TENSOR
+               ? SM_OK
+               : sm_session_write_part(session, t->working_copy, offset_elems, n_elems, values);
+}
+
+sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values) {
+    return sm_session_read_part(session, tensor, 0, n_elems, values);
+}
+
+sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
+    const sm_backend *backend = session->device->backend;
+    const sm_dtype dtype = session->plan->tensors[tensor].dtype;
+    SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (dtype == SM_F32) {
+        return backend->download(session->executable, tensor, offset_elems, n_elems, values);
+    }
+    SM_TRY(reserve_staging(session, n_elems, dtype));
+    SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
+    convert_to_f32(dtype, n_elems, session->staging, values);
+    return SM_OK;
+}
+
+sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
+    const sm_backend *backend = session->device->backend;
+    const int64_t n = session->plan->B * session->plan->T;
+    SM_TRY(backend->upload(session->executable, session->plan->tokens, 0, n, tokens));
+    return backend->upload(session->executable, session->plan->targets, 0, n, targets);
+}
+
+sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum) {
+    double hyper[SM_HYPER_COUNT];
+    sm_fill_hyper(session->plan, settings, step, n_accum, hyper);
+    const sm_backend *backend = session->device->backend;
+    if (session->plan->real == SM_F64) {
+        return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, hyper);
+    }
+    float narrow[SM_HYPER_COUNT];
+    for (int i = 0; i < SM_HYPER_COUNT; i++) {
+        narrow[i] = (float)hyper[i];
+    }
+    return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, narrow);
+}
+
+// Dropout masks differ from one micro-step to the next.
+static sm_status advance_rng(sm_session *session) {
+    const uint64_t step = session->n_micro_steps++;
+    if (session->plan->rng_step == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    const uint32_t words[2] = {(uint32_t)step, (uint32_t)(step >> 32)};
+    return session->device->backend->upload(session->executable, session->plan->rng_step, 0, 2, words);
+}
+
+// Keeps to the plan's word that a step has one micro-batch.
+static sm_status check_gradients(sm_session *session, unsigned phases) {
+    session->zeroed |= (phases & SM_RUN_ZERO_GRAD) != 0;
+    if (phases & SM_RUN_BACKWARD) {
+        if (session->plan->one_micro_batch && !session->zeroed) {
+            return sm_fail(SM_ERR_INTERNAL, "a plan of one micro-batch a step was asked to add up gradients");
+        }
+        session->zeroed = false;
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
+    SM_TRY(check_gradients(session, phases));
+    if (phases & SM_RUN_FORWARD) {
+        SM_TRY(advance_rng(session));
+    }
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        if (!(phases & (1u << phase))) {
+            continue;
+        }
+        sm_range range = sm_plan_range(session->plan, (sm_phase)phase);
+        while (phase + 1 < SM_PHASE_COUNT && (phases & (1u << (phase + 1)))) {
+            sm_range next = sm_plan_range(session->plan, (sm_phase)++phase);
+            range.end = next.end > range.end ? next.end : range.end;
+        }
+        if (range.first < range.end) {
+            SM_TRY(session->device->backend->execute(session->executable, range, op_ns));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_session_synchronize(sm_session *session) {
+    return session->device->backend->synchronize(session->executable);
+}
+
+static sm_status read_scalar(sm_session *session, int tensor, double *value) {
+    float narrow = 0;
+    SM_TRY(sm_session_synchronize(session));
+    SM_TRY(sm_session_read(session, tensor, 1, &narrow));
+    *value = narrow;
+    return SM_OK;
+}
+
+sm_status sm_session_loss(sm_session *session, double *loss) { return read_scalar(session, session->plan->loss, loss); }
+
+sm_status sm_session_grad_norm(sm_session *session, double *norm) {
+    return read_scalar(session, session->plan->grad_norm, norm);
+}

@@ -1,0 +1,64 @@
+// session.h: a plan prepared on a device, and what a host does with it: feed a batch, run
+// phases, read results. Generic over plans: knows no architecture.
+#ifndef STEPMARK_SESSION_H
+#define STEPMARK_SESSION_H
+
+#include "backend.h"
+#include "optimizer.h"
+
+typedef struct {
+    sm_device *device; // not owned
+    sm_plan *plan;     // owned
+    sm_executable *executable;
+    uint64_t n_micro_steps; // runs of the forward range so far: the dropout counter
+    bool zeroed;            // gradients are as zero-grad left them: no backward has run since
+    void *staging;          // one buffer for conversions, as large as the largest tensor asked for
+    size_t staging_bytes;
+} sm_session;
+
+// Does the device support the plan's mode and every op? SM_ERR_UNSUPPORTED says what is not.
+sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
+
+// Checks that the device supports the plan, assigns memory within the device's limits,
+// prepares. Takes the plan over, also when it fails.
+sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session);
+void sm_session_close(sm_session *session); // NULL is fine
+
+// Bytes that a session of this plan, its memory assigned, takes on the device: tensors and the kernels' own.
+size_t sm_session_memory(const sm_device *device, const sm_plan *plan);
+
+// Copies the first n_elems of a floating tensor from or to host f32, whatever the tensor's dtype (bf16: rounded
+// to nearest even). Writing a parameter writes its working copy as well.
+sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values);
+sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                                const float *values); // the same from offset_elems on
+sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, float *values);
+sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                               float *values); // the same from offset_elems on
+
+// B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
+sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
+
+// Settings for optimizer step `step` (1, 2, ...) made of `n_accum` micro-batches.
+sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
+
+// A set of phases, as bits 1 << SM_PHASE_*.
+enum {
+    SM_RUN_ZERO_GRAD = 1 << SM_PHASE_ZERO_GRAD,
+    SM_RUN_FORWARD = 1 << SM_PHASE_FORWARD,
+    SM_RUN_BACKWARD = 1 << SM_PHASE_BACKWARD,
+    SM_RUN_OPTIMIZER = 1 << SM_PHASE_OPTIMIZER,
+    SM_RUN_STEP = SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD | SM_RUN_OPTIMIZER,
+};
+
+// Executes the ranges in `phases` in order; neighbours run as one range. op_ns as in
+// sm_backend.execute (NULL: no timing). Allocates nothing.
+sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns);
+
+sm_status sm_session_synchronize(sm_session *session);
+
+// Waits, then reads the last micro-batch's mean loss, or the last global gradient norm.
+sm_status sm_session_loss(sm_session *session, double *loss);
+sm_status sm_session_grad_norm(sm_session *session, double *norm);
+
+#endif

@@ -1,0 +1,259 @@
+// loss_check.c: a slice of the batch through the reference backend, with the device's weights.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "loss_check.h"
+
+// The reference is serial: about this much work keeps the check near two seconds (bf16: four, for the same tokens, so
+// that the losses of both precisions compare).
+static const double budget_flops = 8e9;
+
+// fp32 kernels that sum in another order differ by about 1e-6 a token at 124M parameters.
+static const double tolerance_f32 = 1e-4;
+
+// How far bf16 moves a token's loss depends on the model: logits near -100 are rounded to multiples of 0.5,
+// those of a fresh model, near 1, to 2^-7. So the reference is asked: it computes the losses a second time, with the
+// matrices and the result of every op rounded to bf16, and what that changes is the scale. A device rounds at
+// other places (not between ops that it fuses, sums in another order) and so arrives at other losses, as far away.
+// One bias left out changes the losses of a fresh model six times as much or more, one attention ten times.
+static const double tolerance_in_roundings = 4;
+
+typedef struct {
+    int64_t B; // the first sequence, and the last where there are several
+    int64_t T; // their first tokens
+} slice;
+
+static slice choose_slice(const sm_plan *plan, double dropout_p) {
+    slice s = {.B = plan->B < 2 ? 1 : 2, .T = plan->T};
+    // Dropout numbers an attention weight by its place in T x T, so a shorter T would draw other masks,
+    // and another batch's sequence likewise.
+    if (dropout_p > 0) {
+        s.B = 1;
+        return s;
+    }
+    int64_t n_tokens = (int64_t)(budget_flops / (2.0 * (double)plan->n_params)) / s.B;
+    n_tokens = n_tokens < 4 ? 4 : n_tokens > 32 ? 32 : n_tokens;
+    s.T = s.T < n_tokens ? s.T : n_tokens;
+    return s;
+}
+
+// What is compared, a token each: losses of the device, of the reference, and, for bf16, of the reference rounded.
+typedef struct {
+    int64_t n;
+    float *got;
+    float *want;
+    float *want_rounded;
+} losses;
+
+// Row of the batch that the slice's sequence i is.
+static int64_t batch_row(const sm_plan *plan, int64_t i) { return i == 0 ? 0 : plan->B - 1; }
+
+static void round_to_bf16(int64_t n, float *values) {
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = sm_bf16_widen(sm_bf16_round(values[i]));
+    }
+}
+
+// Room for the largest tensor of a plan.
+static float *allocate_largest(const sm_plan *plan) {
+    int64_t largest = 1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = sm_tensor_elems(&plan->tensors[i]);
+        largest = n_elems > largest ? n_elems : largest;
+    }
+    float *values = malloc((size_t)largest * sizeof *values);
+    if (values == NULL) {
+        sm_fail(SM_ERR_OOM, "loss check: no memory for a copy of %lld elements", (long long)largest);
+    }
+    return values;
+}
+
+// Copies the device's parameters; `rounded`: those that its matmuls read in bf16, rounded.
+static sm_status copy_params(sm_session *from, sm_session *to, bool rounded, float *values) {
+    for (int i = 0; i < to->plan->n_tensors; i++) {
+        if (!sm_plan_is_param(to->plan, i)) {
+            continue;
+        }
+        int source = sm_plan_find_tensor(from->plan, to->plan->tensors[i].name);
+        int64_t n_elems = to->plan->tensors[i].real_elems;
+        SM_TRY(sm_session_read(from, source, n_elems, values));
+        if (rounded && from->plan->tensors[source].working_copy != SM_NO_TENSOR) {
+            round_to_bf16(n_elems, values);
+        }
+        SM_TRY(sm_session_write(to, i, n_elems, values));
+    }
+    return SM_OK;
+}
+
+// Runs the forward ops one by one, and rounds what each writes of the plan's data type.
+static sm_status run_rounded(sm_session *session, float *values) {
+    const sm_plan *plan = session->plan;
+    const sm_range forward = sm_plan_range(plan, SM_PHASE_FORWARD);
+    for (int i = forward.first; i < forward.end; i++) {
+        const sm_op_info *info = sm_op_get_info(plan->ops[i].kind);
+        SM_TRY(session->device->backend->execute(session->executable, (sm_range){i, i + 1}, NULL));
+        for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+            const int tensor = plan->ops[i].out[k];
+            if (tensor == SM_NO_TENSOR || info->out[k].dtype != SM_BF16) {
+                continue;
+            }
+            const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);
+            SM_TRY(sm_session_read(session, tensor, n_elems, values));
+            round_to_bf16(n_elems, values);
+            SM_TRY(sm_session_write(session, tensor, n_elems, values));
+        }
+    }
+    return SM_OK;
+}
+
+// The reference's session on the slice, its batch in place.
+static sm_status open_reference(const sm_session *session, const sm_model_config *config, double dropout_p,
+                                uint64_t seed, slice s, const int32_t *tokens, const int32_t *targets,
+                                sm_device *device, sm_session **reference) {
+    sm_status status = SM_OK;
+    const sm_plan_options options = {.B = s.B, .T = s.T, .dtype = SM_F32, .dropout_p = dropout_p, .seed = seed};
+    const sm_step_settings none = {0};
+    sm_plan *plan = NULL;
+    int32_t *ids = malloc(2 * (size_t)(s.B * s.T) * sizeof *ids);
+    if (ids == NULL) {
+        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
+    }
+    for (int64_t b = 0; b < s.B; b++) {
+        int64_t row = batch_row(session->plan, b) * session->plan->T;
+        memcpy(ids + b * s.T, tokens + row, (size_t)s.T * sizeof *ids);
+        memcpy(ids + (s.B + b) * s.T, targets + row, (size_t)s.T * sizeof *ids);
+    }
+    SM_TRY_GOTO(sm_model_build(config, &options, &plan));
+    SM_TRY_GOTO(sm_session_open(device, plan, reference));
+    SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
+    SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
+cleanup:
+    free(ids);
+    return status;
+}
+
+// Per-token losses of the slice by the reference with the device's parameters: as they are, and, where the device
+// computes in bf16, rounded as it rounds.
+static sm_status reference_losses(sm_session *session, sm_session *reference, losses *l) {
+    sm_status status = SM_OK;
+    const int tensor = reference->plan->losses;
+    float *values = allocate_largest(reference->plan);
+    if (values == NULL) {
+        return SM_ERR_OOM;
+    }
+    reference->n_micro_steps = session->n_micro_steps - 1; // the masks that the device drew
+    SM_TRY_GOTO(copy_params(session, reference, false, values));
+    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    SM_TRY_GOTO(sm_session_read(reference, tensor, l->n, l->want));
+    if (session->plan->dtype == SM_BF16) {
+        SM_TRY_GOTO(copy_params(session, reference, true, values));
+        SM_TRY_GOTO(run_rounded(reference, values));
+        SM_TRY_GOTO(sm_session_read(reference, tensor, l->n, l->want_rounded));
+    }
+cleanup:
+    free(values);
+    return status;
+}
+
+// Root mean square of a - b.
+static double rms_difference(int64_t n, const float *a, const float *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    }
+    return sqrt(sum / (double)n);
+}
+
+static double mean(int64_t n, const float *values) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += values[i];
+    }
+    return sum / (double)n;
+}
+
+// Largest |difference|, relative to max(1, loss); NaN, too, becomes the largest.
+static double largest_difference(int64_t n, const float *got, const float *want) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double error = fabs((double)got[i] - want[i]) / fmax(1.0, fabs((double)want[i]));
+        if (!(error <= largest)) {
+            largest = error;
+        }
+    }
+    return largest;
+}
+
+static sm_status judge(const losses *l, bool is_bf16, sm_loss_check *result) {
+    result->loss = mean(l->n, l->got);
+    result->loss_reference = mean(l->n, l->want);
+    if (is_bf16) {
+        result->error = rms_difference(l->n, l->got, l->want);
+        result->tolerance = tolerance_f32 + tolerance_in_roundings * rms_difference(l->n, l->want_rounded, l->want);
+    } else {
+        result->error = largest_difference(l->n, l->got, l->want);
+        result->tolerance = tolerance_f32;
+    }
+    if (!(result->error <= result->tolerance) || !isfinite(result->tolerance)) {
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong loss: %.6f where the reference has %.6f (%s %.2g, allowed is %.2g); no speed is reported",
+                       result->loss, result->loss_reference,
+                       is_bf16 ? "tokens' differ by, in the root mean square," : "one token's differs by",
+                       result->error, result->tolerance);
+    }
+    return SM_OK;
+}
+
+// The device's losses of the slice, out of those of its batch.
+static sm_status device_losses(sm_session *session, slice s, float *got) {
+    const sm_plan *plan = session->plan;
+    float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
+    }
+    sm_status status = sm_session_read(session, plan->losses, plan->B * plan->T, all);
+    for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
+        memcpy(got + b * s.T, all + batch_row(plan, b) * plan->T, (size_t)s.T * sizeof *got);
+    }
+    free(all);
+    return status;
+}
+
+sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
+                        const int32_t *tokens, const int32_t *targets, sm_loss_check *result) {
+    sm_status status = SM_OK;
+    const sm_plan *plan = session->plan;
+    const bool is_bf16 = plan->dtype == SM_BF16;
+    const slice s = choose_slice(plan, dropout_p);
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *device = NULL;
+    sm_session *reference = NULL;
+    *result = (sm_loss_check){.tolerance = tolerance_f32};
+    snprintf(result->how, sizeof result->how, "first %lld tokens of %lld of %lld sequences, %s against the reference",
+             (long long)s.T, (long long)s.B, (long long)plan->B, is_bf16 ? "together" : "each");
+    losses l = {.n = s.B * s.T};
+    l.got = malloc(3 * (size_t)l.n * sizeof *l.got);
+    if (l.got == NULL) {
+        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
+    }
+    l.want = l.got + l.n;
+    l.want_rounded = l.want + l.n;
+    SM_TRY_GOTO(sm_session_set_batch(session, tokens, targets));
+    SM_TRY_GOTO(sm_session_run(session, SM_RUN_FORWARD, NULL));
+    SM_TRY_GOTO(sm_session_synchronize(session));
+    SM_TRY_GOTO(device_losses(session, s, l.got));
+    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    SM_TRY_GOTO(open_reference(session, config, dropout_p, seed, s, tokens, targets, device, &reference));
+    SM_TRY_GOTO(reference_losses(session, reference, &l));
+    SM_TRY_GOTO(judge(&l, is_bf16, result));
+cleanup:
+    sm_session_close(reference);
+    if (device != NULL) {
+        backend->close(device);
+    }
+    free(l.got);
+    return status;
+}

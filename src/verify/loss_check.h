@@ -1,0 +1,26 @@
+// loss_check.h: is the loss that a device computes the right one? Asked before any speed is
+// reported, and cheap: attention is causal, so the losses of a sequence's first tokens do not
+// depend on the rest, and the reference backend needs to compute those few only.
+#ifndef STEPMARK_LOSS_CHECK_H
+#define STEPMARK_LOSS_CHECK_H
+
+#include "model.h"
+#include "session.h"
+
+typedef struct {
+    double loss;           // mean over the checked tokens, as the device computed it
+    double loss_reference; // the same by the reference backend
+    // fp32: largest |difference| of one token's loss, relative to max(1, loss). bf16: root mean square of the tokens'
+    // differences, and `tolerance` is a multiple of what rounding to bf16 makes of the reference's own losses.
+    double error;
+    double tolerance;
+    char how[SM_TEXT_SIZE]; // "first 16 tokens of 2 sequences against the reference, ..."
+} sm_loss_check;
+
+// Runs a forward of `session` on the batch `tokens`, `targets` (B*T each) with the parameters that
+// it has now, and compares losses token by token. Leaves the batch uploaded and the gradients to be
+// zeroed. SM_ERR_MISMATCH: a loss differs by more than the tolerance, or is not finite.
+sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
+                        const int32_t *tokens, const int32_t *targets, sm_loss_check *result);
+
+#endif

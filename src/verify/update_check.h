@@ -1,0 +1,28 @@
+// update_check.h: does a device's optimizer do what the reference's does? Asked of the very plan and device that are
+// timed, on a sample of each group of parameters: first, last, and runs in between.
+//
+// Nothing of the step is touched: the sample is read before the step and after it, when the gradients are still there.
+#ifndef STEPMARK_UPDATE_CHECK_H
+#define STEPMARK_UPDATE_CHECK_H
+
+#include "session.h"
+
+typedef struct {
+    double error;           // largest difference of a sampled number over what rounding allows it
+    double tolerance;       // 1
+    char how[SM_TEXT_SIZE]; // "4,096 weights and their state against the reference's rule"
+} sm_update_result;
+
+typedef struct sm_update_check sm_update_check;
+
+// Reads the sample of parameters and state before a step.
+sm_status sm_update_check_begin(sm_session *session, sm_update_check **check);
+
+// After the step: its gradients, its settings and the updated state. The reference makes the same update. The norm that
+// the step found is held to `grad_norm` (gradient_check.h); 0: not known. SM_ERR_MISMATCH names the first tensor that
+// differs. Frees the check in any case.
+sm_status sm_update_check_end(sm_update_check *check, sm_session *session, double grad_norm, sm_update_result *result);
+
+void sm_update_check_free(sm_update_check *check); // NULL is fine
+
+#endif

@@ -1,0 +1,320 @@
+// verify_step.c: a whole training step, in any mode, against the reference's naive plan.
+//
+// Each model is about as small as one can be that still has every part, and none of whose
+// dimensions suits a vector (sm_model.odd): GPT-2 with heads of five channels, a vocabulary with padding. The batch's
+// 527 rows are more than one chunk of the loss head.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "model.h"
+#include "philox.h"
+#include "session.h"
+#include "verify.h"
+
+enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3 };
+
+// Adam divides a gradient by its own size, so where the gradient is as small as its rounding
+// error the update is noise, whatever the device. With eps well above that error such weights
+// move little instead. Clipping acts on the first two steps, whose norms are 0.74 and 0.54, and
+// not on the third, 0.42.
+static const sm_step_settings settings = {
+    .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
+
+// Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
+// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in bf16 lose up to 2^-8
+// of themselves at each op.
+typedef struct {
+    double value;    // loss, gradient norm
+    double gradient; // each tensor
+    double weight;   // difference of the weights, in learning rates
+} tolerances;
+
+static const tolerances tolerances_f32 = {1e-5, 5e-5, 1e-3};
+static const tolerances tolerances_bf16 = {5e-3, 5e-2, 0.5};
+
+enum { DEVICE, REFERENCE, N_SIDES };
+
+typedef struct {
+    const sm_model *model;
+    const sm_optimizer *optimizer;
+    sm_session *session[N_SIDES];
+    tolerances tolerance;
+    float *values[N_SIDES]; // room for the largest parameter
+    int n_accum;            // micro-batches a step
+    sm_verify_report report;
+    void *context;
+    int n_compared;
+    int n_failed;
+} checker;
+
+static const char *check_name(int n_accum) { return n_accum == 1 ? "step of one batch" : "step"; }
+
+static void report(checker *check, const char *what, int64_t n_values, double error, double tolerance) {
+    char subject[4 * SM_NAME_SIZE];
+    snprintf(subject, sizeof subject, "%s: %s", check->model->name, what);
+    sm_verify_row row = {
+        .check = check_name(check->n_accum), .subject = subject, .n_values = n_values, .error = error, .reason = ""};
+    row.tolerance = tolerance;
+    row.ok = error <= tolerance;
+    check->n_compared++;
+    check->n_failed += !row.ok;
+    check->report(&row, check->context);
+}
+
+// --- running ---------------------------------------------------------------------------
+
+// `session` stays NULL when the device does not support the plan; the error message says why.
+static sm_status open_side(const checker *check, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
+                           sm_session **session) {
+    const sm_plan_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = dtype,
+                                     .dropout_p = 0.1,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .optimizer = check->optimizer,
+                                     .one_micro_batch = check->n_accum == 1,
+                                     .max_tensor_bytes = device->info.max_alloc_bytes};
+    sm_plan *plan = NULL;
+    SM_TRY(sm_model_build(&check->model->odd, &options, &plan));
+    sm_status status = sm_plan_rewrite(plan, mode, without);
+    if (status != SM_OK) {
+        sm_plan_free(plan);
+        return status;
+    }
+    return sm_session_open(device, plan, session);
+}
+
+static double uniform(uint64_t key, int64_t i) {
+    return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
+}
+
+// Weights that make every term of every gradient count: GPT-2's own would leave the attention
+// nearly uniform, the biases zero and layernorm's weights one.
+static void draw_weights(const sm_plan *plan, int tensor, float *values) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    uint64_t key = sm_philox_key(1, t->name);
+    for (int64_t i = 0; i < t->real_elems; i++) {
+        values[i] = (float)(t->init_value + 0.4 * uniform(key, i));
+    }
+}
+
+static int64_t largest_param(const sm_plan *plan) {
+    int64_t largest = 1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t n = sm_tensor_elems(&plan->tensors[i]);
+        largest = sm_plan_is_param(plan, i) && n > largest ? n : largest;
+    }
+    return largest;
+}
+
+static sm_status write_weights(checker *check) {
+    for (int side = 0; side < N_SIDES; side++) {
+        const sm_plan *plan = check->session[side]->plan;
+        for (int i = 0; i < plan->n_tensors; i++) {
+            if (sm_plan_is_param(plan, i)) {
+                draw_weights(plan, i, check->values[side]);
+                SM_TRY(sm_session_write(check->session[side], i, plan->tensors[i].real_elems, check->values[side]));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+// Runs forward and backward of micro-batch `number` (0, 1, ...), whose ids are random and of
+// whose targets one in eight is ignored.
+static sm_status run_micro_batch(sm_session *session, int number, unsigned phases) {
+    const uint32_t V = (uint32_t)session->plan->V;
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+        sm_philox_block random = sm_philox4x32(sm_philox_key(1, "batch"), (uint64_t)i, (uint64_t)number);
+        tokens[i] = (int32_t)(random.word[0] % V);
+        targets[i] = random.word[1] % 8 == 0 ? -1 : (int32_t)(random.word[2] % V);
+    }
+    SM_TRY(sm_session_set_batch(session, tokens, targets));
+    return sm_session_run(session, phases | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL);
+}
+
+// The gradients of step 1, 2, ...: the sum over its micro-batches.
+static sm_status run_gradients(checker *check, int step) {
+    for (int side = 0; side < N_SIDES; side++) {
+        sm_session *session = check->session[side];
+        SM_TRY(sm_session_set_hyper(session, &settings, step, check->n_accum));
+        for (int micro = 0; micro < check->n_accum; micro++) {
+            unsigned phases = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+            SM_TRY(run_micro_batch(session, (step - 1) * check->n_accum + micro, phases));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status run_update(checker *check) {
+    for (int side = 0; side < N_SIDES; side++) {
+        SM_TRY(sm_session_run(check->session[side], SM_RUN_OPTIMIZER, NULL));
+    }
+    return SM_OK;
+}
+
+// --- comparing -------------------------------------------------------------------------
+
+// Compares "loss" or "gradient norm" of a step.
+static sm_status compare_scalar(checker *check, const char *what, sm_status (*read)(sm_session *, double *), int step) {
+    char subject[SM_NAME_SIZE];
+    double values[N_SIDES];
+    for (int side = 0; side < N_SIDES; side++) {
+        SM_TRY(read(check->session[side], &values[side]));
+    }
+    snprintf(subject, sizeof subject, "%s of step %d", what, step);
+    report(check, subject, 1, sm_verify_error(SM_F64, 1, &values[DEVICE], &values[REFERENCE], 0),
+           check->tolerance.value);
+    return SM_OK;
+}
+
+// Compares one tensor a parameter: its gradient (prefix "d.") or itself (prefix "").
+static sm_status compare_tensors(checker *check, const char *what, const char *prefix, double scale, double tolerance) {
+    const sm_plan *model_plan = check->session[REFERENCE]->plan;
+    for (int i = 0; i < model_plan->n_tensors; i++) {
+        if (!sm_plan_is_param(model_plan, i)) {
+            continue;
+        }
+        const int64_t n_values = sm_tensor_elems(&model_plan->tensors[i]);
+        char name[SM_NAME_SIZE + 8];
+        char subject[2 * SM_NAME_SIZE];
+        snprintf(name, sizeof name, "%s%s", prefix, model_plan->tensors[i].name);
+        for (int side = 0; side < N_SIDES; side++) {
+            sm_session *session = check->session[side];
+            int tensor = sm_plan_find_tensor(session->plan, name);
+            if (tensor == SM_NO_TENSOR) {
+                return sm_fail(SM_ERR_INTERNAL, "verify: the plan has no tensor %s", name);
+            }
+            SM_TRY(sm_session_synchronize(session));
+            SM_TRY(sm_session_read(session, tensor, n_values, check->values[side]));
+        }
+        snprintf(subject, sizeof subject, "%s %s", what, model_plan->tensors[i].name);
+        double error = sm_verify_error(SM_F32, n_values, check->values[DEVICE], check->values[REFERENCE], scale);
+        report(check, subject, n_values, error, tolerance);
+    }
+    return SM_OK;
+}
+
+// What matmuls read of the device's matrices must be exactly the weights that it has, rounded.
+static sm_status compare_working_copies(checker *check) {
+    sm_session *session = check->session[DEVICE];
+    for (int i = 0; i < session->plan->n_tensors; i++) {
+        const sm_tensor *t = &session->plan->tensors[i];
+        if (!sm_plan_is_param(session->plan, i) || t->working_copy == SM_NO_TENSOR) {
+            continue;
+        }
+        const int64_t n_values = t->real_elems;
+        char subject[2 * SM_NAME_SIZE];
+        float *copied = check->values[DEVICE];
+        float *expected = check->values[REFERENCE];
+        SM_TRY(sm_session_read(session, t->working_copy, n_values, copied));
+        SM_TRY(sm_session_read(session, i, n_values, expected));
+        for (int64_t k = 0; k < n_values; k++) {
+            expected[k] = sm_bf16_widen(sm_bf16_round(expected[k]));
+        }
+        snprintf(subject, sizeof subject, "copy of %s", t->name);
+        report(check, subject, n_values, sm_verify_error(SM_F32, n_values, copied, expected, 0), 0);
+    }
+    return SM_OK;
+}
+
+static sm_status compare_steps(checker *check) {
+    for (int step = 1; step <= N_STEPS; step++) {
+        SM_TRY(run_gradients(check, step));
+        SM_TRY(compare_scalar(check, "loss", sm_session_loss, step));
+        if (step == 1) {
+            SM_TRY(compare_tensors(check, "gradient", "d.", 0, check->tolerance.gradient));
+        }
+        SM_TRY(run_update(check));
+        SM_TRY(compare_scalar(check, "gradient norm", sm_session_grad_norm, step));
+    }
+    SM_TRY(compare_tensors(check, "weight", "", settings.lr, check->tolerance.weight));
+    return compare_working_copies(check);
+}
+
+// --- the check -------------------------------------------------------------------------
+
+static sm_status allocate_values(checker *check) {
+    size_t size_bytes = (size_t)largest_param(check->session[REFERENCE]->plan) * sizeof(float);
+    check->values[DEVICE] = malloc(size_bytes);
+    check->values[REFERENCE] = malloc(size_bytes);
+    if (check->values[DEVICE] == NULL || check->values[REFERENCE] == NULL) {
+        return sm_fail(SM_ERR_OOM, "verify: no memory for %zu bytes of weights", size_bytes);
+    }
+    return SM_OK;
+}
+
+static void report_skipped(const checker *check, sm_mode mode) {
+    const sm_verify_row row = {.check = check_name(check->n_accum),
+                               .subject = sm_mode_name(mode),
+                               .ok = true,
+                               .skipped = true,
+                               .reason = sm_error_message()};
+    check->report(&row, check->context);
+}
+
+static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
+                             int n_accum, sm_verify_report report_row, void *context) {
+    sm_status status = SM_OK;
+    checker check = {.model = model,
+                     .optimizer = sm_optimizer_at(0),
+                     .tolerance = dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
+                     .n_accum = n_accum,
+                     .report = report_row,
+                     .context = context};
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
+    status = open_side(&check, device, dtype, mode, without, &check.session[DEVICE]);
+    if (status == SM_ERR_UNSUPPORTED) {
+        report_skipped(&check, mode);
+        status = SM_OK;
+        goto cleanup;
+    }
+    SM_TRY_GOTO(status);
+    SM_TRY_GOTO(open_side(&check, reference, SM_F32, SM_MODE_NAIVE, 0, &check.session[REFERENCE]));
+    SM_TRY_GOTO(allocate_values(&check));
+    SM_TRY_GOTO(write_weights(&check));
+    SM_TRY_GOTO(compare_steps(&check));
+    if (check.n_failed > 0) {
+        status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step of %s differ from the reference",
+                         device->info.id, sm_mode_name(mode), check.n_failed, check.n_compared, model->title);
+    }
+cleanup:
+    sm_session_close(check.session[DEVICE]);
+    sm_session_close(check.session[REFERENCE]);
+    backend->close(reference);
+    free(check.values[DEVICE]);
+    free(check.values[REFERENCE]);
+    return status;
+}
+
+static sm_status verify_model(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
+                              sm_verify_report report_row, void *context) {
+    const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
+    sm_status accumulated = verify_step(model, device, dtype, mode, without, 2, report_row, context);
+    if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
+        return accumulated;
+    }
+    sm_status alone = verify_step(model, device, dtype, mode, without, 1, report_row, context);
+    return alone != SM_OK ? alone : accumulated;
+}
+
+sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report_row,
+                         void *context) {
+    sm_status first = SM_OK;
+    for (int i = 0; i < sm_model_count(); i++) {
+        sm_status status = verify_model(sm_model_at(i), device, dtype, mode, without, report_row, context);
+        if (status != SM_OK && status != SM_ERR_MISMATCH) {
+            return status;
+        }
+        first = first == SM_OK ? status : first;
+    }
+    return first;
+}
