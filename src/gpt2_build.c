@@ -165,7 +165,7 @@ static int residual(builder *b, sm_phase phase, int layer, const char *name, int
 
 static sm_op attention_op(const builder *b, sm_op_kind kind, sm_phase phase, int layer) {
     sm_op op = sm_op_make(kind, phase, layer);
-    op.attr.n_head = (int)b->config->n_head;
+    op.attr.n_head = op.attr.n_kv_head = (int)b->config->n_head;
     op.attr.dropout_p = b->options->dropout_p;
     op.attr.rng_key = mask_key(b, layer, "attn.dropout");
     return op;
