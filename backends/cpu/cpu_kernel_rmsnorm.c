@@ -104,6 +104,4 @@ static void rmsnorm_backward(const host_op *op, const cpu_data *dskip, const cpu
 
 CPU_KERNEL(rmsnorm_backward) { rmsnorm_backward(op, NULL, team); }
 
-CPU_KERNEL(residual_rmsnorm_backward) {
-    rmsnorm_backward(op, op->in[SM_IN(residual_rmsnorm_backward, dskip)], team);
-}
+CPU_KERNEL(residual_rmsnorm_backward) { rmsnorm_backward(op, op->in[SM_IN(residual_rmsnorm_backward, dskip)], team); }
