@@ -9,7 +9,7 @@
 
 // The architectures there are, in the order of --arch's words; the first is the default. X(name), sm_model_NAME in a
 // folder of its own.
-#define SM_MODEL_LIST(X) X(gpt2)
+#define SM_MODEL_LIST(X) X(gpt2) X(llama)
 
 typedef struct sm_model sm_model;
 
