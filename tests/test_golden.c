@@ -412,11 +412,16 @@ static void saved_as_transformers_saves(void **state) {
 
 int main(void) {
     static variant variants[] = {
-        {".", "reference", SM_MODE_NAIVE},          {".", "reference", SM_MODE_FUSED},
-        {".", "cpu", SM_MODE_NAIVE},                {".", "cpu", SM_MODE_FUSED},
-        {"llama", "reference", SM_MODE_NAIVE},      {"llama", "reference", SM_MODE_FUSED},
-        {"llama", "cpu", SM_MODE_NAIVE},            {"llama", "cpu", SM_MODE_FUSED},
-        {"llama_tied", "reference", SM_MODE_NAIVE}, {"llama_tied", "cpu", SM_MODE_FUSED},
+        {".", "reference", SM_MODE_NAIVE},
+        {".", "reference", SM_MODE_FUSED},
+        {".", "cpu", SM_MODE_NAIVE},
+        {".", "cpu", SM_MODE_FUSED},
+        {"llama", "reference", SM_MODE_NAIVE},
+        {"llama", "reference", SM_MODE_FUSED},
+        {"llama", "cpu", SM_MODE_NAIVE},
+        {"llama", "cpu", SM_MODE_FUSED},
+        {"llama_tied", "reference", SM_MODE_NAIVE},
+        {"llama_tied", "cpu", SM_MODE_FUSED},
     };
     static const struct CMUnitTest each[] = {
         cmocka_unit_test(loss_and_gradients),

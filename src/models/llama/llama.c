@@ -1,5 +1,6 @@
 // llama.c: Llama: forward top to bottom, backward bottom to top. Architecture: Touvron et al. 2023, section 2.2
-// (pre-RMSNorm, SwiGLU, rotary positions, no biases); Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
+// (pre-RMSNorm, SwiGLU, rotary positions, no biases); Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query
+// attention).
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +8,12 @@
 #include "llama_disk.h"
 
 // GPT-2's sizes, for comparison: the same dimensions, of which d_ff is the inner width of SwiGLU.
-#define SIZE(size_name, L, NH, C, F, V, P)                                                                            \
-    {                                                                                                                 \
-        size_name, NULL, {                                                                                            \
-            .model = &sm_model_llama, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P,  \
-            .norm_eps = 1e-5, .rope_theta = 1e4, .untied = true                                                       \
-        }                                                                                                             \
+#define SIZE(size_name, L, NH, C, F, V, P)                                                                           \
+    {                                                                                                                \
+        size_name, NULL, {                                                                                           \
+            .model = &sm_model_llama, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
+            .norm_eps = 1e-5, .rope_theta = 1e4, .untied = true                                                      \
+        }                                                                                                            \
     }
 static const sm_model_size sizes[] = {
     SIZE("tiny", 2, 2, 32, 128, 256, 64),
@@ -73,8 +74,10 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
 static sm_status check(const sm_model_config *config) {
     const int64_t HS = config->d_model / config->n_head;
     if (HS % 2 != 0) {
-        return sm_fail(SM_ERR_INVALID, "heads of %lld channels have no halves to turn; choose n_head so that d_model "
-                       "/ n_head is even", (long long)HS);
+        return sm_fail(SM_ERR_INVALID,
+                       "heads of %lld channels have no halves to turn; choose n_head so that d_model "
+                       "/ n_head is even",
+                       (long long)HS);
     }
     if (!(config->rope_theta >= 1 && config->rope_theta <= 1e12)) {
         return sm_fail(SM_ERR_INVALID, "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
@@ -123,18 +126,18 @@ static int swiglu(sm_builder *b, int layer, int gate_up) {
 }
 
 static int block_forward(sm_builder *b, int layer, block *s, int x) {
-    s->x = x;                                                                                    // (B,T,C)
-    s->norm1 = rmsnorm(b, layer, "norm1", x, NORM1_W, &s->norm1_rstd);                           // (B,T,C)
-    int qkv = sm_build_matmul(b, layer, "qkv", NULL, s->norm1, QKV_W, b->QKV);                   // (B,T,QKV)
-    s->qkv = rope(b, SM_PHASE_FORWARD, layer, "qkv.turned", qkv);                                // (B,T,QKV)
-    s->atty = sm_build_attention(b, layer, s->qkv, &s->att);                                     // (B,T,C)
-    int proj = sm_build_matmul(b, layer, "attproj", NULL, s->atty, ATTN_PROJ_W, b->C);           // (B,T,C)
-    s->res = sm_build_residual(b, SM_PHASE_FORWARD, layer, "res1", x, proj);                     // (B,T,C)
-    s->norm2 = rmsnorm(b, layer, "norm2", s->res, NORM2_W, &s->norm2_rstd);                      // (B,T,C)
-    s->gate_up = sm_build_matmul(b, layer, "gate_up", NULL, s->norm2, GATE_UP_W, 2 * b->F);      // (B,T,2F)
-    s->act = swiglu(b, layer, s->gate_up);                                                       // (B,T,F)
-    int down = sm_build_matmul(b, layer, "down", NULL, s->act, DOWN_W, b->C);                    // (B,T,C)
-    return sm_build_residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, down);                  // (B,T,C)
+    s->x = x;                                                                               // (B,T,C)
+    s->norm1 = rmsnorm(b, layer, "norm1", x, NORM1_W, &s->norm1_rstd);                      // (B,T,C)
+    int qkv = sm_build_matmul(b, layer, "qkv", NULL, s->norm1, QKV_W, b->QKV);              // (B,T,QKV)
+    s->qkv = rope(b, SM_PHASE_FORWARD, layer, "qkv.turned", qkv);                           // (B,T,QKV)
+    s->atty = sm_build_attention(b, layer, s->qkv, &s->att);                                // (B,T,C)
+    int proj = sm_build_matmul(b, layer, "attproj", NULL, s->atty, ATTN_PROJ_W, b->C);      // (B,T,C)
+    s->res = sm_build_residual(b, SM_PHASE_FORWARD, layer, "res1", x, proj);                // (B,T,C)
+    s->norm2 = rmsnorm(b, layer, "norm2", s->res, NORM2_W, &s->norm2_rstd);                 // (B,T,C)
+    s->gate_up = sm_build_matmul(b, layer, "gate_up", NULL, s->norm2, GATE_UP_W, 2 * b->F); // (B,T,2F)
+    s->act = swiglu(b, layer, s->gate_up);                                                  // (B,T,F)
+    int down = sm_build_matmul(b, layer, "down", NULL, s->act, DOWN_W, b->C);               // (B,T,C)
+    return sm_build_residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, down);             // (B,T,C)
 }
 
 // --- backward -------------------------------------------------------------------------------------
@@ -176,7 +179,7 @@ static int block_backward(sm_builder *b, int layer, const block *s, int d) {
     dres = sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.res1", d, dres);
     int datty = linear_backward(b, layer, "d.atty", s->atty, dres, ATTN_PROJ_W, b->C);
     int dturned = sm_build_attention_backward(b, layer, datty, s->qkv, s->att);
-    int dqkv = rope(b, SM_PHASE_BACKWARD, layer, "d.qkv.turned", dturned);
+    int dqkv = rope(b, SM_PHASE_BACKWARD, layer, "d.qkv.turned_back", dturned);
     int dnorm1 = linear_backward(b, layer, "d.norm1", s->norm1, dqkv, QKV_W, b->C);
     int dx = rmsnorm_backward(b, layer, "d.x.norm1", dnorm1, s->x, s->norm1_rstd, NORM1_W);
     return sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.x", dres, dx);

@@ -1,5 +1,5 @@
-// llama_disk.h: Llama's config.json, as transformers' LlamaConfig has it. Accepted is what stepmark computes: no biases,
-// positions that are not scaled, heads of hidden_size / num_attention_heads channels.
+// llama_disk.h: Llama's config.json, as transformers' LlamaConfig has it. Accepted is what stepmark computes: no
+// biases, positions that are not scaled, heads of hidden_size / num_attention_heads channels.
 //
 //     key                      field       if absent
 //     vocab_size               vocab       error
