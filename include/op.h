@@ -59,11 +59,14 @@ enum { SM_MAX_IN = 8, SM_MAX_OUT = 4 };
 
 // Everything about an op that its operands' shapes do not say. Zero where it has no meaning.
 typedef struct {
-    int n_head;        // attention: NH
+    int n_head;        // attention, rope: NH
+    int n_kv_head;     // attention, rope: NKV, heads of keys and of values; NH / NKV heads of queries share one
+    double rope_theta; // rope: the base of the angles
+    bool inverse;      // rope: angles of the other sign, its derivative
     int64_t vocab;     // matmul of the head, cross-entropy: V; columns V..Vp-1 are padding, masked
     bool w_transposed; // matmul: W is (OC, C), as the tied head's; otherwise (C, OC), as Conv1D's
     unsigned epilogue; // matmul: SM_EPILOGUE_*
-    double eps;        // layernorm
+    double eps;        // layernorm, rmsnorm
     double dropout_p;  // dropout, attention
     uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
     bool decay;        // adamw: this group takes weight decay

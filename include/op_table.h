@@ -12,11 +12,12 @@
 //   END
 //
 // The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
-// grad_norm, layernorm, loss, matmul, residual, adamw, zero.
+// grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, adamw, zero.
 //
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
 // of an op. A shape that is SM_TRANSPOSABLE has its two letters exchanged where the op's attribute w_transposed is set.
+// QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
 // A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32 or SM_U32.
 //
@@ -61,11 +62,11 @@ END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
-   "Radford et al. 2018, section 3.1: h0 = U We + Wp")
+   "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
     IN(token, "(B,T)", SM_I32, 0)
     IN(wte, "(V,C)", REAL, 0)
-    IN(wpe, "(P,C)", REAL, 0)
+    IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
 OUTPUTS(embedding_forward)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0)
 END
@@ -78,7 +79,7 @@ INPUTS(embedding_backward)
     IN(dx, "(B,T,C)", DATA, 0)
 OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
-    OUT(dwpe, "(P,C)", REAL, SM_ADDS, 0)
+    OUT(dwpe, "(P,C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
@@ -174,9 +175,10 @@ END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
    "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
-   "Vaswani et al. 2017, equation 1, with a causal mask")
+   "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
+   " 2023)")
 INPUTS(attention_forward)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
@@ -189,11 +191,11 @@ OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
    "derivative of attention_forward")
 INPUTS(attention_backward)
     IN(dy, "(B,T,C)", DATA, 0)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(attention_backward)
-    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
@@ -213,6 +215,59 @@ INPUTS(gelu_backward)
     IN(x, "(n)", DATA, 0)
 OUTPUTS(gelu_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_NO_OPERAND,
+   "rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
+   "Zhang and Sennrich 2019, equation 4")
+INPUTS(rmsnorm_forward)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+OUTPUTS(rmsnorm_forward)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_NO_OPERAND,
+   "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C);  dw += sum_n dy xh",
+   "derivative of rmsnorm_forward")
+INPUTS(rmsnorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+OUTPUTS(rmsnorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_ROPE, rope, SM_IN(rope, x),
+   "per head of q and k, i < HS/2: angle = t / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
+   " + x[i+HS/2] cos;  v stays",
+   "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
+INPUTS(rope)
+    IN(x, "(B,T,QKV)", DATA, 0)
+OUTPUTS(rope)
+    OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
+   "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up",
+   "Shazeer 2020, equation 6")
+INPUTS(swiglu_forward)
+    IN(x, "(N,2F)", DATA, 0)
+OUTPUTS(swiglu_forward)
+    OUT(y, "(N,F)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
+   "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s",
+   "derivative of swiglu_forward")
+INPUTS(swiglu_backward)
+    IN(dy, "(N,F)", DATA, 0)
+    IN(x, "(N,2F)", DATA, 0)
+OUTPUTS(swiglu_backward)
+    OUT(dx, "(N,2F)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
@@ -328,12 +383,39 @@ OUTPUTS(residual_layernorm_backward)
     OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
 END
 
+OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),
+   "r = a + b;  y, rstd = rmsnorm(r; w)",
+   "residual, then rmsnorm_forward, in one pass over a row")
+INPUTS(residual_rmsnorm_forward)
+    IN(a, "(N,C)", DATA, 0)
+    IN(b, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+OUTPUTS(residual_rmsnorm_forward)
+    OUT(r, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_RESIDUAL_RMSNORM_BACKWARD, residual_rmsnorm_backward, SM_IN(residual_rmsnorm_backward, dskip),
+   "dx = dskip + rmsnorm_backward(dy; x, w, rstd);  dw += sum_n dy xh",
+   "rmsnorm_backward, then residual (the skip's gradient joins), in one pass over a row")
+INPUTS(residual_rmsnorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+    IN(dskip, "(N,C)", DATA, 0)
+OUTPUTS(residual_rmsnorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+END
+
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
    "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
 INPUTS(flash_attention_forward)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
@@ -346,12 +428,12 @@ OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
    "Dao et al. 2022, algorithm 4")
 INPUTS(flash_attention_backward)
     IN(dy, "(B,T,C)", DATA, 0)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(y, "(B,T,C)", DATA, 0)
     IN(lse, "(B,NH,T)", REAL, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_backward)
-    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 #undef OP

@@ -5,7 +5,7 @@
 // a backend gives the arena an address.
 //
 // Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,
-// Vp padded vocabulary, NH heads, HS = C/NH head size, L layers, N = B*T rows.
+// Vp padded vocabulary, NH heads, HS = C/NH head size, NKV heads of keys and values, L layers, N = B*T rows.
 #ifndef STEPMARK_TENSOR_H
 #define STEPMARK_TENSOR_H
 

@@ -105,6 +105,8 @@ CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
 
 CPU_SCRATCH(layernorm_backward); // both kinds of it
+CPU_SCRATCH(rmsnorm_backward);   // both kinds of it
+CPU_SCRATCH(rope);
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
 CPU_SCRATCH(attention_forward);

@@ -58,6 +58,13 @@ void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x
 void REF(residual_layernorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
                                      const real *beta, real *r, real *y, real *mean, real *rstd);
 
+// ref_rmsnorm.c
+void REF(rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, real *y, real *rstd);
+void REF(rmsnorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *rstd,
+                           const real *dskip, real *dx, real *dw);
+void REF(residual_rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
+                                   real *r, real *y, real *rstd);
+
 // ref_matmul.c
 void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y);
 void REF(matmul_backward_input)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *dy, const real *W,
@@ -71,7 +78,7 @@ void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 
 // ref_attention.c
 typedef struct {
-    int64_t B, T, NH, HS;
+    int64_t B, T, NH, NKV, HS;
     ref_mask mask; // on the attention weights
 } ref_attention;
 
@@ -85,6 +92,14 @@ void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const
 // ref_gelu.c
 void REF(gelu_forward)(int64_t n, const real *x, real *y);
 void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
+
+// ref_rope.c
+void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse, const real *x,
+               real *y);
+
+// ref_swiglu.c
+void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);
+void REF(swiglu_backward)(int64_t N, int64_t F, const real *dy, const real *x, real *dx);
 
 // ref_residual.c
 void REF(residual)(int64_t n, const real *a, const real *b, real *y);

@@ -28,9 +28,13 @@ static ref_mask mask(const host_op *op, int i) {
 // qkv is input `i` and rng_step, where there is one, input `i_step`.
 static ref_attention attention(const host_op *op, int i, int i_step) {
     const sm_tensor *qkv = op->in_tensor[i];
-    int64_t NH = op->op->attr.n_head;
-    return (ref_attention){
-        .B = qkv->dims[0], .T = qkv->dims[1], .NH = NH, .HS = qkv->dims[2] / 3 / NH, .mask = mask(op, i_step)};
+    const sm_attrs *attr = &op->op->attr;
+    return (ref_attention){.B = qkv->dims[0],
+                           .T = qkv->dims[1],
+                           .NH = attr->n_head,
+                           .NKV = attr->n_kv_head,
+                           .HS = qkv->dims[2] / (attr->n_head + 2 * attr->n_kv_head),
+                           .mask = mask(op, i_step)};
 }
 
 RUN(zero) { CALL(zero, n_elems(op->out_tensor[SM_OUT(zero, x)]), OUTPUT(zero, x)); }
@@ -143,6 +147,38 @@ RUN(gelu_backward) {
          INPUT(gelu_backward, x), OUTPUT(gelu_backward, dx));
 }
 
+RUN(rmsnorm_forward) {
+    const sm_tensor *x = op->in_tensor[SM_IN(rmsnorm_forward, x)];
+    CALL(rmsnorm_forward, n_rows(x), n_cols(x), op->op->attr.eps, INPUT(rmsnorm_forward, x), INPUT(rmsnorm_forward, w),
+         OUTPUT(rmsnorm_forward, y), OUTPUT(rmsnorm_forward, rstd));
+}
+
+RUN(rmsnorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(rmsnorm_backward, dy)];
+    CALL(rmsnorm_backward, n_rows(dy), n_cols(dy), INPUT(rmsnorm_backward, dy), INPUT(rmsnorm_backward, x),
+         INPUT(rmsnorm_backward, w), INPUT(rmsnorm_backward, rstd), NULL, OUTPUT(rmsnorm_backward, dx),
+         OUTPUT(rmsnorm_backward, dw));
+}
+
+RUN(rope) {
+    const sm_attrs *attr = &op->op->attr;
+    const int64_t *dims = op->in_tensor[SM_IN(rope, x)]->dims; // (B,T,(NH+2NKV)HS)
+    const int64_t HS = dims[2] / (attr->n_head + 2 * attr->n_kv_head);
+    CALL(rope, dims[0], dims[1], attr->n_head, attr->n_kv_head, HS, attr->rope_theta, attr->inverse, INPUT(rope, x),
+         OUTPUT(rope, y));
+}
+
+RUN(swiglu_forward) {
+    const sm_tensor *y = op->out_tensor[SM_OUT(swiglu_forward, y)];
+    CALL(swiglu_forward, n_rows(y), n_cols(y), INPUT(swiglu_forward, x), OUTPUT(swiglu_forward, y));
+}
+
+RUN(swiglu_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(swiglu_backward, dy)];
+    CALL(swiglu_backward, n_rows(dy), n_cols(dy), INPUT(swiglu_backward, dy), INPUT(swiglu_backward, x),
+         OUTPUT(swiglu_backward, dx));
+}
+
 RUN(residual) {
     CALL(residual, n_elems(op->out_tensor[SM_OUT(residual, y)]), INPUT(residual, a), INPUT(residual, b),
          OUTPUT(residual, y));
@@ -197,6 +233,21 @@ RUN(residual_layernorm_backward) {
          INPUT(residual_layernorm_backward, mean), INPUT(residual_layernorm_backward, rstd),
          INPUT(residual_layernorm_backward, dskip), OUTPUT(residual_layernorm_backward, dx),
          OUTPUT(residual_layernorm_backward, dw), OUTPUT(residual_layernorm_backward, dbeta));
+}
+
+RUN(residual_rmsnorm_forward) {
+    const sm_tensor *a = op->in_tensor[SM_IN(residual_rmsnorm_forward, a)];
+    CALL(residual_rmsnorm_forward, n_rows(a), n_cols(a), op->op->attr.eps, INPUT(residual_rmsnorm_forward, a),
+         INPUT(residual_rmsnorm_forward, b), INPUT(residual_rmsnorm_forward, w), OUTPUT(residual_rmsnorm_forward, r),
+         OUTPUT(residual_rmsnorm_forward, y), OUTPUT(residual_rmsnorm_forward, rstd));
+}
+
+RUN(residual_rmsnorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(residual_rmsnorm_backward, dy)];
+    CALL(rmsnorm_backward, n_rows(dy), n_cols(dy), INPUT(residual_rmsnorm_backward, dy),
+         INPUT(residual_rmsnorm_backward, x), INPUT(residual_rmsnorm_backward, w),
+         INPUT(residual_rmsnorm_backward, rstd), INPUT(residual_rmsnorm_backward, dskip),
+         OUTPUT(residual_rmsnorm_backward, dx), OUTPUT(residual_rmsnorm_backward, dw));
 }
 
 RUN(flash_attention_forward) {

@@ -70,7 +70,7 @@ static bool same_fields(const json_t *a, const json_t *b, const char *const *nam
 static bool alike(const json_t *a, const json_t *b) {
     static const char *const names[] = {"backend_used", "device", "cpu_info",  "gpu_info", "model_type", "precision",
                                         "n_threads",    "isa",    "pass_type", "n_accum",  "vocab",      "n_ctx",
-                                        "n_layer",      "n_head", "d_model",   "d_ff",     "dropout"};
+                                        "n_layer",      "n_head", "n_kv_head", "d_model",  "d_ff",       "dropout"};
     return same_fields(a, b, names, sizeof(names) / sizeof(names[0]));
 }
 

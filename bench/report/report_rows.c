@@ -75,7 +75,8 @@ static const struct {
     const char *name;
     const char *word;
 } dimensions[] = {
-    {"vocab", "vocabulary"}, {"n_layer", "layers"}, {"n_head", "heads"}, {"d_model", "width"}, {"d_ff", "MLP"},
+    {"vocab", "vocabulary"},        {"n_layer", "layers"}, {"n_head", "heads"},
+    {"n_kv_head", "heads of keys"}, {"d_model", "width"},  {"d_ff", "MLP"},
 };
 enum { N_DIMENSIONS = sizeof(dimensions) / sizeof(dimensions[0]), MAX_MODELS = 32 };
 

@@ -146,6 +146,8 @@ static const cli_flag flags[] = {
     {"Model", "n-layer", 0, CLI_INT, "L", NULL, "transformer blocks", MODELLED, AT(n_layer), WITHIN(1, 10000)},
     {"Model", "n-head", 0, CLI_INT, "NH", NULL, "attention heads; must divide d-model", MODELLED, AT(n_head),
      WITHIN(1, MAX_DIM)},
+    {"Model", "n-kv-head", 0, CLI_INT, "NKV", NULL, "heads of keys and values, which others share; must divide n-head",
+     MODELLED, AT(n_kv_head), WITHIN(1, MAX_DIM)},
     {"Model", "d-model", 0, CLI_INT, "C", NULL, "width of the residual stream", MODELLED, AT(d_model),
      WITHIN(1, MAX_DIM)},
     {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,

@@ -101,7 +101,7 @@ typedef struct {
 static int gradient_of(const sm_plan *plan, int tensor) {
     char name[SM_NAME_SIZE + 2];
     snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
-    return plan->tensors[tensor].role == SM_ROLE_PARAMETER ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
+    return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
 }
 
 static bool forward_writes(const sm_plan *plan, int tensor) {

@@ -23,6 +23,7 @@ typedef struct {
 #define ROWS     LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Layernorm of one or two channels has a gradient that is zero but for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
+#define SWIGLUS   LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
     LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
@@ -35,6 +36,13 @@ typedef struct {
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
          "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
+#define SHARED_HEADS                                                                                                   \
+    LIST("B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
+         "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2")
+#define ROPES                                                                          \
+    LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
+         "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
+         "B=1 T=2049 NH=2 NKV=1 HS=8 theta=1e4", "B=2 T=5 NH=1 NKV=1 HS=6 theta=1")
 #define LOSSES                                                                                     \
     LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320", \
          "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
@@ -46,8 +54,8 @@ typedef struct {
 static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
     [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), ""},
-    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, NULL, ""},
-    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, NULL, "T,"},
+    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), ""},
+    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
     [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
@@ -59,8 +67,13 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1", "overwrites=1", "wt=1 overwrites=1"), HEADS, "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
-    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
-    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_RMSNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
+    [SM_OP_RMSNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_ROPE] = {ROPES, LIST("", "inplace=1", "inverse=1"), NULL, ""},
+    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, NULL, ""},
+    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, NULL, ""},
     [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
     [SM_OP_GELU_BACKWARD] = {ELEMENTS, INPLACE, NULL, ""},
     [SM_OP_RESIDUAL] = {ELEMENTS, INPLACE, NULL, ""},
@@ -73,8 +86,10 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ADAMW] = {ELEMENTS, LIST("decay=0", "decay=1"), LIST("n=5 decay=1 zero=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
-    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
-    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
+    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
+    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
 };
 
 static int list_length(const char *const *list) {
@@ -133,6 +148,8 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     switch (kind) {
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return SM_OP_LAYERNORM_FORWARD;
+    case SM_OP_RMSNORM_BACKWARD:
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return SM_OP_RMSNORM_FORWARD;
     case SM_OP_ATTENTION_BACKWARD: return SM_OP_ATTENTION_FORWARD;
     case SM_OP_FLASH_ATTENTION_BACKWARD: return SM_OP_FLASH_ATTENTION_FORWARD;
     case SM_OP_CROSSENTROPY_BACKWARD: return SM_OP_CROSSENTROPY_FORWARD;
@@ -140,7 +157,26 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     }
 }
 
-// Shape of an operand, such as "(B,T,3C)", with the text's values. Returns the number of dims.
+// NKV; NH where the text leaves it out.
+static int64_t kv_heads(const char *text) {
+    const double NKV = value_of(text, "NKV");
+    return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
+}
+
+// Value of a dimension: QKV, of C or HS and the heads; h, of the settings; or as the text has it. 1 without letters.
+static int64_t dim_value(const char *text, const char *letters, size_t length) {
+    if (length == 3 && strncmp(letters, "QKV", length) == 0) {
+        const int64_t NH = (int64_t)value_of(text, "NH");
+        const int64_t HS = (int64_t)value_of(text, "HS");
+        return (HS > 0 ? HS : (int64_t)value_of(text, "C") / NH) * (NH + 2 * kv_heads(text));
+    }
+    if (length == 1 && *letters == 'h') {
+        return SM_HYPER_COUNT;
+    }
+    return length == 0 ? 1 : (int64_t)get(text, letters, length);
+}
+
+// Shape of an operand, such as "(N,2F)", with the text's values. Returns the number of dims.
 static int make_dims(const char *text, const sm_operand_info *operand, const sm_attrs *attr,
                      int64_t dims[SM_MAX_DIMS]) {
     int n = 0;
@@ -148,9 +184,7 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
         char *letter = NULL;
         long factor = strtol(part, &letter, 10);
         factor = letter == part ? 1 : factor;
-        size_t length = strcspn(letter, ",)");
-        int64_t value = length == 0 ? 1 : (int64_t)get(text, letter, length);
-        dims[n++] = factor * (length == 1 && *letter == 'h' ? SM_HYPER_COUNT : value);
+        dims[n++] = factor * dim_value(text, letter, strcspn(letter, ",)"));
     }
     if (sm_operand_is_transposed(operand, attr)) {
         int64_t rows = dims[0];
@@ -164,7 +198,8 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // adamw's working copy
         return plan->dtype != plan->real;
     }
-    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
+    const char *const needs[][2] = {{"b", "bias"},     {"act", "gelu"}, {"pre", "gelu_backward"},
+                                    {"rng_step", "p"}, {"wpe", "P"},    {"dwpe", "P"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -193,6 +228,9 @@ static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_
 static sm_attrs make_attrs(const char *text) {
     return (sm_attrs){
         .n_head = (int)value_of(text, "NH"),
+        .n_kv_head = (int)kv_heads(text),
+        .rope_theta = value_of(text, "theta"),
+        .inverse = value_of(text, "inverse") > 0,
         .vocab = (int64_t)value_of(text, "vocab"),
         .w_transposed = value_of(text, "wt") > 0,
         .epilogue = (value_of(text, "bias") > 0 ? SM_EPILOGUE_BIAS : 0u) |

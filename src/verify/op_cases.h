@@ -7,6 +7,7 @@
 //     p        dropout probability            wt       1: W is stored transposed
 //     vocab    V; the rest is padding         bias, gelu, gelu_backward   1: matmul epilogues
 //     decay    1: adamw decays the weights    clip     hyper.grad_clip
+//     theta    rope_theta                     inverse  1: rope turns back
 //     inplace  1: output 0 may overwrite the input that it may        ignored  1: all targets -1
 //     zero     1: inputs without a special meaning are all 0
 #ifndef STEPMARK_OP_CASES_H

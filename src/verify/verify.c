@@ -52,6 +52,7 @@ static const double bf16_rounding = 0x1p-8;
 static bool goes_on_from_rounded(const sm_op *op) {
     switch (op->kind) {
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD:
     case SM_OP_ATTENTION_FORWARD:
     case SM_OP_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
