@@ -1,5 +1,5 @@
-// dynamic_map.h: numbers of at most 1 in 8 bits, as block-wise quantised optimizer states keep them (Dettmers et al. 2022,
-// "8-bit Optimizers via Block-wise Quantization", section 2.1: dynamic tree quantisation).
+// dynamic_map.h: numbers of at most 1 in 8 bits, as block-wise quantised optimizer states keep them (Dettmers et al.
+// 2022, "8-bit Optimizers via Block-wise Quantization", section 2.1: dynamic tree quantisation).
 //
 // The map is seven decades, from 10^-7 .. 10^-6 to 0.1 .. 1, each cut into twice as many equal bins as the one below;
 // a code stands for the middle of its bin. Two more stand for 0 and 1. Codes ascend with the numbers:

@@ -16,7 +16,8 @@
 //
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
-// of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE has its two letters exchanged where the op's attribute w_transposed is set.
+// of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
+// has its two letters exchanged where the op's attribute w_transposed is set.
 //
 // A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32, SM_U32 or SM_U8.
 //

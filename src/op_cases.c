@@ -35,7 +35,8 @@ typedef struct {
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
          "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
-#define MATRICES LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
+#define MATRICES \
+    LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \
     LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320", \
          "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
@@ -178,7 +179,8 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real;
     }
-    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}, {"m", "momentum"}};
+    const char *const needs[][2] = {
+        {"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}, {"m", "momentum"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -332,9 +334,9 @@ static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;
         double low, high;
-    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},     {"sqnorm", 0, 1},
-                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1},
-                  {"row", 0, 1},     {"col", 0, 1},     {"m_max", 0, 1}, {"v_max", 0, 1}};
+    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},      {"sqnorm", 0, 1},
+                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},
+                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {

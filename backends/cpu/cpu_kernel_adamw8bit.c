@@ -125,7 +125,8 @@ CPU_KERNEL(adamw8bit) {
         .step = lr / hyper[SM_HYPER_BIAS_CORRECTION1],
         .root = 1.0f / sqrtf(hyper[SM_HYPER_BIAS_CORRECTION2]),
     };
-    cpu_range mine = cpu_split(sm_tensor_elems(op->out_tensor[SM_OUT(adamw8bit, p)]), BLOCK, team->thread, team->n_threads);
+    cpu_range mine =
+        cpu_split(sm_tensor_elems(op->out_tensor[SM_OUT(adamw8bit, p)]), BLOCK, team->thread, team->n_threads);
     for (int64_t first = mine.first; first < mine.end; first += BLOCK) {
         const int64_t n = cpu_min64(BLOCK, mine.end - first);
         update_block(op, &s, first, n);
