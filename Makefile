@@ -19,7 +19,7 @@ CC := $(CC_$(CONFIG))
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
-INCLUDES := -Iinclude -Isrc -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu -Ibackends/opencl
+INCLUDES := -Iinclude -Isrc -Isrc/optim -Isrc/models -Isrc/models/gpt2 -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu -Ibackends/opencl
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -54,7 +54,7 @@ DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
-ENGINE_SRC := $(wildcard src/*.c src/io/*.c)
+ENGINE_SRC := $(wildcard src/*.c src/optim/*.c src/models/*.c src/models/*/*.c src/io/*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
@@ -262,7 +262,7 @@ $(B)/build_info: FORCE
 FORCE:
 
 # The embedded text: the project's own sources and docs, in a fixed order.
-CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*.[ch] src/*/*.[ch] backends/*/*.[ch] bench/*.[ch] tests/*.c cl/*.cl))
+CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] backends/*/*.[ch] bench/*.[ch] tests/*.c cl/*.cl))
 $(B)/corpus.txt: $(CORPUS_FILES)
 	@mkdir -p $(@D)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@

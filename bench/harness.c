@@ -29,7 +29,6 @@ sm_protocol sm_protocol_default(void) {
         .max_samples = 1000,
         .n_accum = 1,
         .pass = SM_PASS_STEP,
-        .adamw = sm_adamw_default,
     };
 }
 
@@ -448,7 +447,6 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
     measurement m = {.session = session, .protocol = protocol, .row = row, .deadline_ns = INT64_MAX};
     m.stepper = (sm_stepper){.session = session,
                              .workload = workload,
-                             .adamw = &protocol->adamw,
                              .phases = sm_pass_phases(protocol->pass),
                              .n_accum = protocol->n_accum};
     sm_status status = describe(&m);

@@ -74,7 +74,6 @@ typedef struct {
     int n_attribution; // 0 leaves the attribution pass out
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;
-    sm_adamw adamw;
     double timeout_s; // looked at between steps; 0 = none. A step that is under way then has another second, or half
                       // as much again as the longest so far, before the device counts as hung
     int64_t begin_ns; // of sm_now_ns: when the limit began to count, delay_s aside; 0 = with the first step
@@ -89,7 +88,7 @@ typedef struct {
     void *progress_ctx;
 } sm_protocol;
 
-// A few warm-up steps and repetitions of the whole step, sm_adamw_default, no limits.
+// A few warm-up steps and repetitions of the whole step, no limits.
 sm_protocol sm_protocol_default(void);
 
 // FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
@@ -98,9 +97,9 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
 // Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
 double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum);
 
-// Time below which a sample cannot go: FLOPs / peak, and where AdamW runs then its traffic, 28
-// bytes a parameter (fp32 p, g, m, v read, p, m, v written), at peak bandwidth. NaN where a
-// peak is not known (NaN or 0).
+// Time below which a sample cannot go: FLOPs / peak, and where the optimizer runs then the traffic of its update
+// (sm_op_is_update), the sum of sm_op_bytes, at peak bandwidth. NaN where a peak is not known (NaN or 0). The
+// optimizer runs with its default settings.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
 
 // Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row; for rows whose

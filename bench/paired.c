@@ -7,7 +7,11 @@
 
 sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload) {
     return (sm_stepper){
-        .session = session, .workload = workload, .adamw = &sm_adamw_default, .phases = SM_RUN_STEP, .n_accum = 1};
+        .session = session,
+        .workload = workload,
+        .phases = SM_RUN_STEP,
+        .n_accum = 1,
+    };
 }
 
 static sm_status run_step(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,

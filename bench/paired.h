@@ -7,7 +7,7 @@
 #include "stats.h"
 
 // One of the two: a session at its initial state, whose steps are whole, of one micro-batch, with
-// sm_adamw_default. Steps are counted on, so that it can meet one opponent after another.
+// the optimizer's default settings. Steps are counted on, so that it can meet one opponent after another.
 sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload);
 
 typedef struct {

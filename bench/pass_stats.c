@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// AdamW: p, g, m, v are read and p, m, v written, 4 bytes each; with bf16 data, so is their copy, 2 bytes.
-static double adamw_bytes_per_param(const sm_plan *plan) {
-    const double copy_bytes = plan->dtype != plan->real ? (double)sm_dtype_size(plan->dtype) : 0;
-    return 7 * (double)sm_dtype_size(plan->real) + copy_bytes;
+// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with bf16 data, also the copy of
+// a matrix, 2 bytes.
+static double update_bytes(const sm_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        bytes += sm_op_is_update(&plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
+    }
+    return bytes;
 }
 
 // --- pass types ----------------------------------------------------------------------------
@@ -112,7 +116,7 @@ double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, dou
     }
     double seconds = sm_pass_flops(plan, pass, n_accum) / peak_flops;
     if (optimizer) {
-        seconds += adamw_bytes_per_param(plan) * (double)plan->n_params / peak_bandwidth;
+        seconds += update_bytes(plan) / peak_bandwidth;
     }
     return seconds * 1e9;
 }

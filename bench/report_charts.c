@@ -352,7 +352,7 @@ static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots
     if (!(n_all > 0)) {
         return;
     }
-    char batch[SM_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
     sm_report_batch(rows[0], batch, sizeof(batch));
     snprintf(title, sizeof(title), "%.110s, %.40s", panel, batch);
     const int key_height = 19 * 5; // its lines lie below the picture, from the left edge on

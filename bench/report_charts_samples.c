@@ -62,7 +62,7 @@ cleanup:
 
 static sm_plot *begin(sm_plots *plots, sm_chart kind, const char *panel, const sm_report_row *row, int height) {
     char title[SM_TITLE_SIZE];
-    char batch[SM_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
     sm_report_batch(row, batch, sizeof(batch));
     snprintf(title, sizeof(title), "%.110s, %.40s", panel, batch);
     return sm_plots_begin(plots, kind, height, title);
@@ -215,7 +215,7 @@ static const char *series_with_roof(const sm_report_row *row) { return has_roof(
 // The ceilings of a device, by threads and precision: each has its own. Rows that share a roof measured it each for
 // itself: it is drawn as far as they differ.
 typedef struct {
-    char name[SM_NAME_SIZE];
+    char name[SM_SERIES_NAME_SIZE];
     double peak_lo, peak_hi;           // FLOP/s
     double bandwidth_lo, bandwidth_hi; // bytes/s
 } roof;
@@ -277,7 +277,7 @@ static void range_text(double lo, double hi, char *text, size_t size_bytes) {
 static void write_roof(FILE *script, const roof *r, int number) {
     char peak[64];
     char bandwidth[64];
-    char title[2 * SM_NAME_SIZE];
+    char title[2 * SM_SERIES_NAME_SIZE];
     range_text(r->peak_lo, r->peak_hi, peak, sizeof(peak));
     range_text(r->bandwidth_lo, r->bandwidth_hi, bandwidth, sizeof(bandwidth));
     snprintf(title, sizeof(title), "%.150s: %s GFLOP/s, %s GB/s", r->name, peak, bandwidth);

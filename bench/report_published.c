@@ -92,7 +92,7 @@ static const char *steadiness(double cv_percent) {
 // --- by size -------------------------------------------------------------------------------------
 
 static void size_cells(sm_doc *doc, const sm_report_row *row) {
-    char how[SM_NAME_SIZE];
+    char how[SM_SERIES_NAME_SIZE];
     char text[TEXT_SIZE];
     double cv = 100 * sm_json_number(row->json, "stddev_ns") / sm_json_number(row->json, "avg_ns");
     sm_report_how(row->json, how, sizeof(how));
@@ -150,7 +150,7 @@ static void p100_first(sm_doc *doc, int size) {
 }
 
 static void p100_cells(sm_doc *doc, const sm_report_row *row) {
-    char how[SM_NAME_SIZE];
+    char how[SM_SERIES_NAME_SIZE];
     char forward[TEXT_SIZE];
     char backward[TEXT_SIZE];
     char both[TEXT_SIZE];

@@ -39,7 +39,7 @@ static void append(char *text, size_t size_bytes, const char *separator, const c
 }
 
 void sm_report_how(const json_t *row, char *text, size_t size_bytes) {
-    char part[SM_NAME_SIZE];
+    char part[SM_SERIES_NAME_SIZE];
     text[0] = '\0';
     for (int i = FIRST_OF_DEVICE; i < N_HOW_FIELDS; i++) {
         value_text(row, how_fields[i], part, sizeof(part));
@@ -48,19 +48,19 @@ void sm_report_how(const json_t *row, char *text, size_t size_bytes) {
 }
 
 static void find_varied(const json_t *rows, bool varied[N_HOW_FIELDS]) {
-    char first[SM_NAME_SIZE];
-    char other[SM_NAME_SIZE];
+    char first[SM_SERIES_NAME_SIZE];
+    char other[SM_SERIES_NAME_SIZE];
     for (int f = 0; f < N_HOW_FIELDS; f++) {
         varied[f] = false;
         for (size_t i = 0; i < json_array_size(rows); i++) {
-            value_text(json_array_get(rows, i), how_fields[f], i == 0 ? first : other, SM_NAME_SIZE);
+            value_text(json_array_get(rows, i), how_fields[f], i == 0 ? first : other, SM_SERIES_NAME_SIZE);
             varied[f] |= i > 0 && strcmp(first, other) != 0;
         }
     }
 }
 
 static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r) {
-    char part[SM_NAME_SIZE];
+    char part[SM_SERIES_NAME_SIZE];
     for (int f = 0; f < N_HOW_FIELDS; f++) {
         value_text(r->json, how_fields[f], part, sizeof(part));
         append(r->series, sizeof(r->series), " ", varied[f] ? part : "");
@@ -111,7 +111,7 @@ static void find_models(const json_t *rows, models *m) {
 }
 
 static void append_dimensions(const models *m, sm_report_row *r) {
-    char part[SM_NAME_SIZE];
+    char part[SM_SERIES_NAME_SIZE];
     int k = find_model(m, r->json);
     for (int d = 0; d < N_DIMENSIONS && k < m->n; d++) {
         double value = sm_json_number(r->json, dimensions[d].name);
@@ -123,7 +123,7 @@ static void append_dimensions(const models *m, sm_report_row *r) {
 }
 
 static void name_panel(const models *m, sm_report_row *r) {
-    char part[SM_NAME_SIZE];
+    char part[SM_SERIES_NAME_SIZE];
     double n_accum = sm_json_number(r->json, "n_accum");
     const char *model = sm_rows_text(r->json, "model_type");
     snprintf(r->panel, sizeof(r->panel), "%.60s", model[0] != '\0' ? model : "model not named");

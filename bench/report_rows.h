@@ -12,15 +12,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SM_NAME_SIZE = 160, SM_MAX_SERIES = 8, SM_MAX_PANELS = 4 };
+enum { SM_SERIES_NAME_SIZE = 160, SM_MAX_SERIES = 8, SM_MAX_PANELS = 4 };
 
 // NaN where the row does not say. Times in seconds.
 typedef struct {
     const json_t *json;
     const char *status;
     bool usable; // has figures
-    char panel[SM_NAME_SIZE];
-    char series[SM_NAME_SIZE];
+    char panel[SM_SERIES_NAME_SIZE];
+    char series[SM_SERIES_NAME_SIZE];
     double batch, tokens_per_s, tokens_lo, tokens_hi; // the interval of the median, or the quartiles
     double step_s;
     double memory_bytes; // of the device where it has memory of its own, else of the process

@@ -16,7 +16,7 @@ static double spread_percent(const json_t *row) {
 }
 
 static void write_best(sm_doc *doc, const sm_report_row *row) {
-    char how[SM_NAME_SIZE];
+    char how[SM_SERIES_NAME_SIZE];
     char text[TEXT_SIZE];
     sm_report_how(row->json, how, sizeof(how));
     sm_report_batch(row, text, sizeof(text));
@@ -195,7 +195,7 @@ void sm_report_machines(sm_doc *doc, const sm_report_rows *report) {
 // --- rows ----------------------------------------------------------------------------------------
 
 static void write_row(sm_doc *doc, const sm_report_row *row) {
-    char text[SM_NAME_SIZE];
+    char text[SM_SERIES_NAME_SIZE];
     sm_doc_row_begin(doc);
     sm_doc_cell(doc, "%s", sm_rows_text(row->json, "model_type"));
     sm_doc_cell(doc, "%s", sm_rows_text(row->json, "test"));
@@ -243,7 +243,7 @@ void sm_report_all_rows(sm_doc *doc, const sm_report_rows *report) {
 
 void sm_report_failures(sm_doc *doc, const sm_report_rows *report) {
     size_t n = 0;
-    char how[SM_NAME_SIZE];
+    char how[SM_SERIES_NAME_SIZE];
     for (size_t i = 0; i < report->n; i++) {
         n += strcmp(report->rows[i].status, "ok") != 0;
     }

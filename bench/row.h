@@ -61,6 +61,7 @@ typedef struct {
     char stop_reason[32]; // why sampling ended: repetitions, noise, samples, time, timeout, interrupted
 
     // Configuration.
+    char model_arch[32];
     char model_type[SM_ROW_TEXT_SIZE];
     int64_t model_n_params;
     char backends[SM_ROW_TEXT_SIZE]; // in this build
@@ -88,6 +89,7 @@ typedef struct {
     int64_t d_model;
     int64_t d_ff;
     double dropout;
+    char optimizer[32];
     int64_t seed;
     json_t *run_args; // array of texts
     char data[SM_ROW_REASON_SIZE];

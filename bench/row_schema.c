@@ -119,6 +119,7 @@ static const sm_column columns[] = {
           "why sampling ended: repetitions (as many as asked), noise (as steady as asked), samples or time "
           "(ran out before that), timeout or interrupted")},
 
+    {TEXT(model_arch, "architecture of the model: gpt2, ..."), SHOWN_WHEN_VARIED("architecture", NULL)},
     {TEXT(model_type, "size of the model by name"), SHOWN_WHEN_VARIED("model", NULL)},
     {INTEGER(model_n_params, "", "parameters of the model, padding excluded"),
      SHOWN_WHEN_VARIED("parameters", sm_show_count)},
@@ -148,6 +149,8 @@ static const sm_column columns[] = {
     {INTEGER(d_model, "", "C: width of the residual stream")},
     {INTEGER(d_ff, "", "F: width of the MLP")},
     {REAL(dropout, "", "probability of dropout")},
+    {TEXT(optimizer, "whose update the step has: adamw, ...; null: the pass has none"),
+     SHOWN_WHEN_VARIED("optimizer", NULL)},
     {INTEGER(seed, "", "of weights, data and dropout")},
     {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
                     "`stepmark again` runs them")},
@@ -232,7 +235,8 @@ static const sm_column columns[] = {
     {REAL(peak_bandwidth, "bytes/s", "its memory's ceiling")},
     {TEXT(peak_source, "how the ceilings were found")},
     {INTEGER(ideal_ns, "ns",
-             "flops/peak_flops, plus 28 bytes (bf16: 30) x parameters / peak_bandwidth where AdamW runs")},
+             "flops/peak_flops, plus the traffic of the update's ops / peak_bandwidth; AdamW: 28 bytes a parameter, "
+             "and 2 more where matmuls read it in bf16")},
     {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), SPEED},
     {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent), SPEED},
     {REAL(energy_j, "J", "energy of one sample"), SPEED},

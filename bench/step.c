@@ -34,7 +34,8 @@ static unsigned micro_phases(const sm_stepper *s, int index) {
 static sm_status run_batches(sm_stepper *s, unsigned without, int64_t *op_ns, int64_t *elapsed_ns) {
     const int64_t begin_ns = sm_now_ns();
     if (s->session->plan->hyper != SM_NO_TENSOR) {
-        SM_TRY(sm_session_set_hyper(s->session, s->adamw, s->n_steps, s->n_accum));
+        const sm_step_settings defaults = sm_plan_settings(s->session->plan);
+        SM_TRY(sm_session_set_hyper(s->session, s->settings != NULL ? s->settings : &defaults, s->n_steps, s->n_accum));
     }
     for (int i = 0; i < s->n_accum; i++) {
         SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->n_batches++));

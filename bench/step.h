@@ -40,11 +40,11 @@ typedef struct {
 typedef struct {
     sm_session *session;
     const sm_workload *workload;
-    const sm_adamw *adamw;
-    unsigned phases;   // SM_RUN_*: what a step executes
-    int n_accum;       // micro-batches a step
-    int64_t n_steps;   // begun so far
-    int64_t n_batches; // asked of the workload so far
+    const sm_step_settings *settings; // of the optimizer, the same for every step; NULL: its defaults
+    unsigned phases;                  // SM_RUN_*: what a step executes
+    int n_accum;                      // micro-batches a step
+    int64_t n_steps;                  // begun so far
+    int64_t n_batches;                // asked of the workload so far
 } sm_stepper;
 
 // Runs the next step, from the settings and the upload of its first batch to the synchronisation after its last op.

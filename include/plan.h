@@ -1,5 +1,5 @@
 // plan.h: a training step as data. An array of ops in execution order and a table of
-// tensors (src/plan.c); builders make it (src/gpt2_build.c), rewrites change it (src/rewrite_*.c), the planner
+// tensors (src/plan.c); builders make it (src/models/builder.h), rewrites change it (src/rewrite_*.c), the planner
 // gives it memory (src/planner.c), backends execute it, reports read it. What its ops cost: src/op_kinds.c.
 #ifndef STEPMARK_PLAN_H
 #define STEPMARK_PLAN_H
@@ -55,6 +55,9 @@ typedef struct {
     // a session refuses a backward that does not follow a zero-grad.
     bool one_micro_batch;
 
+    // Whose update the optimizer range is (optimizer.h); NULL where the plan has none.
+    const struct sm_optimizer *optimizer;
+
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
     int tokens;    // (B,T) i32
     int targets;   // (B,T) i32, -1 = ignored
@@ -98,6 +101,10 @@ int sm_plan_find_tensor(const sm_plan *plan, const char *name);
 
 // The root of a tensor: itself, or what it is a view of.
 int sm_plan_root(const sm_plan *plan, int tensor);
+
+// A parameter of the model by itself, named as Hugging Face names it ("wte.weight"): not its group, nor a copy. Its
+// gradient is named "d." + its name, what matmuls read of it in a plan of data type bf16 "bf16." + its name.
+bool sm_plan_is_param(const sm_plan *plan, int tensor);
 
 // The ops whose `range` is that phase; empty where the plan has none.
 sm_range sm_plan_range(const sm_plan *plan, sm_phase range);

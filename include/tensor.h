@@ -22,7 +22,7 @@ const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32"
 #define SM_ROLE_LIST(X)                                                                      \
     X(SM_ROLE_PARAMETER, "parameters")                                                       \
     X(SM_ROLE_GRADIENT, "gradients")                                                         \
-    X(SM_ROLE_OPTIMIZER, "optimizer")    /* AdamW's m and v */                               \
+    X(SM_ROLE_OPTIMIZER, "optimizer")    /* its state, as AdamW's m and v */                 \
     X(SM_ROLE_ACTIVATION, "activations") /* written once a micro-step, packed by lifetime */ \
     X(SM_ROLE_SCRATCH, "scratch")        /* short-lived, reused within a phase */            \
     X(SM_ROLE_BATCH, "batch")            /* uploaded by the host: tokens, targets, hyper */  \
@@ -54,6 +54,13 @@ typedef struct {
     // A parameter whose values matmuls read in another dtype than its own: the index of the tensor that
     // holds them so. Whoever writes the parameter writes this too. SM_NO_TENSOR where it is read itself.
     int working_copy;
+
+    // Part of the model or of its optimizer's state as saved, under this tensor's name: parameters and state by
+    // themselves, not the groups that they lie in.
+    bool is_saved;
+    int64_t real_elems; // those before padding: rows of a vocabulary that the model does not have
+    double init_value;  // parameters, before training: all elements are this,
+    double init_std;    // or, where this is above 0, drawn from N(0, init_std)
 
     // Filled by the planner, for roots and views alike.
     int arena;           // index into sm_plan.arenas

@@ -74,11 +74,11 @@ static float *allocate_largest(const sm_plan *plan) {
 // Copies the device's parameters; `rounded`: those that its matmuls read in bf16, rounded.
 static sm_status copy_params(sm_session *from, sm_session *to, bool rounded, float *values) {
     for (int i = 0; i < to->plan->n_tensors; i++) {
-        if (!sm_gpt2_is_param(to->plan, i)) {
+        if (!sm_plan_is_param(to->plan, i)) {
             continue;
         }
         int source = sm_plan_find_tensor(from->plan, to->plan->tensors[i].name);
-        int64_t n_elems = sm_gpt2_param_elems(to->plan, i);
+        int64_t n_elems = to->plan->tensors[i].real_elems;
         SM_TRY(sm_session_read(from, source, n_elems, values));
         if (rounded && from->plan->tensors[source].working_copy != SM_NO_TENSOR) {
             round_to_bf16(n_elems, values);
@@ -110,12 +110,12 @@ static sm_status run_rounded(sm_session *session, float *values) {
 }
 
 // The reference's session on the slice, its batch in place.
-static sm_status open_reference(const sm_session *session, const sm_gpt2_config *config, double dropout_p,
+static sm_status open_reference(const sm_session *session, const sm_model_config *config, double dropout_p,
                                 uint64_t seed, slice s, const int32_t *tokens, const int32_t *targets,
                                 sm_device *device, sm_session **reference) {
     sm_status status = SM_OK;
-    const sm_gpt2_options options = {.B = s.B, .T = s.T, .dtype = SM_F32, .dropout_p = dropout_p, .seed = seed};
-    const sm_adamw adamw = sm_adamw_default;
+    const sm_plan_options options = {.B = s.B, .T = s.T, .dtype = SM_F32, .dropout_p = dropout_p, .seed = seed};
+    const sm_step_settings none = {0};
     sm_plan *plan = NULL;
     int32_t *ids = malloc(2 * (size_t)(s.B * s.T) * sizeof *ids);
     if (ids == NULL) {
@@ -126,9 +126,9 @@ static sm_status open_reference(const sm_session *session, const sm_gpt2_config 
         memcpy(ids + b * s.T, tokens + row, (size_t)s.T * sizeof *ids);
         memcpy(ids + (s.B + b) * s.T, targets + row, (size_t)s.T * sizeof *ids);
     }
-    SM_TRY_GOTO(sm_gpt2_build(config, &options, &plan));
+    SM_TRY_GOTO(sm_model_build(config, &options, &plan));
     SM_TRY_GOTO(sm_session_open(device, plan, reference));
-    SM_TRY_GOTO(sm_session_set_hyper(*reference, &adamw, 1, 1));
+    SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
     SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
 cleanup:
     free(ids);
@@ -222,7 +222,7 @@ static sm_status device_losses(sm_session *session, slice s, float *got) {
     return status;
 }
 
-sm_status sm_check_loss(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed,
+sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
                         const int32_t *tokens, const int32_t *targets, sm_loss_check *result) {
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;

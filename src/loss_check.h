@@ -4,7 +4,7 @@
 #ifndef STEPMARK_LOSS_CHECK_H
 #define STEPMARK_LOSS_CHECK_H
 
-#include "gpt2.h"
+#include "model.h"
 #include "session.h"
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
 // Runs a forward of `session` on the batch `tokens`, `targets` (B*T each) with the parameters that
 // it has now, and compares losses token by token. Leaves the batch uploaded and the gradients to be
 // zeroed. SM_ERR_MISMATCH: a loss differs by more than the tolerance, or is not finite.
-sm_status sm_check_loss(sm_session *session, const sm_gpt2_config *config, double dropout_p, uint64_t seed,
+sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
                         const int32_t *tokens, const int32_t *targets, sm_loss_check *result);
 
 #endif

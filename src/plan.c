@@ -108,6 +108,7 @@ static int append_tensor(sm_plan *plan, const sm_tensor *t) {
         return SM_NO_TENSOR;
     }
     plan->tensors[plan->n_tensors] = *t;
+    plan->tensors[plan->n_tensors].real_elems = sm_tensor_elems(t);
     return plan->n_tensors++;
 }
 
@@ -153,6 +154,11 @@ int sm_plan_find_tensor(const sm_plan *plan, const char *name) {
         }
     }
     return SM_NO_TENSOR;
+}
+
+bool sm_plan_is_param(const sm_plan *plan, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->role == SM_ROLE_PARAMETER && t->is_saved;
 }
 
 sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer) {

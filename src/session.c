@@ -1,14 +1,10 @@
 // session.c: feeding and running a prepared plan.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bf16.h"
 #include "host_threads.h"
 #include "session.h"
-
-const sm_adamw sm_adamw_default = {
-    .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0};
 
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
     const sm_backend *backend = device->backend;
@@ -153,19 +149,9 @@ sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
-sm_status sm_session_set_hyper(sm_session *session, const sm_adamw *adamw, int64_t step, int64_t n_accum) {
-    const double hyper[SM_HYPER_COUNT] = {
-        [SM_HYPER_LR] = adamw->lr,
-        [SM_HYPER_BETA1] = adamw->beta1,
-        [SM_HYPER_BETA2] = adamw->beta2,
-        [SM_HYPER_EPS] = adamw->eps,
-        [SM_HYPER_WEIGHT_DECAY] = adamw->weight_decay,
-        // Computed here in double: in f32, 1 - 0.999^1 would lose four digits.
-        [SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(adamw->beta1, (double)step),
-        [SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(adamw->beta2, (double)step),
-        [SM_HYPER_GRAD_CLIP] = adamw->grad_clip,
-        [SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum,
-    };
+sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum) {
+    double hyper[SM_HYPER_COUNT];
+    sm_fill_hyper(session->plan, settings, step, n_accum, hyper);
     const sm_backend *backend = session->device->backend;
     if (session->plan->real == SM_F64) {
         return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, hyper);

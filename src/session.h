@@ -4,6 +4,7 @@
 #define STEPMARK_SESSION_H
 
 #include "backend.h"
+#include "optimizer.h"
 
 typedef struct {
     sm_device *device; // not owned
@@ -14,19 +15,6 @@ typedef struct {
     void *staging;          // one buffer for conversions, as large as the largest tensor asked for
     size_t staging_bytes;
 } sm_session;
-
-// AdamW's settings for one step. step counts from 1.
-typedef struct {
-    double lr;
-    double beta1;
-    double beta2;
-    double eps;
-    double weight_decay;
-    double grad_clip; // 0 = none
-} sm_adamw;
-
-// PyTorch's defaults: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01; no clipping.
-extern const sm_adamw sm_adamw_default;
 
 // Does the device support the plan's mode and every op? SM_ERR_UNSUPPORTED says what is not.
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
@@ -52,7 +40,7 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
 
 // Settings for optimizer step `step` (1, 2, ...) made of `n_accum` micro-batches.
-sm_status sm_session_set_hyper(sm_session *session, const sm_adamw *adamw, int64_t step, int64_t n_accum);
+sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
 
 // A set of phases, as bits 1 << SM_PHASE_*.
 enum {

@@ -38,7 +38,7 @@ typedef struct {
 sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, const sm_verify_filter *filter, sm_verify_report report,
                         void *context);
 
-// Trains a very small GPT-2 for three steps of two micro-batches, with dropout, clipping and
+// Trains a very small model of each architecture for three steps of two micro-batches, with dropout, clipping and
 // weight decay: the device in that data type and mode, less the rewrites in `without` (rewrite.h), the
 // reference in f32 and mode naive. Compares the loss, every gradient, the gradient norm, and the
 // weights at the end. Where a step of one micro-batch has another plan (the rewrite first_write), the same for

@@ -1,7 +1,7 @@
 // verify_step.c: a whole training step, in any mode, against the reference's naive plan.
 //
-// The model is about as small as one can be that still has every part, and none of whose
-// dimensions suits a vector: heads of five channels, a vocabulary with padding, a batch whose
+// Each model is about as small as one can be that still has every part, and none of whose
+// dimensions suits a vector (sm_model.odd): GPT-2 with heads of five channels, a vocabulary with padding. The batch's
 // 527 rows are more than one chunk of the loss head.
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +9,10 @@
 #include <string.h>
 
 #include "bf16.h"
-#include "gpt2.h"
+#include "model.h"
 #include "philox.h"
 #include "session.h"
 #include "verify.h"
-
-static const sm_gpt2_config model = {
-    .n_layer = 2, .n_head = 3, .d_model = 15, .d_ff = 60, .vocab = 37, .context = 20, .layernorm_eps = 1e-5};
 
 enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3 };
 
@@ -23,7 +20,7 @@ enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3 };
 // error the update is noise, whatever the device. With eps well above that error such weights
 // move little instead. Clipping acts on the first two steps, whose norms are 0.74 and 0.54, and
 // not on the third, 0.42.
-static const sm_adamw settings = {
+static const sm_step_settings settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
 
 // Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
@@ -41,6 +38,8 @@ static const tolerances tolerances_bf16 = {5e-3, 5e-2, 0.5};
 enum { DEVICE, REFERENCE, N_SIDES };
 
 typedef struct {
+    const sm_model *model;
+    const sm_optimizer *optimizer;
     sm_session *session[N_SIDES];
     tolerances tolerance;
     float *values[N_SIDES]; // room for the largest parameter
@@ -53,7 +52,9 @@ typedef struct {
 
 static const char *check_name(int n_accum) { return n_accum == 1 ? "step of one batch" : "step"; }
 
-static void report(checker *check, const char *subject, int64_t n_values, double error, double tolerance) {
+static void report(checker *check, const char *what, int64_t n_values, double error, double tolerance) {
+    char subject[4 * SM_NAME_SIZE];
+    snprintf(subject, sizeof subject, "%s: %s", check->model->name, what);
     sm_verify_row row = {
         .check = check_name(check->n_accum), .subject = subject, .n_values = n_values, .error = error, .reason = ""};
     row.tolerance = tolerance;
@@ -68,17 +69,17 @@ static void report(checker *check, const char *subject, int64_t n_values, double
 // `session` stays NULL when the device does not support the plan; the error message says why.
 static sm_status open_side(const checker *check, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
                            sm_session **session) {
-    const sm_gpt2_options options = {.B = BATCH,
+    const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
                                      .dtype = dtype,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
-                                     .optimizer = true,
+                                     .optimizer = check->optimizer,
                                      .one_micro_batch = check->n_accum == 1,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
     sm_plan *plan = NULL;
-    SM_TRY(sm_gpt2_build(&model, &options, &plan));
+    SM_TRY(sm_model_build(&check->model->odd, &options, &plan));
     sm_status status = sm_plan_rewrite(plan, mode, without);
     if (status != SM_OK) {
         sm_plan_free(plan);
@@ -96,9 +97,8 @@ static double uniform(uint64_t key, int64_t i) {
 static void draw_weights(const sm_plan *plan, int tensor, float *values) {
     const sm_tensor *t = &plan->tensors[tensor];
     uint64_t key = sm_philox_key(1, t->name);
-    double centre = strstr(t->name, "ln_") != NULL && strstr(t->name, ".weight") != NULL ? 1 : 0;
-    for (int64_t i = 0; i < sm_gpt2_param_elems(plan, tensor); i++) {
-        values[i] = (float)(centre + 0.4 * uniform(key, i));
+    for (int64_t i = 0; i < t->real_elems; i++) {
+        values[i] = (float)(t->init_value + 0.4 * uniform(key, i));
     }
 }
 
@@ -106,7 +106,7 @@ static int64_t largest_param(const sm_plan *plan) {
     int64_t largest = 1;
     for (int i = 0; i < plan->n_tensors; i++) {
         int64_t n = sm_tensor_elems(&plan->tensors[i]);
-        largest = sm_gpt2_is_param(plan, i) && n > largest ? n : largest;
+        largest = sm_plan_is_param(plan, i) && n > largest ? n : largest;
     }
     return largest;
 }
@@ -115,9 +115,9 @@ static sm_status write_weights(checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
         const sm_plan *plan = check->session[side]->plan;
         for (int i = 0; i < plan->n_tensors; i++) {
-            if (sm_gpt2_is_param(plan, i)) {
+            if (sm_plan_is_param(plan, i)) {
                 draw_weights(plan, i, check->values[side]);
-                SM_TRY(sm_session_write(check->session[side], i, sm_gpt2_param_elems(plan, i), check->values[side]));
+                SM_TRY(sm_session_write(check->session[side], i, plan->tensors[i].real_elems, check->values[side]));
             }
         }
     }
@@ -127,12 +127,13 @@ static sm_status write_weights(checker *check) {
 // Runs forward and backward of micro-batch `number` (0, 1, ...), whose ids are random and of
 // whose targets one in eight is ignored.
 static sm_status run_micro_batch(sm_session *session, int number, unsigned phases) {
+    const uint32_t V = (uint32_t)session->plan->V;
     int32_t tokens[BATCH * SEQUENCE];
     int32_t targets[BATCH * SEQUENCE];
     for (int i = 0; i < BATCH * SEQUENCE; i++) {
         sm_philox_block random = sm_philox4x32(sm_philox_key(1, "batch"), (uint64_t)i, (uint64_t)number);
-        tokens[i] = (int32_t)(random.word[0] % (uint32_t)model.vocab);
-        targets[i] = random.word[1] % 8 == 0 ? -1 : (int32_t)(random.word[2] % (uint32_t)model.vocab);
+        tokens[i] = (int32_t)(random.word[0] % V);
+        targets[i] = random.word[1] % 8 == 0 ? -1 : (int32_t)(random.word[2] % V);
     }
     SM_TRY(sm_session_set_batch(session, tokens, targets));
     return sm_session_run(session, phases | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL);
@@ -177,7 +178,7 @@ static sm_status compare_scalar(checker *check, const char *what, sm_status (*re
 static sm_status compare_tensors(checker *check, const char *what, const char *prefix, double scale, double tolerance) {
     const sm_plan *model_plan = check->session[REFERENCE]->plan;
     for (int i = 0; i < model_plan->n_tensors; i++) {
-        if (!sm_gpt2_is_param(model_plan, i)) {
+        if (!sm_plan_is_param(model_plan, i)) {
             continue;
         }
         const int64_t n_values = sm_tensor_elems(&model_plan->tensors[i]);
@@ -205,10 +206,10 @@ static sm_status compare_working_copies(checker *check) {
     sm_session *session = check->session[DEVICE];
     for (int i = 0; i < session->plan->n_tensors; i++) {
         const sm_tensor *t = &session->plan->tensors[i];
-        if (!sm_gpt2_is_param(session->plan, i) || t->working_copy == SM_NO_TENSOR) {
+        if (!sm_plan_is_param(session->plan, i) || t->working_copy == SM_NO_TENSOR) {
             continue;
         }
-        const int64_t n_values = sm_gpt2_param_elems(session->plan, i);
+        const int64_t n_values = t->real_elems;
         char subject[2 * SM_NAME_SIZE];
         float *copied = check->values[DEVICE];
         float *expected = check->values[REFERENCE];
@@ -258,10 +259,12 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-static sm_status verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, int n_accum,
-                             sm_verify_report report_row, void *context) {
+static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
+                             int n_accum, sm_verify_report report_row, void *context) {
     sm_status status = SM_OK;
-    checker check = {.tolerance = dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
+    checker check = {.model = model,
+                     .optimizer = sm_optimizer_at(0),
+                     .tolerance = dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
                      .n_accum = n_accum,
                      .report = report_row,
                      .context = context};
@@ -280,8 +283,8 @@ static sm_status verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, un
     SM_TRY_GOTO(write_weights(&check));
     SM_TRY_GOTO(compare_steps(&check));
     if (check.n_failed > 0) {
-        status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step differ from the reference",
-                         device->info.id, sm_mode_name(mode), check.n_failed, check.n_compared);
+        status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step of %s differ from the reference",
+                         device->info.id, sm_mode_name(mode), check.n_failed, check.n_compared, model->title);
     }
 cleanup:
     sm_session_close(check.session[DEVICE]);
@@ -292,13 +295,26 @@ cleanup:
     return status;
 }
 
-sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report_row,
-                         void *context) {
+static sm_status verify_model(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
+                              sm_verify_report report_row, void *context) {
     const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
-    sm_status accumulated = verify_step(device, dtype, mode, without, 2, report_row, context);
+    sm_status accumulated = verify_step(model, device, dtype, mode, without, 2, report_row, context);
     if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
         return accumulated;
     }
-    sm_status alone = verify_step(device, dtype, mode, without, 1, report_row, context);
+    sm_status alone = verify_step(model, device, dtype, mode, without, 1, report_row, context);
     return alone != SM_OK ? alone : accumulated;
+}
+
+sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report_row,
+                         void *context) {
+    sm_status first = SM_OK;
+    for (int i = 0; i < sm_model_count(); i++) {
+        sm_status status = verify_model(sm_model_at(i), device, dtype, mode, without, report_row, context);
+        if (status != SM_OK && status != SM_ERR_MISMATCH) {
+            return status;
+        }
+        first = first == SM_OK ? status : first;
+    }
+    return first;
 }

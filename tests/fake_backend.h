@@ -64,6 +64,7 @@ static sm_plan *make_plan(void) {
 
 // FLOPs of these: 0 | 10, 10, 4 | 180 | 160.
 enum { FORWARD_FLOPS = 24, BACKWARD_FLOPS = 180, ADAMW_FLOPS = 160 };
+enum { UPDATE_BYTES = 28 * N_ELEMS + 4 * (SM_HYPER_COUNT + 1) }; // g, p, m, v; the settings, and the factor of the norm
 
 // --- a backend under control ------------------------------------------------------------------
 

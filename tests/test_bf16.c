@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "bf16.h"
-#include "gpt2.h"
+#include "model.h"
 #include "rewrite.h"
 
 static float from_bits(uint32_t bits) {
@@ -47,10 +47,14 @@ static void test_rounding(void **state) {
 }
 
 static sm_plan *build(const char *size, sm_dtype dtype, sm_mode mode, bool optimizer) {
-    const sm_gpt2_options options = {
-        .B = 4, .T = 64, .dtype = dtype, .dropout_p = 0.1, .backward = optimizer, .optimizer = optimizer};
+    const sm_plan_options options = {.B = 4,
+                                     .T = 64,
+                                     .dtype = dtype,
+                                     .dropout_p = 0.1,
+                                     .backward = optimizer,
+                                     .optimizer = optimizer ? &sm_optimizer_adamw : NULL};
     sm_plan *plan = NULL;
-    if (sm_gpt2_build(&sm_gpt2_size_find(size)->config, &options, &plan) != SM_OK ||
+    if (sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK ||
         sm_plan_rewrite(plan, mode, 0) != SM_OK || sm_plan_assign_memory(plan, 0) != SM_OK) {
         fail_msg("%s", sm_error_message());
     }
@@ -77,7 +81,7 @@ static void assert_working_copies(const sm_plan *plan) {
         assert_int_equal(copy->role, SM_ROLE_PARAMETER);
         assert_int_equal(copy->view_offset_elems, t->view_offset_elems);
         assert_int_equal(sm_tensor_elems(copy), sm_tensor_elems(t));
-        assert_false(sm_gpt2_is_param(plan, t->working_copy));
+        assert_false(sm_plan_is_param(plan, t->working_copy));
     }
 }
 

@@ -11,7 +11,7 @@
 
 #include "bf16.h"
 #include "corpus.h"
-#include "gpt2.h"
+#include "model.h"
 #include "loss_check.h"
 #include "rewrite.h"
 #include "session.h"
@@ -22,7 +22,7 @@ enum { BATCH = 8, SEQUENCE = 32, N_STEPS = 200, WINDOW = 20, SEED = 42 };
 typedef struct {
     sm_device *device;
     sm_session *session;
-    const sm_gpt2_config *config;
+    const sm_model_config *config;
     sm_tokens *tokens;
     int32_t ids[2][BATCH * SEQUENCE]; // inputs, targets
 } fixture;
@@ -37,11 +37,11 @@ static void ok(sm_status status) {
 static void write_weights(const fixture *f) {
     const sm_plan *plan = f->session->plan;
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(plan, i)) {
-            int64_t n = sm_gpt2_param_elems(plan, i);
+        if (sm_plan_is_param(plan, i)) {
+            int64_t n = plan->tensors[i].real_elems;
             float *values = malloc((size_t)n * sizeof *values);
             assert_non_null(values);
-            sm_gpt2_init_param(f->config, plan, i, SEED, 0, n, values);
+            sm_param_init(plan, i, SEED, 0, n, values);
             ok(sm_session_write(f->session, i, n, values));
             free(values);
         }
@@ -49,13 +49,13 @@ static void write_weights(const fixture *f) {
 }
 
 static void set_up(fixture *f, sm_dtype dtype, sm_mode mode) {
-    const sm_gpt2_options options = {
-        .B = BATCH, .T = SEQUENCE, .dtype = dtype, .seed = SEED, .backward = true, .optimizer = true};
+    const sm_plan_options options = {
+        .B = BATCH, .T = SEQUENCE, .dtype = dtype, .seed = SEED, .backward = true, .optimizer = &sm_optimizer_adamw};
     const sm_backend *cpu = sm_backend_find("cpu");
     sm_plan *plan = NULL;
-    *f = (fixture){.config = &sm_gpt2_size_find("tiny")->config};
+    *f = (fixture){.config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
     ok(cpu->open(0, &(sm_open_options){.n_threads = 1}, &f->device));
-    ok(sm_gpt2_build(f->config, &options, &plan));
+    ok(sm_model_build(f->config, &options, &plan));
     ok(sm_plan_rewrite(plan, mode, 0));
     ok(sm_session_open(f->device, plan, &f->session));
     ok(sm_tokens_from_bytes(sm_corpus_data, (size_t)sm_corpus_size_bytes, f->config->vocab, &f->tokens));
@@ -71,7 +71,7 @@ static void tear_down(fixture *f) {
 // At a rate at which the two do not part for the noise alone: at 1e-3 and above, whether bf16 ends up to 1% lower or
 // higher depends on the seed.
 static void take_steps(fixture *f, int n_steps, double *losses) {
-    sm_adamw adamw = sm_adamw_default;
+    sm_step_settings adamw = sm_optimizer_adamw.defaults;
     adamw.lr = 5e-4;
     for (int step = 0; step < n_steps; step++) {
         ok(sm_tokens_batch(f->tokens, step, BATCH, SEQUENCE, f->ids[0], f->ids[1]));

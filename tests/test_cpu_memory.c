@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
-#include "gpt2.h"
+#include "model.h"
 #include "op_cases.h"
 #include "rewrite.h"
 
@@ -47,9 +47,10 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
 }
 
 static void check_step(sm_device *device, sm_dtype dtype) {
-    const sm_gpt2_options options = {.B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = true};
+    const sm_plan_options options = {
+        .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
     sm_plan *plan = NULL;
-    assert_int_equal(sm_gpt2_build(&sm_gpt2_size_find("tiny")->config, &options, &plan), SM_OK);
+    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan), SM_OK);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     check_estimate(device, plan, "tiny", "b4s64");
     sm_plan_free(plan);

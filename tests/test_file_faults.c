@@ -152,7 +152,7 @@ static sm_status hash_session(sm_session *session, uint64_t *hash) {
     for (int t = 0; t < session->plan->n_tensors; t++) {
         const sm_tensor *tensor = &session->plan->tensors[t];
         bool is_moment = strncmp(tensor->name, "m.", 2) == 0 || strncmp(tensor->name, "v.", 2) == 0;
-        if (!is_moment && !sm_gpt2_is_param(session->plan, t)) {
+        if (!is_moment && !sm_plan_is_param(session->plan, t)) {
             continue;
         }
         const int64_t n_elems = sm_tensor_elems(tensor);
@@ -171,12 +171,13 @@ static sm_status hash_session(sm_session *session, uint64_t *hash) {
 }
 
 static sm_status load_state(const char *dir, model_state *state) {
-    const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32, .backward = true, .optimizer = true};
-    sm_gpt2_config config;
+    const sm_plan_options options = {
+        .B = 1, .T = 1, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
+    sm_model_config config;
     sm_plan *plan;
     sm_session *session;
     SM_TRY(sm_weights_read_config(dir, &config));
-    SM_TRY(sm_gpt2_build(&config, &options, &plan));
+    SM_TRY(sm_model_build(&config, &options, &plan));
     SM_TRY(sm_session_open(device, plan, &session));
     state->hash = 0xcbf29ce484222325u ^ (uint64_t)config.context;
     sm_status status = sm_weights_load(dir, &config, session, &state->step);
@@ -274,8 +275,14 @@ static const char *judge(const scenario *s, const char *dir, int code, int error
 
 // What the next save leaves behind; NULL: nothing.
 static const char *judge_next_save(const scenario *s, const char *dir) {
-    static const sm_gpt2_config config = {
-        .n_layer = 1, .n_head = 1, .d_model = 4, .d_ff = 16, .vocab = 9, .context = 4, .layernorm_eps = 1e-5};
+    static const sm_model_config config = {.model = &sm_model_gpt2,
+                                           .n_layer = 1,
+                                           .n_head = 1,
+                                           .d_model = 4,
+                                           .d_ff = 16,
+                                           .vocab = 9,
+                                           .context = 4,
+                                           .norm_eps = 1e-5};
     char log[PATH_MAX];
     snprintf(log, sizeof log, "%s/log.jsonl", root);
     unlink(log);

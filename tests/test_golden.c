@@ -36,7 +36,7 @@ typedef struct {
 
 // A session on the golden's model, with the arrays and scalars of one golden file.
 typedef struct {
-    sm_gpt2_config config;
+    sm_model_config config;
     sm_device *device;
     sm_session *session;
     json_t *scalars;
@@ -103,8 +103,8 @@ static int32_t *read_ids(const sm_safetensors *file, const char *name, int64_t n
     return ids;
 }
 
-static sm_adamw read_adamw(const json_t *scalars) {
-    return (sm_adamw){
+static sm_step_settings read_adamw(const json_t *scalars) {
+    return (sm_step_settings){
         .beta1 = scalar(scalars, "beta1"),
         .beta2 = scalar(scalars, "beta2"),
         .eps = scalar(scalars, "eps"),
@@ -136,14 +136,14 @@ static fixture open_fixture(const variant *v, const char *name) {
 
     sm_plan *plan;
     ok(sm_weights_read_config(MODEL_DIR, &f.config));
-    const sm_gpt2_options options = {
+    const sm_plan_options options = {
         .B = (int64_t)scalar(f.scalars, "B"),
         .T = (int64_t)scalar(f.scalars, "T"),
         .dtype = SM_F32,
         .backward = true,
-        .optimizer = true,
+        .optimizer = &sm_optimizer_adamw,
     };
-    ok(sm_gpt2_build(&f.config, &options, &plan));
+    ok(sm_model_build(&f.config, &options, &plan));
     ok(sm_plan_rewrite(plan, v->mode, 0));
     ok(sm_session_open(f.device, plan, &f.session));
     ok(sm_weights_load(MODEL_DIR, &f.config, f.session, NULL));
@@ -192,11 +192,11 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
     const sm_plan *plan = f->session->plan;
     int n_compared = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (!sm_gpt2_is_param(plan, i)) {
+        if (!sm_plan_is_param(plan, i)) {
             continue;
         }
         char name[256];
-        int64_t n = sm_gpt2_param_elems(plan, i);
+        int64_t n = plan->tensors[i].real_elems;
         snprintf(name, sizeof name, "%s%s", plan_prefix, plan->tensors[i].name);
         int tensor = sm_plan_find_tensor(plan, name);
         assert_true(tensor != SM_NO_TENSOR);
@@ -221,7 +221,7 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
 
 static void loss_and_gradients(void **state) {
     fixture f = open_fixture(*state, "steps");
-    const sm_adamw adamw = read_adamw(f.scalars);
+    const sm_step_settings adamw = read_adamw(f.scalars);
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * batch_elems(&f);
     int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
     int32_t *targets = read_ids(f.arrays, "targets", n_ids);
@@ -253,7 +253,7 @@ static double log_sum_exp(const float *logits, int64_t V) {
 // that no probability depends on, also where they are never in memory at once.
 static void log_probabilities(void **state) {
     fixture f = open_fixture(*state, "steps");
-    const sm_adamw adamw = read_adamw(f.scalars);
+    const sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t N = batch_elems(&f);
     const int64_t V = f.config.vocab;
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * N;
@@ -290,7 +290,7 @@ static void log_probabilities(void **state) {
 
 static void clipped_steps(void **state) {
     fixture f = open_fixture(*state, "steps");
-    sm_adamw adamw = read_adamw(f.scalars);
+    sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const int64_t n_accum = (int64_t)scalar(f.scalars, "n_accum");
     const int64_t N = batch_elems(&f);
@@ -324,7 +324,7 @@ static void clipped_steps(void **state) {
 
 static void fifty_losses(void **state) {
     fixture f = open_fixture(*state, "run");
-    sm_adamw adamw = read_adamw(f.scalars);
+    sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const sm_plan *plan = f.session->plan;
     sm_tokens *stream;
@@ -372,7 +372,7 @@ static void saved_as_transformers_saves(void **state) {
     fixture f = open_fixture(*state, "steps");
     char dir[] = "/tmp/stepmark-golden-XXXXXX";
     char path[64];
-    sm_gpt2_config config;
+    sm_model_config config;
     sm_safetensors *ours;
     sm_safetensors *theirs;
     assert_non_null(mkdtemp(dir));

@@ -12,13 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "philox.h"
 #include "rewrite.h"
 #include "session.h"
 
-static const sm_gpt2_config model = {
-    .n_layer = 2, .n_head = 2, .d_model = 8, .d_ff = 24, .vocab = 11, .context = 6, .layernorm_eps = 1e-5};
+static const sm_model_config model = {.model = &sm_model_gpt2,
+                                      .n_layer = 2,
+                                      .n_head = 2,
+                                      .d_model = 8,
+                                      .d_ff = 24,
+                                      .vocab = 11,
+                                      .context = 6,
+                                      .norm_eps = 1e-5};
 
 enum { BATCH = 2, SEQUENCE = 5, MOST_ELEMS = 64 * 8 };
 
@@ -51,7 +57,7 @@ static void download(sm_session *s, int tensor, int64_t n, double *values) {
 static void draw_weights(sm_session *s, int tensor, double *values) {
     const char *name = s->plan->tensors[tensor].name;
     double centre = strstr(name, "ln_") != NULL && strstr(name, ".weight") != NULL ? 1 : 0;
-    int64_t n = sm_gpt2_param_elems(s->plan, tensor);
+    int64_t n = s->plan->tensors[tensor].real_elems;
     assert_true(n <= MOST_ELEMS);
     for (int64_t i = 0; i < n; i++) {
         values[i] = centre + 0.7 * uniform(sm_philox_key(7, name), i);
@@ -63,7 +69,7 @@ static void set_batch(sm_session *s) {
     const int32_t tokens[BATCH * SEQUENCE] = {3, 10, 0, 3, 7, 1, 3, 3, 9, 10};
     const int32_t targets[BATCH * SEQUENCE] = {10, 0, -1, 7, 2, 3, -1, 9, 10, 4};
     check(sm_session_set_batch(s, tokens, targets));
-    check(sm_session_set_hyper(s, &sm_adamw_default, 1, 1));
+    check(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 1));
 }
 
 static double loss_of(sm_session *s) {
@@ -79,7 +85,7 @@ static double compare_param(sm_session *s, int tensor, const double *gradient) {
     double weights[MOST_ELEMS];
     double largest = 0;
     double worst = 0;
-    int64_t n = sm_gpt2_param_elems(s->plan, tensor);
+    int64_t n = s->plan->tensors[tensor].real_elems;
     draw_weights(s, tensor, weights);
     for (int64_t i = 0; i < n; i++) {
         const double moved[2] = {weights[i] + h, weights[i] - h};
@@ -107,14 +113,14 @@ static void note_coverage(const sm_plan *plan) {
 }
 
 static sm_session *open_session(sm_mode mode, double dropout_p) {
-    const sm_gpt2_options options = {
+    const sm_plan_options options = {
         .B = BATCH, .T = SEQUENCE, .dtype = SM_F64, .dropout_p = dropout_p, .seed = 1, .backward = true};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
     sm_plan *plan = NULL;
     sm_session *session = NULL;
     check(backend->open(0, &(sm_open_options){0}, &device));
-    check(sm_gpt2_build(&model, &options, &plan));
+    check(sm_model_build(&model, &options, &plan));
     check(sm_plan_rewrite(plan, mode, 0));
     note_coverage(plan);
     check(sm_session_open(device, plan, &session));
@@ -133,12 +139,12 @@ static void run_backward(sm_session *s, double (*gradients)[MOST_ELEMS]) {
     s->n_micro_steps = 3;
     check(sm_session_run(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
     for (int i = 0; i < s->plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(s->plan, i)) {
+        if (sm_plan_is_param(s->plan, i)) {
             char name[SM_NAME_SIZE + 2];
             snprintf(name, sizeof name, "d.%s", s->plan->tensors[i].name);
             int gradient = sm_plan_find_tensor(s->plan, name);
             assert_int_not_equal(gradient, SM_NO_TENSOR);
-            download(s, gradient, sm_gpt2_param_elems(s->plan, i), gradients[i]);
+            download(s, gradient, s->plan->tensors[i].real_elems, gradients[i]);
         }
     }
 }
@@ -153,13 +159,13 @@ static void check_gradients(sm_mode mode, double dropout_p) {
     assert_non_null(gradients);
     set_batch(s);
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(plan, i)) {
+        if (sm_plan_is_param(plan, i)) {
             draw_weights(s, i, values);
         }
     }
     run_backward(s, gradients);
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(plan, i)) {
+        if (sm_plan_is_param(plan, i)) {
             worst = fmax(worst, compare_param(s, i, gradients[i]));
             n_params++;
         }

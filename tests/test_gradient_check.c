@@ -14,15 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "gradient_check.h"
 #include "philox.h"
 #include "rewrite.h"
 #include "step.h"
 #include "update_check.h"
 
-static const sm_gpt2_config model = {
-    .n_layer = 2, .n_head = 2, .d_model = 16, .d_ff = 64, .vocab = 37, .context = 16, .layernorm_eps = 1e-5};
+static const sm_model_config model = {.model = &sm_model_gpt2,
+                                      .n_layer = 2,
+                                      .n_head = 2,
+                                      .d_model = 16,
+                                      .d_ff = 64,
+                                      .vocab = 37,
+                                      .context = 16,
+                                      .norm_eps = 1e-5};
 
 enum { BATCH = 3, SEQUENCE = 12, N_TOKENS = BATCH * SEQUENCE, MAX_ELEMS = 1 << 16 };
 
@@ -173,12 +179,12 @@ typedef struct {
 static void draw_weights(sm_session *session) {
     const sm_plan *plan = session->plan;
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (!sm_gpt2_is_param(plan, i)) {
+        if (!sm_plan_is_param(plan, i)) {
             continue;
         }
         const uint64_t key = sm_philox_key(3, plan->tensors[i].name);
         const double centre = strstr(plan->tensors[i].name, "ln_") != NULL ? 1 : 0;
-        const int64_t n = sm_gpt2_param_elems(plan, i);
+        const int64_t n = plan->tensors[i].real_elems;
         for (int64_t k = 0; k < n; k++) {
             const double uniform = (double)sm_philox4x32(key, (uint64_t)k, 0).word[0] * 0x1p-31 - 1;
             before[k] = (float)(centre + 0.2 * uniform);
@@ -188,17 +194,17 @@ static void draw_weights(sm_session *session) {
 }
 
 static sm_session *open_session(sm_device *device, const variant *v) {
-    const sm_gpt2_options options = {.B = BATCH,
+    const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
                                      .dtype = SM_F32,
                                      .dropout_p = v->dropout_p,
                                      .seed = 1,
                                      .backward = true,
-                                     .optimizer = true,
+                                     .optimizer = &sm_optimizer_adamw,
                                      .one_micro_batch = v->n_accum == 1};
     sm_plan *plan = NULL;
     sm_session *session = NULL;
-    assert_int_equal(sm_gpt2_build(&model, &options, &plan), SM_OK);
+    assert_int_equal(sm_model_build(&model, &options, &plan), SM_OK);
     assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
     assert_int_equal(sm_session_open(device, plan, &session), SM_OK);
     draw_weights(session);
@@ -217,10 +223,10 @@ static sm_device *open_device(void) {
 
 // Two steps with their checks: the first status that is not ok.
 static sm_status run_steps(sm_session *session, const variant *v) {
-    const sm_adamw adamw = {
+    const sm_step_settings adamw = {
         .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1, .grad_clip = 0.5};
     sm_stepper stepper = {
-        .session = session, .workload = &workload, .adamw = &adamw, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
+        .session = session, .workload = &workload, .settings = &adamw, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
     sm_row row;
     sm_status status = sm_row_init(&row);
     mutant.happened = false;
@@ -240,7 +246,7 @@ static double fingerprint(sm_device *device, const variant *v) {
     static const sm_role roles[] = {SM_ROLE_PARAMETER, SM_ROLE_GRADIENT, SM_ROLE_OPTIMIZER, SM_ROLE_RESULT};
     sm_session *session = open_session(device, v);
     const sm_plan *plan = session->plan;
-    const sm_adamw adamw = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .grad_clip = 0.5};
+    const sm_step_settings adamw = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .grad_clip = 0.5};
     double sum = 0;
     assert_int_equal(sm_poison_gradients(session), SM_OK);
     assert_int_equal(sm_session_set_hyper(session, &adamw, 1, v->n_accum), SM_OK);

@@ -149,10 +149,10 @@ static void test_figures_follow_from_samples(void **state) {
     double seconds = (double)row.median_ns * 1e-9;
     const double flops = FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS;
     assert_near(row.flops, flops);
-    assert_int_equal(row.ideal_ns, (int64_t)flops + 28 * N_ELEMS); // both peaks are one a nanosecond
+    assert_int_equal(row.ideal_ns, (int64_t)flops + UPDATE_BYTES); // both peaks are one a nanosecond
     // The median may lie half a nanosecond from its field.
     assert_true(fabs(row.mfu / (flops / seconds / 1e9) - 1) <= 1e-2);
-    assert_true(fabs(row.step_efficiency / ((flops + 28 * N_ELEMS) * 1e-9 / seconds) - 1) <= 1e-2);
+    assert_true(fabs(row.step_efficiency / ((flops + UPDATE_BYTES) * 1e-9 / seconds) - 1) <= 1e-2);
     assert_near(row.samples_ts.values[0], B * T * 1e9 / (double)row.samples_ns.values[0]);
     assert_true(row.min_ns <= row.q1_ns && row.q1_ns <= row.median_ns && row.median_ns <= row.q3_ns &&
                 row.q3_ns <= row.max_ns);

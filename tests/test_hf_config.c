@@ -10,12 +10,19 @@
 #include "hf_config.h"
 #include "temp_folder.h"
 
+// A GPT-2 of these dimensions.
+#define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
+    {                                                                                                           \
+        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
+        .norm_eps = eps                                                                                         \
+    }
+
 static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
                                   "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
 
 // Writes BASE_CONFIG with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
 // and reads it.
-static sm_status read_changed_config(const char *changes, sm_gpt2_config *config) {
+static sm_status read_changed_config(const char *changes, sm_model_config *config) {
     char *path = temp_path("config.json");
     json_t *root = json_loads(BASE_CONFIG, 0, NULL);
     json_t *changed = json_loads(changes, 0, NULL);
@@ -39,10 +46,11 @@ static sm_status read_changed_config(const char *changes, sm_gpt2_config *config
     return status;
 }
 
-static void expect_config(const char *label, const sm_gpt2_config *config, const sm_gpt2_config *expected) {
-    if (config->n_layer != expected->n_layer || config->n_head != expected->n_head ||
-        config->d_model != expected->d_model || config->d_ff != expected->d_ff || config->vocab != expected->vocab ||
-        config->context != expected->context || config->layernorm_eps != expected->layernorm_eps) {
+static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
+    if (config->model != expected->model || config->n_layer != expected->n_layer ||
+        config->n_head != expected->n_head || config->d_model != expected->d_model || config->d_ff != expected->d_ff ||
+        config->vocab != expected->vocab || config->context != expected->context ||
+        config->norm_eps != expected->norm_eps) {
         fail_msg("%s: the config differs", label);
     }
 }
@@ -51,23 +59,23 @@ static void good_configs_are_read(void **state) {
     (void)state;
     static const struct {
         const char *changes;
-        sm_gpt2_config config; // n_layer n_head d_model d_ff vocab context eps
+        sm_model_config config;
     } cases[] = {
-        {"{}", {3, 4, 24, 96, 100, 32, 1e-5}},
-        {"{\"n_inner\": \"NULL\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
-        {"{\"n_inner\": 7}", {3, 4, 24, 7, 100, 32, 1e-5}},
-        {"{\"n_ctx\": 16}", {3, 4, 24, 96, 100, 32, 1e-5}},
-        {"{\"n_positions\": null, \"n_ctx\": 16}", {3, 4, 24, 96, 100, 16, 1e-5}},
-        {"{\"layer_norm_epsilon\": 1e-6}", {3, 4, 24, 96, 100, 32, 1e-6}},
-        {"{\"layer_norm_epsilon\": 0}", {3, 4, 24, 96, 100, 32, 0}},
-        {"{\"activation_function\": \"gelu_new\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
-        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", {3, 4, 24, 96, 100, 32, 1e-5}},
+        {"{}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_inner\": \"NULL\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_inner\": 7}", CONFIG(3, 4, 24, 7, 100, 32, 1e-5)},
+        {"{\"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_positions\": null, \"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 16, 1e-5)},
+        {"{\"layer_norm_epsilon\": 1e-6}", CONFIG(3, 4, 24, 96, 100, 32, 1e-6)},
+        {"{\"layer_norm_epsilon\": 0}", CONFIG(3, 4, 24, 96, 100, 32, 0)},
+        {"{\"activation_function\": \"gelu_new\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
         {"{\"tie_word_embeddings\": true, \"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
          "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
-         {3, 4, 24, 96, 100, 32, 1e-5}},
+         CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_gpt2_config config;
+        sm_model_config config;
         expect_ok(cases[i].changes, read_changed_config(cases[i].changes, &config));
         expect_config(cases[i].changes, &config, &cases[i].config);
     }
@@ -113,7 +121,7 @@ static void bad_configs_are_refused_by_key(void **state) {
         {"{\"add_cross_attention\": true}", SM_ERR_UNSUPPORTED, "add_cross_attention is true"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_gpt2_config config;
+        sm_model_config config;
         sm_status status = read_changed_config(cases[i].changes, &config);
         expect_failure(cases[i].changes, status, cases[i].status, "config.json");
         expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
@@ -122,7 +130,7 @@ static void bad_configs_are_refused_by_key(void **state) {
 
 static void files_that_are_no_config_are_refused(void **state) {
     (void)state;
-    sm_gpt2_config config;
+    sm_model_config config;
     char *path = temp_path("no-config.json");
     static const struct {
         const char *text;
@@ -148,21 +156,21 @@ static void files_that_are_no_config_are_refused(void **state) {
 static void written_configs_are_read(void **state) {
     (void)state;
     static const struct {
-        sm_gpt2_config config;
+        sm_model_config config;
         double dropout_p;
         const char *has[5]; // lines of the file
     } cases[] = {
-        {{12, 12, 768, 3072, 50257, 1024, 1e-5},
+        {CONFIG(12, 12, 768, 3072, 50257, 1024, 1e-5),
          0.1,
          {"\"bos_token_id\": 50256,", "\"n_inner\": null,", "\"layer_norm_epsilon\": 1e-5,", "\"resid_pdrop\": 0.1,"}},
-        {{1, 1, 2, 3, 61, 5, 1.25e-6},
+        {CONFIG(1, 1, 2, 3, 61, 5, 1.25e-6),
          0,
          {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
-        {{1, 1, 2, 8, 61, 5, 1.0 / 3}, 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
+        {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
     };
     char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_gpt2_config config;
+        sm_model_config config;
         size_t size_bytes;
         expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
         expect_ok("read", sm_hf_config_read(path, &config));
@@ -185,9 +193,15 @@ static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 
 // Every allocation of jansson's fails once: the file is as before, or the new one whole.
 static void a_failed_allocation_leaves_the_old_config(void **state) {
     (void)state;
-    const sm_gpt2_config config = {
-        .n_layer = 1, .n_head = 2, .d_model = 8, .d_ff = 40, .vocab = 11, .context = 4, .layernorm_eps = 1e-5};
-    sm_gpt2_config read;
+    const sm_model_config config = {.model = &sm_model_gpt2,
+                                    .n_layer = 1,
+                                    .n_head = 2,
+                                    .d_model = 8,
+                                    .d_ff = 40,
+                                    .vocab = 11,
+                                    .context = 4,
+                                    .norm_eps = 1e-5};
+    sm_model_config read;
     char *path = temp_path("allocation.json");
     sm_status status = SM_ERR_OOM;
     int n = 0;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "philox.h"
 
 // Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.
@@ -42,27 +42,26 @@ static void test_dropout_keeps_its_share(void **state) {
     assert_true(abs(kept - 75000) < 700); // five standard deviations
 }
 
-static float *init(const sm_plan *plan, const sm_gpt2_config *config, const char *name, uint64_t seed,
-                   int64_t *n_elems) {
+static float *init(const sm_plan *plan, const char *name, uint64_t seed, int64_t *n_elems) {
     int tensor = sm_plan_find_tensor(plan, name);
-    assert_true(tensor != SM_NO_TENSOR && sm_gpt2_is_param(plan, tensor));
-    *n_elems = sm_gpt2_param_elems(plan, tensor);
+    assert_true(tensor != SM_NO_TENSOR && sm_plan_is_param(plan, tensor));
+    *n_elems = plan->tensors[tensor].real_elems;
     float *values = malloc((size_t)*n_elems * sizeof *values);
     assert_non_null(values);
-    sm_gpt2_init_param(config, plan, tensor, seed, 0, *n_elems, values);
+    sm_param_init(plan, tensor, seed, 0, *n_elems, values);
     return values;
 }
 
 // The same in parts too small to be shared among threads.
-static float *init_in_parts(const sm_plan *plan, const sm_gpt2_config *config, const char *name, uint64_t seed) {
+static float *init_in_parts(const sm_plan *plan, const char *name, uint64_t seed) {
     enum { PART = 1204 };
     int tensor = sm_plan_find_tensor(plan, name);
-    int64_t n_elems = sm_gpt2_param_elems(plan, tensor);
+    int64_t n_elems = plan->tensors[tensor].real_elems;
     float *values = malloc((size_t)n_elems * sizeof *values);
     assert_non_null(values);
     for (int64_t first = 0; first < n_elems; first += PART) {
         int64_t n = n_elems - first < PART ? n_elems - first : PART;
-        sm_gpt2_init_param(config, plan, tensor, seed, first, n, values + first);
+        sm_param_init(plan, tensor, seed, first, n, values + first);
     }
     return values;
 }
@@ -85,33 +84,33 @@ static void assert_normal(const float *values, int64_t n_elems, double std) {
 
 static void test_initial_weights(void **state) {
     (void)state;
-    sm_gpt2_config config = sm_gpt2_size_find("tiny")->config;
+    sm_model_config config = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
     config.d_model = 256; // so that the fill is shared among threads
     config.vocab = 1201;
-    const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+    const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     sm_plan *plan = NULL;
-    assert_int_equal(sm_gpt2_build(&config, &options, &plan), SM_OK);
+    assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
     int64_t n = 0;
     int64_t n_again = 0;
 
-    float *wte = init(plan, &config, "wte.weight", 3, &n);
+    float *wte = init(plan, "wte.weight", 3, &n);
     assert_int_equal(n, 1201 * 256); // without the padding rows
     assert_normal(wte, n, 0.02);
-    float *again = init_in_parts(plan, &config, "wte.weight", 3);
+    float *again = init_in_parts(plan, "wte.weight", 3);
     assert_memory_equal(wte, again, (size_t)n * sizeof *wte);
     free(again);
-    again = init(plan, &config, "wte.weight", 4, &n_again);
+    again = init(plan, "wte.weight", 4, &n_again);
     assert_true(memcmp(wte, again, (size_t)n * sizeof *wte) != 0);
     free(again);
     free(wte);
 
-    float *proj = init(plan, &config, "h.1.mlp.c_proj.weight", 3, &n);
+    float *proj = init(plan, "h.1.mlp.c_proj.weight", 3, &n);
     assert_normal(proj, n, 0.02 / sqrt(2.0 * 2));
     free(proj);
-    float *ln = init(plan, &config, "h.0.ln_1.weight", 3, &n);
+    float *ln = init(plan, "h.0.ln_1.weight", 3, &n);
     assert_true(ln[0] == 1.0f && ln[n - 1] == 1.0f);
     free(ln);
-    float *bias = init(plan, &config, "ln_f.bias", 3, &n);
+    float *bias = init(plan, "ln_f.bias", 3, &n);
     assert_true(bias[0] == 0.0f && bias[n - 1] == 0.0f);
     free(bias);
     sm_plan_free(plan);

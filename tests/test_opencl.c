@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "gpt2.h"
+#include "model.h"
 #include "opencl.h"
 #include "op_cases.h"
 #include "opencl_sources.h"
@@ -134,22 +134,28 @@ static void test_step(void **state) {
 
 // --- training -------------------------------------------------------------------------------------
 
-static const sm_gpt2_config model = {
-    .n_layer = 2, .n_head = 2, .d_model = 24, .d_ff = 96, .vocab = 67, .context = 19, .layernorm_eps = 1e-5};
+static const sm_model_config model = {.model = &sm_model_gpt2,
+                                      .n_layer = 2,
+                                      .n_head = 2,
+                                      .d_model = 24,
+                                      .d_ff = 96,
+                                      .vocab = 67,
+                                      .context = 19,
+                                      .norm_eps = 1e-5};
 
 enum { BATCH = 3, SEQUENCE = 19, N_STEPS = 50, MOST_ELEMS = 128 * 24 };
 
 static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm_session **session) {
     sm_plan *plan = NULL;
-    const sm_gpt2_options options = {.B = B,
+    const sm_plan_options options = {.B = B,
                                      .T = SEQUENCE,
                                      .dtype = SM_F32,
                                      .dropout_p = dropout_p,
                                      .seed = 3,
                                      .backward = true,
-                                     .optimizer = true,
+                                     .optimizer = &sm_optimizer_adamw,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
-    SM_TRY(sm_gpt2_build(&model, &options, &plan));
+    SM_TRY(sm_model_build(&model, &options, &plan));
     SM_TRY(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
     return sm_session_open(device, plan, session);
 }
@@ -161,10 +167,10 @@ static sm_session *start_training(sm_device *device, double dropout_p) {
     int32_t targets[BATCH * SEQUENCE];
     check(open_session(device, BATCH, dropout_p, &session));
     for (int i = 0; i < session->plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(session->plan, i)) {
-            assert_true(sm_gpt2_param_elems(session->plan, i) <= MOST_ELEMS);
-            sm_gpt2_init_param(&model, session->plan, i, 11, 0, sm_gpt2_param_elems(session->plan, i), values);
-            check(sm_session_write(session, i, sm_gpt2_param_elems(session->plan, i), values));
+        if (sm_plan_is_param(session->plan, i)) {
+            assert_true(session->plan->tensors[i].real_elems <= MOST_ELEMS);
+            sm_param_init(session->plan, i, 11, 0, session->plan->tensors[i].real_elems, values);
+            check(sm_session_write(session, i, session->plan->tensors[i].real_elems, values));
         }
     }
     for (int i = 0; i < BATCH * SEQUENCE; i++) {
@@ -176,7 +182,7 @@ static sm_session *start_training(sm_device *device, double dropout_p) {
 }
 
 static double train_step(sm_session *session, int step) {
-    sm_adamw settings = sm_adamw_default;
+    sm_step_settings settings = sm_optimizer_adamw.defaults;
     double loss = 0;
     settings.grad_clip = 1;
     check(sm_session_set_hyper(session, &settings, step, 1));
@@ -220,8 +226,8 @@ static void test_same_bits_twice(void **state) {
         }
     }
     for (int i = 0; i < runs[0]->plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(runs[0]->plan, i)) {
-            const int64_t n = sm_gpt2_param_elems(runs[0]->plan, i);
+        if (sm_plan_is_param(runs[0]->plan, i)) {
+            const int64_t n = runs[0]->plan->tensors[i].real_elems;
             for (int run = 0; run < 2; run++) {
                 check(sm_session_read(runs[run], i, n, values[run]));
             }
@@ -243,8 +249,8 @@ static void test_timed(void **state) {
     double losses[2];
     int n_timed = 0;
     assert_non_null(op_ns);
-    check(sm_session_set_hyper(timed, &sm_adamw_default, 1, 1));
-    check(sm_session_set_hyper(plain, &sm_adamw_default, 1, 1));
+    check(sm_session_set_hyper(timed, &sm_optimizer_adamw.defaults, 1, 1));
+    check(sm_session_set_hyper(plain, &sm_optimizer_adamw.defaults, 1, 1));
     check(sm_session_run(timed, SM_RUN_STEP, op_ns));
     check(sm_session_run(plain, SM_RUN_STEP, NULL));
     check(sm_session_loss(timed, &losses[0]));

@@ -7,19 +7,19 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "rewrite.h"
 
 static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
-    const sm_gpt2_options options = {.B = B,
+    const sm_plan_options options = {.B = B,
                                      .T = T,
                                      .dtype = SM_F32,
                                      .dropout_p = dropout_p,
                                      .backward = true,
-                                     .optimizer = true,
+                                     .optimizer = &sm_optimizer_adamw,
                                      .max_tensor_bytes = max_tensor_bytes};
     sm_plan *plan = NULL;
-    if (sm_gpt2_build(&sm_gpt2_size_find(size)->config, &options, &plan) != SM_OK) {
+    if (sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK) {
         fail_msg("%s", sm_error_message());
     }
     return plan;
@@ -32,19 +32,19 @@ static void test_parameter_counts(void **state) {
         int64_t n_params;
     } expected[] = {{"small", 124439808}, {"medium", 354823168}, {"large", 774030080}, {"xl", 1557611200}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        const sm_gpt2_size *size = sm_gpt2_size_find(expected[i].size);
-        assert_int_equal(sm_gpt2_n_params(&size->config), expected[i].n_params);
+        const sm_model_size *size = sm_model_size_find(&sm_model_gpt2, expected[i].size);
+        assert_int_equal(sm_model_n_params(&size->config), expected[i].n_params);
         // The plan's tensors hold exactly these, padding aside.
         sm_plan *plan = build(size->name, 1, 1, 0, 0);
         int64_t n_elems = 0;
         for (int t = 0; t < plan->n_tensors; t++) {
-            n_elems += sm_gpt2_is_param(plan, t) ? sm_gpt2_param_elems(plan, t) : 0;
+            n_elems += sm_plan_is_param(plan, t) ? plan->tensors[t].real_elems : 0;
         }
         assert_int_equal(n_elems, expected[i].n_params);
         sm_plan_free(plan);
     }
-    assert_ptr_equal(sm_gpt2_size_find("124M"), sm_gpt2_size_find("small"));
-    assert_null(sm_gpt2_size_find("huge"));
+    assert_ptr_equal(sm_model_size_find(&sm_model_gpt2, "124M"), sm_model_size_find(&sm_model_gpt2, "small"));
+    assert_null(sm_model_size_find(&sm_model_gpt2, "huge"));
 }
 
 typedef struct {
@@ -223,12 +223,12 @@ static void test_fused_memory_is_linear_in_T(void **state) {
     (void)state;
     size_t bytes[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        sm_gpt2_config config = sm_gpt2_size_find("small")->config;
+        sm_model_config config = sm_model_size_find(&sm_model_gpt2, "small")->config;
         config.context = 8192;
-        const sm_gpt2_options options = {
-            .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = true};
+        const sm_plan_options options = {
+            .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
         sm_plan *plan = NULL;
-        assert_int_equal(sm_gpt2_build(&config, &options, &plan), SM_OK);
+        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
         size_t by_role[SM_ROLE_COUNT];
@@ -241,29 +241,45 @@ static void test_fused_memory_is_linear_in_T(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    const sm_gpt2_config tiny = sm_gpt2_size_find("tiny")->config;
-    const sm_gpt2_options good = {.B = 1, .T = 8, .dtype = SM_F32};
+    const sm_model_config tiny = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    const sm_plan_options good = {.B = 1, .T = 8, .dtype = SM_F32};
     const struct {
-        sm_gpt2_config config;
-        sm_gpt2_options options;
+        sm_model_config config;
+        sm_plan_options options;
         const char *message;
     } cases[] = {
         {tiny, {.B = 0, .T = 8}, "batch size 0"},
         {tiny, {.B = 1, .T = 65}, "context of 64"},
         {tiny, {.B = 1, .T = 0}, "sequence length 0"},
         {tiny, {.B = 1, .T = 8, .dropout_p = 1}, "dropout 1"},
-        {{.n_layer = 1, .n_head = 3, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "3 heads"},
-        {{.n_layer = 0, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8}, good, "n_layer is 0"},
-        {{.n_layer = 1, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = INT32_MAX, .context = 8},
+        {{.model = &sm_model_gpt2, .n_layer = 1, .n_head = 3, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8},
+         good,
+         "3 heads"},
+        {{.model = &sm_model_gpt2, .n_layer = 0, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8},
+         good,
+         "n_layer is 0"},
+        {{.model = &sm_model_gpt2,
+          .n_layer = 1,
+          .n_head = 1,
+          .d_model = 32,
+          .d_ff = 64,
+          .vocab = INT32_MAX,
+          .context = 8},
          good,
          "vocab is 2147483647"},
-        {{.n_layer = 1, .n_head = 1, .d_model = 1 << 20, .d_ff = 1 << 22, .vocab = 2000000000, .context = 1 << 24},
+        {{.model = &sm_model_gpt2,
+          .n_layer = 1,
+          .n_head = 1,
+          .d_model = 1 << 20,
+          .d_ff = 1 << 22,
+          .vocab = 2000000000,
+          .context = 1 << 24},
          {.B = INT32_MAX, .T = 1 << 24},
          "impossible"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_plan *plan = NULL;
-        sm_status status = sm_gpt2_build(&cases[i].config, &cases[i].options, &plan);
+        sm_status status = sm_model_build(&cases[i].config, &cases[i].options, &plan);
         if (status != SM_ERR_INVALID || plan != NULL || strstr(sm_error_message(), cases[i].message) == NULL) {
             fail_msg("case %zu: status %s, message: %s", i, sm_status_text(status), sm_error_message());
         }

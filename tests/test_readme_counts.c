@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "rewrite.h"
 
 static char readme[1 << 16];
@@ -29,9 +29,9 @@ static void count(sm_mode mode, char *text, size_t size_bytes) {
     bool has_kind[SM_OP_KIND_COUNT] = {false};
     int n_kinds = 0;
     sm_plan *plan = NULL;
-    const sm_gpt2_options options = {
-        .B = 4, .T = 64, .dtype = SM_F32, .backward = true, .optimizer = true, .one_micro_batch = true};
-    assert_int_equal(sm_gpt2_build(&sm_gpt2_size_find("124M")->config, &options, &plan), SM_OK);
+    const sm_plan_options options = {
+        .B = 4, .T = 64, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw, .one_micro_batch = true};
+    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "124M")->config, &options, &plan), SM_OK);
     assert_int_equal(sm_plan_rewrite(plan, mode, 0), SM_OK);
     for (int i = 0; i < plan->n_ops; i++) {
         n_kinds += !has_kind[plan->ops[i].kind];

@@ -9,13 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpt2.h"
+#include "model.h"
 #include "rewrite.h"
 #include "session.h"
 
 // Rows and widths that no vector divides, and more rows than the loss head takes at once.
-static const sm_gpt2_config model = {
-    .n_layer = 2, .n_head = 3, .d_model = 15, .d_ff = 60, .vocab = 37, .context = 20, .layernorm_eps = 1e-5};
+static const sm_model_config model = {.model = &sm_model_gpt2,
+                                      .n_layer = 2,
+                                      .n_head = 3,
+                                      .d_model = 15,
+                                      .d_ff = 60,
+                                      .vocab = 37,
+                                      .context = 20,
+                                      .norm_eps = 1e-5};
 
 enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3, MOST_ELEMS = 64 * 60 };
 
@@ -26,25 +32,25 @@ static void ok(sm_status status) {
 }
 
 static sm_session *open_session(sm_device *device, unsigned without, int n_accum) {
-    const sm_gpt2_options options = {.B = BATCH,
+    const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
                                      .dtype = SM_F32,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
-                                     .optimizer = true,
+                                     .optimizer = &sm_optimizer_adamw,
                                      .one_micro_batch = n_accum == 1};
     float values[MOST_ELEMS];
     sm_plan *plan = NULL;
     sm_session *session = NULL;
-    ok(sm_gpt2_build(&model, &options, &plan));
+    ok(sm_model_build(&model, &options, &plan));
     ok(sm_plan_rewrite(plan, SM_MODE_FUSED, without));
     ok(sm_session_open(device, plan, &session));
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_gpt2_is_param(plan, i)) {
-            assert_true(sm_gpt2_param_elems(plan, i) <= MOST_ELEMS);
-            sm_gpt2_init_param(&model, plan, i, 1, 0, sm_gpt2_param_elems(plan, i), values);
-            ok(sm_session_write(session, i, sm_gpt2_param_elems(plan, i), values));
+        if (sm_plan_is_param(plan, i)) {
+            assert_true(plan->tensors[i].real_elems <= MOST_ELEMS);
+            sm_param_init(plan, i, 1, 0, plan->tensors[i].real_elems, values);
+            ok(sm_session_write(session, i, plan->tensors[i].real_elems, values));
         }
     }
     return session;
@@ -53,7 +59,7 @@ static sm_session *open_session(sm_device *device, unsigned without, int n_accum
 static void run_step(sm_session *session, int step, int n_accum) {
     int32_t tokens[BATCH * SEQUENCE];
     int32_t targets[BATCH * SEQUENCE];
-    ok(sm_session_set_hyper(session, &sm_adamw_default, step, n_accum));
+    ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
     for (int micro = 0; micro < n_accum; micro++) {
         for (int i = 0; i < BATCH * SEQUENCE; i++) {
             tokens[i] = (i * 7 + step * 3 + micro) % (int)model.vocab;
@@ -74,17 +80,17 @@ static void compare_weights(sm_session *one, sm_session *other) {
     float b[MOST_ELEMS];
     int n_moved = 0;
     for (int i = 0; i < one->plan->n_tensors; i++) {
-        if (!sm_gpt2_is_param(one->plan, i)) {
+        if (!sm_plan_is_param(one->plan, i)) {
             continue;
         }
-        const int64_t n = sm_gpt2_param_elems(one->plan, i);
+        const int64_t n = one->plan->tensors[i].real_elems;
         const char *name = one->plan->tensors[i].name;
         ok(sm_session_read(one, i, n, a));
         ok(sm_session_read(other, sm_plan_find_tensor(other->plan, name), n, b));
         if (memcmp(a, b, (size_t)n * sizeof *a) != 0) {
             fail_msg("%s: the weights differ", name);
         }
-        sm_gpt2_init_param(&model, one->plan, i, 1, 0, n, initial);
+        sm_param_init(one->plan, i, 1, 0, n, initial);
         n_moved += memcmp(a, initial, (size_t)n * sizeof *a) != 0;
     }
     assert_int_equal(n_moved, 28);

@@ -38,7 +38,7 @@ static void show_state(const json_t *record, const sm_column *column, char *text
 #define BYTES(field, text, head) INTEGER(field, "bytes", text, head, .show = sm_show_bytes)
 
 static const sm_column columns[] = {
-    {.name = "model_type", .type = SM_COLUMN_TEXT, .unit = "", .description = "size of GPT-2", .heading = "model"},
+    {.name = "model_type", .type = SM_COLUMN_TEXT, .unit = "", .description = "size of the model", .heading = "model"},
     INTEGER("model_n_params", "", "parameters, padding excluded", "parameters", .show = sm_show_count),
     INTEGER("n_batch", "", "B, sequences", "B", .view = SM_SHOWN),
     INTEGER("n_seq", "", "T, tokens a sequence", "T", .view = SM_SHOWN),
@@ -62,7 +62,7 @@ static const sm_column columns[] = {
     INTEGER("d_ff", "", "F, width inside the MLP", NULL, .view = SM_SHOWN),
     WORK("flops.forward", "work of the forward pass", "forward"),
     WORK("flops.backward", "work of the backward pass", "backward"),
-    WORK("flops.optimizer", "work of clipping and AdamW", "optimizer"),
+    WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
     WORK("flops.step", "work of the step", NULL),
     BYTES("traffic.zero_grad_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.forward_bytes", "traffic of an ideal machine", NULL),
@@ -70,9 +70,9 @@ static const sm_column columns[] = {
     BYTES("traffic.optimizer_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
     INTEGER("memory.parameters_bytes", "bytes", "weights, padding included; in bf16 also their bf16 copies",
-            "weights + grads + AdamW", .show = show_state),
+            "weights + grads + state", .show = show_state),
     BYTES("memory.gradients_bytes", "gradients of the parameters", NULL),
-    BYTES("memory.optimizer_bytes", "AdamW's m and v", NULL),
+    BYTES("memory.optimizer_bytes", "the optimizer's state, as AdamW's m and v", NULL),
     BYTES("memory.activations_bytes", "activations, packed by lifetime", "activations"),
     BYTES("memory.scratch_bytes", "short-lived buffers", "scratch"),
     BYTES("memory.batch_bytes", "tokens, targets, settings", NULL),
@@ -136,7 +136,7 @@ static void set_costs(json_t *record, const cli_forecast *f, const sm_device_inf
 }
 
 static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
-    const sm_gpt2_config *config = &job->config;
+    const sm_model_config *config = &job->config;
     const int64_t free_bytes = (int64_t)e->info.free_bytes;
     json_t *record = json_object();
     const struct {
@@ -182,7 +182,8 @@ static void print_fields(const json_t *record) {
 // For someone who sees the table for the first time.
 static void print_legend(const estimator *e) {
     printf("\n- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"
-           "- weights + grads + AdamW: what does not depend on B and T; activations: packed by lifetime;\n"
+           "- weights + grads + state: of the optimizer; what does not depend on B and T; activations: packed by "
+           "lifetime;\n"
            "  scratch: short-lived buffers.\n"
            "- peak: all of these, the batch, and the kernels' own memory; so a little more than their sum.\n"
            "- fits, largest B: in the memory available now on %s.\n",

@@ -6,6 +6,7 @@
 
 #include "cli_sweep_plan.h"
 #include "harness.h"
+#include "model.h"
 #include "profile.h"
 #include "rewrite.h"
 #include "schedule.h"
@@ -48,6 +49,18 @@ enum {
 #define MAX_SEED  9007199254740992.0 // 2^53: the largest that every JSON reader keeps
 
 // --- choices -----------------------------------------------------------------------------------
+
+enum {
+#define X(name) ARCH_##name,
+    SM_MODEL_LIST(X)
+#undef X
+};
+
+enum {
+#define X(name) OPTIMIZER_##name,
+    SM_OPTIMIZER_LIST(X)
+#undef X
+};
 
 static const cli_choice passes[] = {
 #define X(code, name, short_name) {name, code},
@@ -96,6 +109,21 @@ static const cli_choice report_formats[] = {
     {NULL, 0},
 };
 
+// Index in the list, from 1: 0 is a flag that was not given.
+static const cli_choice archs[] = {
+#define X(name) {#name, ARCH_##name + 1},
+    SM_MODEL_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice optimizers[] = {
+#define X(name) {#name, OPTIMIZER_##name},
+    SM_OPTIMIZER_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
 // --- the table ---------------------------------------------------------------------------------
 
 #define LIST      "[,...]" // behind the words of a choice: several may be given
@@ -103,6 +131,8 @@ static const cli_choice report_formats[] = {
 #define SIZE_HELP "tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M"
 
 static const cli_flag flags[] = {
+    {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, "architecture of the sizes of -m; not given: gpt2", MODELLED, AT(arch),
+     ONE_OF(archs)},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, SWEPT, AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | ABLATE | TRAIN | INIT, AT(models),
@@ -143,6 +173,8 @@ static const cli_flag flags[] = {
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", "what is timed; separate: forward, then backward, apart", SWEPT,
      AT(passes), ONE_OF(passes)},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
+    {"Work", "optimizer", 0, CLI_CHOICE, NULL, "adamw", "rule by which the step updates the weights", STEPPED,
+     AT(optimizer), ONE_OF(optimizers)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes", FED,
@@ -274,20 +306,23 @@ static const cli_flag flags[] = {
      COMPARE, AT(seed), WITHIN(1, MAX_SEED)},
 
     {"Training", "steps", 0, CLI_INT, "N", "10", "optimizer steps", TRAIN, AT(steps), WITHIN(1, 1e12)},
-    {"Training", "lr", 0, CLI_REAL, "LR", "1e-3", "learning rate after warm-up", TRAIN, AT(lr), WITHIN(0, 1e6)},
+    {"Training", "lr", 0, CLI_REAL, "LR", NULL,
+     "learning rate after warm-up; not given, as all settings: the optimizer's own (1e-3 for adamw)", TRAIN,
+     AT(settings.lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", "0", "steps over which the learning rate rises linearly from 0",
      TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, "constant",
      "after warm-up; cosine falls to a tenth of --lr at the last step", TRAIN, AT(schedule), ONE_OF(schedules)},
-    {"Training", "beta1", 0, CLI_REAL, "X", "0.9", "AdamW: decay of the mean gradient", TRAIN, AT(beta1),
+    {"Training", "beta1", 0, CLI_REAL, "X", NULL, "decay of the mean gradient; adamw: 0.9", TRAIN, AT(settings.beta1),
      WITHIN(0, 0.9999999)},
-    {"Training", "beta2", 0, CLI_REAL, "X", "0.999", "AdamW: decay of the mean squared gradient", TRAIN, AT(beta2),
-     WITHIN(0, 0.9999999)},
-    {"Training", "eps", 0, CLI_REAL, "X", "1e-8", "AdamW: added to the root", TRAIN, AT(eps), WITHIN(0, 1)},
-    {"Training", "weight-decay", 0, CLI_REAL, "X", "0.01", "AdamW: decoupled decay, on matrices and embeddings only",
-     TRAIN, AT(weight_decay), WITHIN(0, 1e6)},
-    {"Training", "grad-clip", 0, CLI_REAL, "X", "0", "largest global gradient norm; 0: no clipping", TRAIN,
-     AT(grad_clip), WITHIN(0, 1e30)},
+    {"Training", "beta2", 0, CLI_REAL, "X", NULL, "decay of the mean squared gradient; adamw: 0.999", TRAIN,
+     AT(settings.beta2), WITHIN(0, 0.9999999)},
+    {"Training", "eps", 0, CLI_REAL, "X", NULL, "added to the root; adamw: 1e-8", TRAIN, AT(settings.eps),
+     WITHIN(0, 1)},
+    {"Training", "weight-decay", 0, CLI_REAL, "X", NULL, "decay of matrices and embeddings; adamw: 0.01", TRAIN,
+     AT(settings.weight_decay), WITHIN(0, 1e6)},
+    {"Training", "grad-clip", 0, CLI_REAL, "X", NULL, "largest global gradient norm; 0, the default: no clipping",
+     TRAIN, AT(settings.grad_clip), WITHIN(0, 1e30)},
     {"Training", "log", 0, CLI_LOG_FILE, "FILE", NULL,
      "append a JSON line a step: step, loss, grad_norm, lr, ms, tokens", TRAIN, AT(log), NO_RANGE},
     {"Training", "save", 0, CLI_NEW_FOLDER, "DIR", NULL,

@@ -6,7 +6,7 @@
 #include "weights.h"
 
 sm_status cli_init(const cli_options *options) {
-    sm_gpt2_config config;
+    sm_model_config config;
     char n_params[32];
     SM_TRY(cli_check_single("--model-size", options->models.n));
     SM_TRY(cli_model_config(options, options->models.texts[0], &config));
@@ -14,8 +14,8 @@ sm_status cli_init(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "--save: say which folder to write the model to");
     }
     SM_TRY(sm_weights_init(options->save, &config, (uint64_t)options->seed));
-    sm_text_count((double)sm_gpt2_n_params(&config), n_params, sizeof(n_params));
-    printf("%s: GPT-2 %s, %s parameters, seed %lld\n", options->save, options->models.texts[0], n_params,
-           (long long)options->seed);
+    sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));
+    printf("%s: %s %s, %s parameters, seed %lld\n", options->save, config.model->title, options->models.texts[0],
+           n_params, (long long)options->seed);
     return SM_OK;
 }

@@ -79,31 +79,42 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
 }
 
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
-    unsigned phases = sm_pass_phases(job->pass);
-    sm_dtype dtype;
-    SM_TRY(cli_precision_dtype(job->precision, &dtype));
-    const sm_gpt2_options gpt2_options = {
+    const unsigned phases = sm_pass_phases(job->pass);
+    sm_status status = SM_OK;
+    sm_plan *built = NULL;
+    sm_plan_options plan_options = {
         .B = job->B,
         .T = job->T,
-        .dtype = dtype,
         .dropout_p = options->dropout,
         .seed = (uint64_t)options->seed,
         .backward = (phases & SM_RUN_BACKWARD) != 0,
-        .optimizer = (phases & SM_RUN_OPTIMIZER) != 0,
+        .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
         .one_micro_batch = options->accum <= 1,
         .max_tensor_bytes = max_tensor_bytes,
     };
-    return cli_build_plan(&job->config, &gpt2_options, job->mode, options->without_bits, plan);
+    *plan = NULL;
+    SM_TRY_GOTO(cli_precision_dtype(job->precision, &plan_options.dtype));
+    SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
+    SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->without_bits));
+    *plan = built;
+    built = NULL;
+cleanup:
+    sm_plan_free(built);
+    return status;
 }
 
 // --- a row ---------------------------------------------------------------------------------
 
 sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
-    const sm_gpt2_config *c = &job->config;
+    const sm_model_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
     sm_row_set_test(row, job->pass, job->B, job->T, (int)options->accum);
+    SM_ROW_TEXT(row->model_arch, c->model->name);
     SM_ROW_TEXT(row->model_type, job->model);
+    if (sm_pass_phases(job->pass) & SM_RUN_OPTIMIZER) {
+        SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->optimizer)->name);
+    }
     SM_ROW_TEXT(row->backend, job->device.backend->name);
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
@@ -113,7 +124,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         used += (size_t)snprintf(backends + used, sizeof(row->backends) - used, "%s%s", i > 0 ? "," : "",
                                  sm_backend_at(i)->name);
     }
-    row->model_n_params = sm_gpt2_n_params(c);
+    row->model_n_params = sm_model_n_params(c);
     row->vocab = c->vocab;
     row->n_ctx = c->context;
     row->n_layer = c->n_layer;
@@ -175,7 +186,6 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
         .n_attribution = N_ATTRIBUTION,
         .n_accum = (int)options->accum,
         .pass = job->pass,
-        .adamw = sm_adamw_default,
         .timeout_s = options->timeout_s,
         .delay_s = options->delay_s,
         .interrupted = &cli_interrupted,

@@ -13,7 +13,7 @@ enum { CLI_DEFAULT_BATCH = 4, CLI_DEFAULT_SEQ_LEN = 64 };
 // What a row measures.
 typedef struct {
     const char *model; // as asked for
-    sm_gpt2_config config;
+    sm_model_config config;
     cli_device device;
     int64_t n_threads; // 0: the device's default
     cli_precision precision;
@@ -45,7 +45,7 @@ typedef struct {
 sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job);
 
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in
-// sm_gpt2_options.
+// sm_plan_options.
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
 
 // The ceilings of a job's device, measured at the first call for its thread count and precision; 0 where the

@@ -1,12 +1,14 @@
-// cli_model.c: from flags to a model and its plan.
+// cli_model.c: from flags to a model.
 #include "cli_model.h"
 
-static sm_status unknown_size(const char *name) {
+static sm_status unknown_size(const sm_model *model, const char *name) {
     const char *names[2 * CLI_MAX_TEXTS];
     int n = 0;
-    for (int i = 0; i < sm_gpt2_size_count() && n + 2 <= 2 * CLI_MAX_TEXTS; i++) {
-        names[n++] = sm_gpt2_size_at(i)->name;
-        names[n++] = sm_gpt2_size_at(i)->alias;
+    for (int i = 0; i < model->n_sizes && n + 2 <= 2 * CLI_MAX_TEXTS; i++) {
+        names[n++] = model->sizes[i].name;
+        if (model->sizes[i].alias != NULL) {
+            names[n++] = model->sizes[i].alias;
+        }
     }
     return cli_no_such_name("--model-size", "size", name, names, n);
 }
@@ -17,10 +19,11 @@ static void replace(int64_t *dim, int64_t given) {
     }
 }
 
-sm_status cli_model_config(const cli_options *options, const char *size_name, sm_gpt2_config *config) {
-    const sm_gpt2_size *size = sm_gpt2_size_find(size_name);
+sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
+    const sm_model *model = sm_model_at(options->arch > 0 ? options->arch - 1 : 0);
+    const sm_model_size *size = sm_model_size_find(model, size_name);
     if (size == NULL) {
-        return unknown_size(size_name);
+        return unknown_size(model, size_name);
     }
     *config = size->config;
     replace(&config->vocab, options->vocab);
@@ -30,10 +33,10 @@ sm_status cli_model_config(const cli_options *options, const char *size_name, sm
     replace(&config->d_model, options->d_model);
     replace(&config->d_ff, options->d_model * 4);
     replace(&config->d_ff, options->d_ff);
-    return sm_gpt2_check(config) == SM_OK ? SM_OK : SM_ERR_USAGE;
+    return sm_model_check(config) == SM_OK ? SM_OK : SM_ERR_USAGE;
 }
 
-sm_status cli_check_seq_len(const sm_gpt2_config *config, int64_t T) {
+sm_status cli_check_seq_len(const sm_model_config *config, int64_t T) {
     if (T > config->context) {
         return sm_fail(
             SM_ERR_USAGE,
@@ -45,18 +48,4 @@ sm_status cli_check_seq_len(const sm_gpt2_config *config, int64_t T) {
 
 sm_status cli_check_single(const char *flag, int n) {
     return n <= 1 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: takes one value here, not a list of %d", flag, n);
-}
-
-sm_status cli_build_plan(const sm_gpt2_config *config, const sm_gpt2_options *gpt2_options, sm_mode mode,
-                         unsigned without, sm_plan **plan) {
-    sm_status status = SM_OK;
-    *plan = NULL;
-    sm_plan *built = NULL;
-    SM_TRY_GOTO(sm_gpt2_build(config, gpt2_options, &built));
-    SM_TRY_GOTO(sm_plan_rewrite(built, mode, without));
-    *plan = built;
-    built = NULL;
-cleanup:
-    sm_plan_free(built);
-    return status;
 }

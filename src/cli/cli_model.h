@@ -1,24 +1,18 @@
-// cli_model.h: from flags to a model and its plan.
+// cli_model.h: from flags to a model.
 #ifndef STEPMARK_CLI_MODEL_H
 #define STEPMARK_CLI_MODEL_H
 
 #include "cli_options.h"
-#include "gpt2.h"
-#include "rewrite.h"
+#include "model.h"
 
-// The config of a size, with --vocab, --context and the other dimensions of the command line
+// The config of a size of --arch, with --vocab, --context and the other dimensions of the command line
 // in place of the size's. SM_ERR_USAGE names what is wrong.
-sm_status cli_model_config(const cli_options *options, const char *size_name, sm_gpt2_config *config);
+sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config);
 
 // SM_ERR_USAGE when sequences of T tokens do not fit the model's context.
-sm_status cli_check_seq_len(const sm_gpt2_config *config, int64_t T);
+sm_status cli_check_seq_len(const sm_model_config *config, int64_t T);
 
 // Refuses a comma list where a subcommand takes one value.
 sm_status cli_check_single(const char *flag, int n);
-
-// Builds the step's plan and applies the mode's rewrites. No memory is assigned yet. The caller
-// frees it.
-sm_status cli_build_plan(const sm_gpt2_config *config, const sm_gpt2_options *gpt2_options, sm_mode mode,
-                         unsigned without, sm_plan **plan);
 
 #endif

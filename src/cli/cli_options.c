@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -431,6 +432,9 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
     memset(options, 0, sizeof(*options));
     options->command = command;
     options->layer = -1;
+    for (int i = 0; i < sm_setting_count(); i++) {
+        *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
+    }
     for (int i = 0; i < tables.n; i++) {
         if (tables.rows[i]->initial != NULL) {
             SM_TRY(store(tables.rows[i], tables.rows[i]->initial, options));

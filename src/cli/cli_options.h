@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "status.h"
+#include "optimizer.h"
 
 // X(code, name, function, purpose)
 #define CLI_COMMAND_LIST(X)                                                                                      \
@@ -83,6 +83,8 @@ typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_repor
 typedef struct {
     cli_command command;
 
+    int arch;      // index into the architectures, from 1; 0 = not given
+    int optimizer; // index into the optimizers
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -122,7 +124,7 @@ typedef struct {
 
     int64_t steps;
     int64_t accum;
-    double lr, beta1, beta2, eps, weight_decay, grad_clip;
+    sm_step_settings settings; // NaN = as the optimizer has it
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
 

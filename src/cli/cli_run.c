@@ -31,7 +31,7 @@ typedef struct {
 
 // --- checks before anything is measured ------------------------------------------------------
 
-static sm_status check_lengths(const cli_options *options, const sm_gpt2_config *config) {
+static sm_status check_lengths(const cli_options *options, const sm_model_config *config) {
     for (int i = 0; i < options->seq_lens.n; i++) {
         SM_TRY(cli_check_seq_len(config, options->seq_lens.values[i]));
     }
@@ -40,7 +40,7 @@ static sm_status check_lengths(const cli_options *options, const sm_gpt2_config 
 
 static sm_status check_models(const cli_options *options) {
     for (int i = 0; i < options->models.n; i++) {
-        sm_gpt2_config config;
+        sm_model_config config;
         SM_TRY(cli_config(options, options->models.texts[i], &config));
         SM_TRY(check_lengths(options, &config));
     }
@@ -50,7 +50,7 @@ static sm_status check_models(const cli_options *options) {
 // A data file that cannot be used is told before the first row.
 static sm_status check_data(const cli_options *options) {
     for (int i = 0; i < options->models.n; i++) {
-        sm_gpt2_config config;
+        sm_model_config config;
         sm_tokens *tokens;
         SM_TRY(cli_config(options, options->models.texts[i], &config));
         SM_TRY(cli_open_tokens(options, config.vocab, &tokens));

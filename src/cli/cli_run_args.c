@@ -65,9 +65,9 @@ static bool is_given(const cli_flag *flag, const cli_options *options) {
     case CLI_INTS:
     case CLI_CHOICES: return ((const cli_ints *)value)->n > 0;
     case CLI_TEXTS: return ((const cli_texts *)value)->n > 0;
+    case CLI_CHOICE: return flag->initial != NULL || *(const int *)value != 0;
     case CLI_COUNT:
-    case CLI_REAL:
-    case CLI_CHOICE: return true;
+    case CLI_REAL: return true;
     case CLI_FORMAT:
     case CLI_NEW_FILE:
     case CLI_LOG_FILE:

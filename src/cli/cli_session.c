@@ -146,10 +146,11 @@ static sm_status refuse_dimension(const char *flag, int64_t given) {
                       : sm_fail(SM_ERR_USAGE, "--%s: the model of --weights fixes it; leave one of them out", flag);
 }
 
-sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_config *config) {
+sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config) {
     if (options->weights == NULL) {
         return cli_model_config(options, size_name, config);
     }
+    SM_TRY(refuse_dimension("arch", options->arch));
     SM_TRY(refuse_dimension("vocab", options->vocab));
     SM_TRY(refuse_dimension("context", options->context));
     SM_TRY(refuse_dimension("n-layer", options->n_layer));
@@ -159,7 +160,7 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_
     return sm_weights_read_config(options->weights, config);
 }
 
-static sm_status init_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed) {
+static sm_status init_weights(sm_session *session, uint64_t seed) {
     enum { PART_ELEMS = 1 << 19 }; // stays in cache from the drawing to the copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
@@ -168,10 +169,10 @@ static sm_status init_weights(sm_session *session, const sm_gpt2_config *config,
         return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
     }
     for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n_elems = sm_gpt2_is_param(plan, i) ? sm_gpt2_param_elems(plan, i) : 0;
+        const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
             const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            sm_gpt2_init_param(config, plan, i, seed, first, n, values);
+            sm_param_init(plan, i, seed, first, n, values);
             SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
         }
     }
@@ -180,8 +181,8 @@ cleanup:
     return status;
 }
 
-sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder) {
-    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, config, seed);
+sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
+    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, seed);
 }
 
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {

@@ -5,7 +5,7 @@
 #include "backend.h"
 #include "cli_options.h"
 #include "digest.h"
-#include "gpt2.h"
+#include "model.h"
 #include "session.h"
 #include "tokens.h"
 
@@ -36,10 +36,10 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 void cli_lose_backend(const sm_backend *backend);
 
 // The config of --weights, or of the size with the dimensions of the command line.
-sm_status cli_config(const cli_options *options, const char *size_name, sm_gpt2_config *config);
+sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);
 
 // The weights of --weights, or fresh ones of --seed, into a session.
-sm_status cli_load_weights(sm_session *session, const sm_gpt2_config *config, uint64_t seed, const char *folder);
+sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
 
 // Of the model.safetensors of --weights; "" without it.
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);

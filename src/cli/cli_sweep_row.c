@@ -231,10 +231,10 @@ static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, co
 // --- running -----------------------------------------------------------------------------------
 
 static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
-    const sm_gpt2_config *config = &c->job.config;
+    const sm_model_config *config = &c->job.config;
     // The checks keep a copy of the parameters, one of the largest's gradient, and room for the largest.
     int64_t check_bytes =
-        (int64_t)sizeof(float) * (sm_gpt2_n_params(config) + 2 * sm_gpt2_padded_vocab(config) * config->d_model);
+        (int64_t)sizeof(float) * (sm_model_n_params(config) + 2 * sm_model_padded_vocab(config) * config->d_model);
     return s->memory_limit_bytes > 0 ? s->memory_limit_bytes + library_bytes + check_bytes : 0;
 }
 

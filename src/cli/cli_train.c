@@ -8,7 +8,9 @@
 
 #include "clock.h"
 #include "cli_commands.h"
+#include "cli_measure.h"
 #include "cli_model.h"
+#include "cli_settings.h"
 #include "cli_precision.h"
 #include "cli_session.h"
 #include "cli_train_log.h"
@@ -22,10 +24,9 @@ static const double cosine_final_fraction = 0.1;
 
 typedef struct {
     const cli_options *options;
-    sm_gpt2_config config;
-    int64_t B;
-    int64_t T;
+    cli_job job; // its device is not used
     sm_dtype dtype;
+    sm_step_settings settings;
     sm_tokens *tokens;
     sm_device *device;
     sm_session *session;
@@ -48,12 +49,15 @@ static sm_status check_options(training *t) {
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--mode", options->modes.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
-    SM_TRY(cli_precision_dtype((cli_precision)options->precisions.values[0], &t->dtype));
-    t->B = options->batch_sizes.values[0];
-    t->T = options->seq_lens.values[0];
-    SM_TRY(cli_config(options, options->models.texts[0], &t->config));
-    SM_TRY(cli_check_seq_len(&t->config, t->T));
-    return SM_OK;
+    t->job.precision = (cli_precision)options->precisions.values[0];
+    t->job.mode = (sm_mode)options->modes.values[0];
+    t->job.pass = SM_PASS_STEP;
+    SM_TRY(cli_precision_dtype(t->job.precision, &t->dtype));
+    t->job.B = options->batch_sizes.values[0];
+    t->job.T = options->seq_lens.values[0];
+    SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
+    SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
+    return cli_settings(options, &t->settings);
 }
 
 static sm_status open_device(training *t) {
@@ -80,18 +84,7 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 static sm_status open_session(training *t) {
     const cli_options *options = t->options;
     sm_plan *plan;
-    const sm_gpt2_options gpt2_options = {
-        .B = t->B,
-        .T = t->T,
-        .dtype = t->dtype,
-        .dropout_p = options->dropout,
-        .seed = (uint64_t)options->seed,
-        .backward = true,
-        .optimizer = true,
-        .one_micro_batch = options->accum <= 1,
-        .max_tensor_bytes = t->device->info.max_alloc_bytes,
-    };
-    SM_TRY(cli_build_plan(&t->config, &gpt2_options, (sm_mode)options->modes.values[0], options->without_bits, &plan));
+    SM_TRY(cli_job_plan(options, &t->job, t->device->info.max_alloc_bytes, &plan));
     t->step_flops =
         (double)options->accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
@@ -105,9 +98,9 @@ static sm_status open_session(training *t) {
 static sm_status load_state(training *t) {
     const cli_options *options = t->options;
     if (options->weights == NULL) {
-        return cli_load_weights(t->session, &t->config, (uint64_t)options->seed, NULL);
+        return cli_load_weights(t->session, &t->job.config, (uint64_t)options->seed, NULL);
     }
-    SM_TRY(sm_weights_load(options->weights, &t->config, t->session, &t->first_step));
+    SM_TRY(sm_weights_load(options->weights, &t->job.config, t->session, &t->first_step));
     int64_t last_micro_step;
     if (__builtin_mul_overflow(t->first_step + options->steps, options->accum, &last_micro_step)) {
         return sm_fail(SM_ERR_INVALID, "%s: continues after step %lld; too many to count with --accum %lld",
@@ -116,21 +109,22 @@ static sm_status load_state(training *t) {
     if (t->first_step > 0) {
         cli_note("%s: continues after step %lld", options->weights, (long long)t->first_step);
     } else {
-        cli_note("%s: no optimizer state; AdamW starts anew", options->weights);
+        cli_note("%s: no optimizer state; %s starts anew", options->weights, t->session->plan->optimizer->title);
     }
     return SM_OK;
 }
 
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
-    SM_TRY(cli_open_tokens(t->options, t->config.vocab, &t->tokens));
-    t->inputs = malloc(2 * (size_t)(t->B * t->T) * sizeof(*t->inputs));
+    SM_TRY(cli_open_tokens(t->options, t->job.config.vocab, &t->tokens));
+    t->inputs = malloc(2 * (size_t)(t->job.B * t->job.T) * sizeof(*t->inputs));
     if (t->inputs == NULL) {
-        return sm_fail(SM_ERR_OOM, "train: no memory for a batch of %lld x %lld tokens", (long long)t->B,
-                       (long long)t->T);
+        return sm_fail(SM_ERR_OOM, "train: no memory for a batch of %lld x %lld tokens", (long long)t->job.B,
+                       (long long)t->job.T);
     }
-    t->targets = t->inputs + t->B * t->T;
-    SM_TRY(sm_tokens_batch(t->tokens, 0, t->B, t->T, t->inputs, t->targets)); // too short a file is told at once
+    t->targets = t->inputs + t->job.B * t->job.T;
+    SM_TRY(
+        sm_tokens_batch(t->tokens, 0, t->job.B, t->job.T, t->inputs, t->targets)); // too short a file is told at once
     if (t->options->log != NULL) {
         SM_TRY(cli_train_log_open(t->options->log, &t->log));
     }
@@ -153,7 +147,7 @@ static void measure_peak(training *t) {
 // --- a step --------------------------------------------------------------------------------
 
 static sm_status next_batch(training *t, int64_t index) {
-    sm_status status = sm_tokens_batch(t->tokens, index, t->B, t->T, t->inputs, t->targets);
+    sm_status status = sm_tokens_batch(t->tokens, index, t->job.B, t->job.T, t->inputs, t->targets);
     t->file_failed = status != SM_OK;
     SM_TRY(status);
     return sm_session_set_batch(t->session, t->inputs, t->targets);
@@ -179,16 +173,10 @@ static sm_status accumulate(training *t, int64_t step, double *loss) {
 
 static sm_status take_step(training *t, const sm_schedule *schedule, int64_t step, cli_train_step *result) {
     const cli_options *o = t->options;
-    const sm_adamw adamw = {
-        .lr = sm_schedule_lr(schedule, step),
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .eps = o->eps,
-        .weight_decay = o->weight_decay,
-        .grad_clip = o->grad_clip,
-    };
+    sm_step_settings settings = t->settings;
+    settings.lr = sm_schedule_lr(schedule, step);
     int64_t start_ns = sm_now_ns();
-    SM_TRY(sm_session_set_hyper(t->session, &adamw, step, o->accum));
+    SM_TRY(sm_session_set_hyper(t->session, &settings, step, o->accum));
     SM_TRY(accumulate(t, step, &result->loss));
     if (!isfinite(result->loss)) {
         return sm_fail(SM_ERR_INVALID, "step %lld: the loss is %g; nothing is saved; try a lower --lr or --grad-clip 1",
@@ -201,9 +189,9 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
                        (long long)step, result->grad_norm);
     }
     result->step = step;
-    result->lr = adamw.lr;
+    result->lr = settings.lr;
     result->elapsed_ns = sm_now_ns() - start_ns;
-    result->n_tokens = t->B * t->T * o->accum;
+    result->n_tokens = t->job.B * t->job.T * o->accum;
     return SM_OK;
 }
 
@@ -242,7 +230,7 @@ static sm_status tell_step(training *t, int64_t last_step, const cli_train_step 
 static sm_status save(training *t, int64_t step) {
     const char *folder = t->options->save;
     sm_worker_set_saving(true); // takes as long as it takes, also after Ctrl-C
-    sm_status status = sm_weights_save(folder, &t->config, t->session, step);
+    sm_status status = sm_weights_save(folder, &t->job.config, t->session, step);
     sm_worker_set_saving(false);
     SM_TRY(status);
     cli_note("%s: saved after step %lld", folder, (long long)step);
@@ -275,7 +263,7 @@ static sm_status train(training *t) {
     sm_status status = SM_OK;
     const sm_schedule schedule = {
         .kind = (sm_schedule_kind)o->schedule,
-        .lr = o->lr,
+        .lr = t->settings.lr,
         .final_fraction = cosine_final_fraction,
         .warmup_steps = o->warmup_steps,
         .n_steps = last_step,

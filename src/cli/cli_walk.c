@@ -1,17 +1,20 @@
 // cli_walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops,
 // sets headings and adds up.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli_commands.h"
+#include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_precision.h"
+#include "cli_settings.h"
 #include "cli_walk_print.h"
 #include "show.h"
 
 typedef struct {
     const cli_options *options;
-    sm_gpt2_config config;
+    sm_model_config config;
     sm_mode mode;
     sm_dtype dtype;
     const sm_plan *plan;      // owned, or by `values`
@@ -38,13 +41,14 @@ static int count_shown(const walk *w) {
 }
 
 static void print_title(const walk *w) {
-    const sm_gpt2_config *c = &w->config;
+    const sm_model_config *c = &w->config;
     const sm_plan *plan = w->plan;
     char n_params[32];
     sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
-    printf("GPT-2 %s: L=%lld blocks, NH=%lld heads, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
-           w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head, (long long)c->d_model,
-           (long long)c->d_ff, (long long)c->vocab, (long long)sm_gpt2_padded_vocab(c), n_params);
+    printf("%s %s: L=%lld blocks, NH=%lld heads, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
+           c->model->title, w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head,
+           (long long)c->d_model, (long long)c->d_ff, (long long)c->vocab, (long long)sm_model_padded_vocab(c),
+           n_params);
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, precision %s: %d ops\n",
            (long long)plan->B, (long long)plan->T, sm_mode_name(w->mode),
            cli_precision_name((cli_precision)w->options->precisions.values[0]), plan->n_ops);
@@ -64,14 +68,26 @@ static void print_ids(const char *name, const int32_t *ids, int64_t n) {
     printf("%s\n", n > most ? " ..." : "");
 }
 
+static void print_settings(const sm_plan *plan) {
+    sm_step_settings settings = sm_plan_settings(plan);
+    printf("%-8s step %d", "hyper", CLI_WALK_STEP);
+    for (int i = 0; i < sm_setting_count(); i++) {
+        char words[CLI_TEXT_SIZE];
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        cli_setting_words(sm_setting_at(i), words);
+        if (!isnan(value)) {
+            printf(", %s %g", words, value);
+        }
+    }
+    putchar('\n');
+}
+
 static void print_batch(const walk *w) {
     if (w->values != NULL) {
         int64_t n = w->plan->B * w->plan->T;
         print_ids("tokens", w->batch, n);
         print_ids("targets", w->batch + n, n);
-        printf("%-8s step %d, lr %g, beta1 %g, beta2 %g, eps %g, weight decay %g, no clipping\n", "hyper",
-               CLI_WALK_STEP, sm_adamw_default.lr, sm_adamw_default.beta1, sm_adamw_default.beta2, sm_adamw_default.eps,
-               sm_adamw_default.weight_decay);
+        print_settings(w->plan);
     }
 }
 
@@ -172,25 +188,42 @@ static json_t *ids_json(const int32_t *ids, int64_t n) {
     return array;
 }
 
+// NULL: out of memory.
+static json_t *settings_json(const sm_plan *plan) {
+    sm_step_settings settings = sm_plan_settings(plan);
+    json_t *hyper = json_object();
+    bool complete = hyper != NULL;
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            complete = json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value)) == 0 && complete;
+        }
+    }
+    complete = json_object_set_new(hyper, "step", json_integer(CLI_WALK_STEP)) == 0 && complete;
+    complete = json_object_set_new(hyper, "n_accum", json_integer(1)) == 0 && complete;
+    if (!complete) {
+        json_decref(hyper);
+        return NULL;
+    }
+    return hyper;
+}
+
 // What holds for all ops; docs/walk.md describes it.
 static json_t *make_head(const walk *w) {
-    const sm_gpt2_config *c = &w->config;
-    const sm_adamw *adamw = &sm_adamw_default;
+    const sm_model_config *c = &w->config;
     const int64_t n = w->plan->B * w->plan->T;
     json_t *config = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
-                               (json_int_t)sm_gpt2_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
+                               (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
                                (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "d_model",
                                (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
-    json_t *hyper = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i}", "lr", adamw->lr, "beta1", adamw->beta1,
-                              "beta2", adamw->beta2, "eps", adamw->eps, "weight_decay", adamw->weight_decay,
-                              "grad_clip", adamw->grad_clip, "step", CLI_WALK_STEP, "n_accum", 1);
-    return json_pack("{s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}", "model",
-                     w->options->models.texts[0], "config", config, "model_n_params", (json_int_t)w->plan->n_params,
-                     "mode", sm_mode_name(w->mode), "precision",
-                     cli_precision_name((cli_precision)w->options->precisions.values[0]), "n_batch",
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}", "model_arch",
+                     c->model->name, "optimizer", w->plan->optimizer->name, "model", w->options->models.texts[0],
+                     "config", config, "model_n_params", (json_int_t)w->plan->n_params, "mode", sm_mode_name(w->mode),
+                     "precision", cli_precision_name((cli_precision)w->options->precisions.values[0]), "n_batch",
                      (json_int_t)w->plan->B, "n_seq", (json_int_t)w->plan->T, "seed", (json_int_t)w->options->seed,
                      "dropout", w->options->dropout, "tokens", ids_json(w->batch, n), "targets",
-                     ids_json(w->batch + n, n), "hyper", hyper, "n_ops", w->plan->n_ops, "n_ops_shown", count_shown(w));
+                     ids_json(w->batch + n, n), "hyper", settings_json(w->plan), "n_ops", w->plan->n_ops, "n_ops_shown",
+                     count_shown(w));
 }
 
 // "{ ..., "ops": ", to be followed by their array and by "}".
@@ -249,17 +282,15 @@ sm_status cli_walk(const cli_options *options) {
     walk w = {.options = options};
     sm_plan *plan = NULL;
     SM_TRY(check_options(&w));
-    const sm_gpt2_options gpt2_options = {
+    const cli_job job = {
+        .config = w.config,
+        .precision = (cli_precision)options->precisions.values[0],
+        .mode = w.mode,
+        .pass = SM_PASS_STEP,
         .B = options->batch_sizes.values[0],
         .T = options->seq_lens.values[0],
-        .dtype = w.dtype,
-        .dropout_p = options->dropout,
-        .seed = (uint64_t)options->seed,
-        .backward = true,
-        .optimizer = true,
-        .one_micro_batch = true,
     };
-    SM_TRY(cli_build_plan(&w.config, &gpt2_options, w.mode, options->without_bits, &plan));
+    SM_TRY(cli_job_plan(options, &job, 0, &plan));
     w.plan = plan;
     SM_TRY_GOTO(cli_walk_draw_batch(plan, (uint64_t)options->seed, &w.batch));
     if (options->values) {

@@ -47,7 +47,7 @@ static sm_status make_buffer(cli_walk_values *values) {
                : sm_fail(SM_ERR_OOM, "walk: no memory to read a tensor of %lld elements", (long long)largest);
 }
 
-sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, const int32_t *batch,
+sm_status cli_walk_values_open(sm_plan *plan, const sm_model_config *config, uint64_t seed, const int32_t *batch,
                                cli_walk_values **values) {
     sm_status status = SM_OK;
     const char *name = plan->dtype == SM_BF16 ? "cpu" : "reference";
@@ -68,7 +68,8 @@ sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint
     SM_TRY_GOTO(cli_load_weights(made->session, config, seed, NULL));
     const sm_plan *prepared = made->session->plan;
     SM_TRY_GOTO(sm_session_set_batch(made->session, batch, batch + prepared->B * prepared->T));
-    SM_TRY_GOTO(sm_session_set_hyper(made->session, &sm_adamw_default, CLI_WALK_STEP, 1));
+    const sm_step_settings settings = sm_plan_settings(prepared);
+    SM_TRY_GOTO(sm_session_set_hyper(made->session, &settings, CLI_WALK_STEP, 1));
     *values = made;
     made = NULL;
 cleanup:

@@ -6,7 +6,7 @@
 
 typedef struct cli_walk_values cli_walk_values;
 
-// The optimizer step that is walked; its settings are sm_adamw_default.
+// The optimizer step that is walked; its settings are the optimizer's defaults.
 enum { CLI_WALK_STEP = 1 };
 
 // Random tokens of `seed`: B*T, then as many targets; a token's target is the token after it. The caller frees them.
@@ -14,7 +14,7 @@ sm_status cli_walk_draw_batch(const sm_plan *plan, uint64_t seed, int32_t **batc
 
 // Opens the reference backend with fresh weights of `seed` and that batch. Takes the plan over, also when it fails.
 // The plan may be read (never changed) through *values until it is freed.
-sm_status cli_walk_values_open(sm_plan *plan, const sm_gpt2_config *config, uint64_t seed, const int32_t *batch,
+sm_status cli_walk_values_open(sm_plan *plan, const sm_model_config *config, uint64_t seed, const int32_t *batch,
                                cli_walk_values **values);
 void cli_walk_values_free(cli_walk_values *values); // NULL is fine
 

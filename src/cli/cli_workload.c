@@ -99,7 +99,7 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     return SM_OK;
 }
 
-sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *config, int64_t B, int64_t T,
+sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload) {
     sm_tokens *tokens;
     *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};

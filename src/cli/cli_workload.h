@@ -9,7 +9,7 @@
 
 typedef struct {
     const cli_options *options; // not owned, as the config
-    const sm_gpt2_config *config;
+    const sm_model_config *config;
     int64_t B;
     int64_t T;
     int32_t *ids; // n_batches times B*T inputs, then B*T targets
@@ -19,7 +19,7 @@ typedef struct {
 } cli_workload;
 
 // Reads the first batches of --data, or of the embedded text. A longer run goes through them again.
-sm_status cli_workload_open(const cli_options *options, const sm_gpt2_config *config, int64_t B, int64_t T,
+sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload);
 void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
 

@@ -9,14 +9,13 @@
 #include <string.h>
 
 #include "hf_config.h"
+#include "input_file.h"
 #include "model_folder.h"
 #include "philox.h"
 #include "safetensors.h"
 #include "weights.h"
 
-#define PREFIX "transformer."
-
-enum { MAX_DISK_NAME = SM_NAME_SIZE + sizeof PREFIX, DIGEST_SIZE = 17 };
+enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
 
 static const int64_t MAX_STEP =
     1000000000000000; // 10^15: sums and products with a run's own steps stay far from overflow
@@ -39,60 +38,35 @@ typedef struct {
 
 // ---- slots ----
 
-// Reserves slots for `per_param` tensors a parameter.
-static sm_status slots_new(const sm_plan *plan, int per_param, slot_list *list) {
-    int n_params = 0;
-    for (int t = 0; t < plan->n_tensors; t++) {
-        n_params += sm_gpt2_is_param(plan, t);
-    }
-    *list = (slot_list){.slots = calloc((size_t)n_params * (size_t)per_param + 1, sizeof(slot))};
+// The saved tensors of a role, as `prefix` + their names.
+static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
+    *list = (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot))};
     if (list->slots == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", n_params * per_param);
+        return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", plan->n_tensors);
     }
-    return SM_OK;
-}
-
-// Appends `tensor`, which has the shape of parameter `param`, as `prefix` + the parameter's name.
-static void slots_add(slot_list *list, const sm_plan *plan, const char *prefix, int param, int tensor) {
-    const sm_tensor *t = &plan->tensors[param];
-    slot *s = &list->slots[list->n_slots++];
-    s->tensor = tensor;
-    s->n_elems = sm_gpt2_param_elems(plan, param);
-    s->n_dims = t->n_dims;
-    memcpy(s->dims, t->dims, sizeof s->dims);
-    s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
-    snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
-    list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
-}
-
-static sm_status param_slots(const sm_plan *plan, slot_list *list) {
-    SM_TRY(slots_new(plan, 1, list));
-    for (int t = 0; t < plan->n_tensors; t++) {
-        if (sm_gpt2_is_param(plan, t)) {
-            slots_add(list, plan, PREFIX, t, t);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role != role || !t->is_saved) {
+            continue;
         }
+        slot *s = &list->slots[list->n_slots++];
+        s->tensor = i;
+        s->n_elems = t->real_elems;
+        s->n_dims = t->n_dims;
+        memcpy(s->dims, t->dims, sizeof s->dims);
+        s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
+        snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
+        list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
     }
     return SM_OK;
+}
+
+static sm_status param_slots(const sm_plan *plan, const sm_model *model, slot_list *list) {
+    return slots_of(plan, SM_ROLE_PARAMETER, model->disk_prefix, list);
 }
 
 static sm_status optimizer_slots(const sm_plan *plan, slot_list *list) {
-    static const char *const moments[] = {"m.", "v."};
-    SM_TRY(slots_new(plan, 2, list));
-    for (int i = 0; i < 2; i++) {
-        for (int t = 0; t < plan->n_tensors; t++) {
-            if (!sm_gpt2_is_param(plan, t)) {
-                continue;
-            }
-            char name[MAX_DISK_NAME];
-            snprintf(name, sizeof name, "%s%s", moments[i], plan->tensors[t].name);
-            int tensor = sm_plan_find_tensor(plan, name);
-            if (tensor == SM_NO_TENSOR) {
-                return sm_fail(SM_ERR_INVALID, "the plan has no optimizer state '%s'", name);
-            }
-            slots_add(list, plan, moments[i], t, tensor);
-        }
-    }
-    return SM_OK;
+    return slots_of(plan, SM_ROLE_OPTIMIZER, "", list);
 }
 
 // A buffer for the largest of the slots' tensors.
@@ -131,15 +105,15 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static const char *without_prefix(const char *name) {
-    size_t n = strlen(PREFIX);
-    return strncmp(name, PREFIX, n) == 0 ? name + n : name;
+static const char *without_prefix(const sm_model *model, const char *name) {
+    size_t n = strlen(model->disk_prefix);
+    return strncmp(name, model->disk_prefix, n) == 0 ? name + n : name;
 }
 
 // The slot that a name on disk belongs to, or NULL.
-static slot *find_slot(const slot_list *list, const char *name) {
+static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
     for (int i = 0; i < list->n_slots; i++) {
-        if (strcmp(without_prefix(list->slots[i].name), without_prefix(name)) == 0) {
+        if (strcmp(without_prefix(model, list->slots[i].name), without_prefix(model, name)) == 0) {
             return &list->slots[i];
         }
     }
@@ -169,24 +143,32 @@ static sm_status fail_shape(const char *path, const sm_safetensors_entry *entry,
     return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has shape %s; the model needs %s", path, entry->name, has, needs);
 }
 
-// The causal masks that older versions of transformers stored with each layer.
-static bool is_mask_buffer(const char *name) {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+static bool is_ignored(const sm_model *model, const char *name) {
+    for (int i = 0; model->ignored_endings[i] != NULL; i++) {
+        if (ends_with(name, model->ignored_endings[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static sm_status match_entry(const char *path, const sm_safetensors_entry *entry, slot_list *list) {
-    bool is_head = strcmp(entry->name, "lm_head.weight") == 0;
-    slot *s = find_slot(list, is_head ? "wte.weight" : entry->name);
+static sm_status match_entry(const char *path, const sm_safetensors_entry *entry, const sm_model *model,
+                             slot_list *list) {
+    slot *s = find_slot(list, model, entry->name);
+    const bool is_tied_head = s == NULL && strcmp(entry->name, "lm_head.weight") == 0;
+    if (is_tied_head) {
+        s = find_slot(list, model, model->tied_head);
+    }
     if (s == NULL) {
-        return is_mask_buffer(entry->name)
+        return is_ignored(model, entry->name)
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
     }
     if (!has_shape(entry, s)) {
         return fail_shape(path, entry, s);
     }
-    if (is_head) {
-        return SM_OK; // tied: wte.weight is the same
+    if (is_tied_head) {
+        return SM_OK; // the same as the parameter that it is tied to
     }
     if (!sm_safetensors_is_float(entry->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not a floating type", path, entry->name,
@@ -200,9 +182,9 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
     return SM_OK;
 }
 
-static sm_status match_file(const char *path, const sm_safetensors *file, slot_list *list) {
+static sm_status match_file(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list) {
     for (int i = 0; i < sm_safetensors_count(file); i++) {
-        SM_TRY(match_entry(path, sm_safetensors_at(file, i), list));
+        SM_TRY(match_entry(path, sm_safetensors_at(file, i), model, list));
     }
     for (int i = 0; i < list->n_slots; i++) {
         if (list->slots[i].entry == NULL) {
@@ -212,10 +194,11 @@ static sm_status match_file(const char *path, const sm_safetensors *file, slot_l
     return SM_OK;
 }
 
-static sm_status load_slots(const char *path, const sm_safetensors *file, slot_list *list, sm_session *session) {
+static sm_status load_slots(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list,
+                            sm_session *session) {
     float *values = NULL;
     sm_status status;
-    SM_TRY_GOTO(match_file(path, file, list));
+    SM_TRY_GOTO(match_file(path, file, model, list));
     SM_TRY_GOTO(allocate_values(path, list, &values));
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
@@ -229,7 +212,7 @@ cleanup:
     return status;
 }
 
-sm_status sm_weights_read_config(const char *dir, sm_gpt2_config *config) {
+sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
     char path[PATH_MAX];
     bool found;
     SM_TRY(sm_model_folder_find(dir, SM_FILE_CONFIG, path, &found));
@@ -237,32 +220,39 @@ sm_status sm_weights_read_config(const char *dir, sm_gpt2_config *config) {
 }
 
 // What the shapes of the tensors would not tell: the number of heads, epsilon.
-static sm_status check_same_config(const char *dir, const sm_gpt2_config *config) {
-    sm_gpt2_config on_disk;
+static sm_status check_same_config(const char *dir, const sm_model_config *config) {
+    sm_model_config on_disk;
     SM_TRY(sm_weights_read_config(dir, &on_disk));
+    if (on_disk.model != config->model) {
+        return sm_fail(SM_ERR_INVALID, "%s/config.json: is of a %s, but the model is built as %s", dir,
+                       on_disk.model->title, config->model->title);
+    }
     const struct {
-        const char *key;
+        const char *name;
         double disk;
         double asked;
     } fields[] = {
         {"n_layer", (double)on_disk.n_layer, (double)config->n_layer},
         {"n_head", (double)on_disk.n_head, (double)config->n_head},
-        {"n_embd", (double)on_disk.d_model, (double)config->d_model},
-        {"n_inner", (double)on_disk.d_ff, (double)config->d_ff},
-        {"vocab_size", (double)on_disk.vocab, (double)config->vocab},
-        {"n_positions", (double)on_disk.context, (double)config->context},
-        {"layer_norm_epsilon", on_disk.layernorm_eps, config->layernorm_eps},
+        {"n_kv_head", (double)on_disk.n_kv_head, (double)config->n_kv_head},
+        {"d_model", (double)on_disk.d_model, (double)config->d_model},
+        {"d_ff", (double)on_disk.d_ff, (double)config->d_ff},
+        {"vocab", (double)on_disk.vocab, (double)config->vocab},
+        {"context", (double)on_disk.context, (double)config->context},
+        {"norm_eps", on_disk.norm_eps, config->norm_eps},
+        {"rope_theta", on_disk.rope_theta, config->rope_theta},
+        {"untied", on_disk.untied, config->untied},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (fields[i].disk != fields[i].asked) {
             return sm_fail(SM_ERR_INVALID, "%s/config.json: %s is %.10g, but the model is built with %.10g", dir,
-                           fields[i].key, fields[i].disk, fields[i].asked);
+                           fields[i].name, fields[i].disk, fields[i].asked);
         }
     }
     return SM_OK;
 }
 
-static sm_status load_model(const char *dir, sm_session *session, char digest[DIGEST_SIZE]) {
+static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
     sm_status status;
     char path[PATH_MAX];
     bool found;
@@ -270,8 +260,8 @@ static sm_status load_model(const char *dir, sm_session *session, char digest[DI
     sm_safetensors *file = NULL;
     SM_TRY(sm_model_folder_find(dir, SM_FILE_MODEL, path, &found));
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
-    SM_TRY_GOTO(param_slots(session->plan, &list));
-    SM_TRY_GOTO(load_slots(path, file, &list, session));
+    SM_TRY_GOTO(param_slots(session->plan, model, &list));
+    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
     format_digest(&list, digest);
 
 cleanup:
@@ -300,11 +290,26 @@ static sm_status check_digest(const char *path, const sm_safetensors *file, cons
     }
     return sm_fail(SM_ERR_FORMAT,
                    "%s: belongs to other weights than model.safetensors beside it; take both from one save, or remove "
-                   "it to start AdamW anew",
+                   "it to start the optimizer anew",
                    path);
 }
 
-static sm_status load_optimizer(const char *dir, const char *model_digest, sm_session *session, int64_t *step) {
+// Files written before there were others are of AdamW.
+static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
+    const char *saved = sm_safetensors_metadata(file, "optimizer");
+    saved = saved != NULL ? saved : "adamw";
+    if (strcmp(saved, plan->optimizer->name) == 0) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_INVALID,
+                   "%s: is the state of %.64s, not of %s; continue with --optimizer %.64s, or remove the file to start "
+                   "anew",
+                   path, sm_is_printable(saved) ? saved : "?", plan->optimizer->name,
+                   sm_is_printable(saved) ? saved : "?");
+}
+
+static sm_status load_optimizer(const char *dir, const sm_model *model, const char *model_digest, sm_session *session,
+                                int64_t *step) {
     sm_status status;
     char path[PATH_MAX];
     bool found;
@@ -315,11 +320,15 @@ static sm_status load_optimizer(const char *dir, const char *model_digest, sm_se
     if (!found) {
         return SM_OK;
     }
+    if (session->plan->optimizer == NULL) {
+        return sm_fail(SM_ERR_INVALID, "%s: the plan has no optimizer whose state it could be", path);
+    }
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
     SM_TRY_GOTO(read_step(path, file, &steps_taken));
     SM_TRY_GOTO(check_digest(path, file, model_digest));
+    SM_TRY_GOTO(check_optimizer(path, file, session->plan));
     SM_TRY_GOTO(optimizer_slots(session->plan, &list));
-    SM_TRY_GOTO(load_slots(path, file, &list, session));
+    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
     *step = steps_taken;
 
 cleanup:
@@ -328,14 +337,14 @@ cleanup:
     return status;
 }
 
-sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t *step) {
+sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step) {
     char digest[DIGEST_SIZE];
     if (step != NULL) {
         *step = 0;
     }
     SM_TRY(check_same_config(dir, config));
-    SM_TRY(load_model(dir, session, digest));
-    return step != NULL ? load_optimizer(dir, digest, session, step) : SM_OK;
+    SM_TRY(load_model(dir, config->model, session, digest));
+    return step != NULL ? load_optimizer(dir, config->model, digest, session, step) : SM_OK;
 }
 
 // ---- saving ----
@@ -343,7 +352,7 @@ sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_sess
 // Where the values of a slot come from: a session, or the initialisation.
 typedef struct {
     sm_session *session; // NULL: initialise
-    const sm_gpt2_config *config;
+    const sm_model_config *config;
     const sm_plan *plan;
     uint64_t seed;
 } source;
@@ -352,7 +361,7 @@ static sm_status fetch(const source *from, const slot *s, float *values) {
     if (from->session != NULL) {
         return sm_session_read(from->session, s->tensor, s->n_elems, values);
     }
-    sm_gpt2_init_param(from->config, from->plan, s->tensor, from->seed, 0, s->n_elems, values);
+    sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, values);
     return SM_OK;
 }
 
@@ -408,7 +417,7 @@ static sm_status write_model(const sm_model_folder *folder, const source *from, 
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
-    SM_TRY_GOTO(param_slots(from->plan, &list));
+    SM_TRY_GOTO(param_slots(from->plan, from->config->model, &list));
     SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_MODEL, path));
     SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0));
     format_digest(&list, digest);
@@ -426,10 +435,11 @@ static sm_status write_optimizer(const sm_model_folder *folder, const source *fr
     char path[PATH_MAX];
     char step_text[32];
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
-    const sm_safetensors_pair metadata[] = {{"step", step_text}, {"model", digest}};
+    const sm_safetensors_pair metadata[] = {
+        {"step", step_text}, {"model", digest}, {"optimizer", from->plan->optimizer->name}};
     SM_TRY_GOTO(optimizer_slots(from->plan, &list));
     SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_OPTIMIZER, path));
-    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 2));
+    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3));
 
 cleanup:
     free(list.slots);
@@ -452,15 +462,15 @@ static sm_status save(const char *dir, const source *from, int64_t step) {
     return sm_model_folder_commit(folder);
 }
 
-sm_status sm_weights_save(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t step) {
+sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step) {
     return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, step);
 }
 
-sm_status sm_weights_init(const char *dir, const sm_gpt2_config *config, uint64_t seed) {
+sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed) {
     // The smallest plan that has all parameters.
-    const sm_gpt2_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+    const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     sm_plan *plan;
-    SM_TRY(sm_gpt2_build(config, &options, &plan));
+    SM_TRY(sm_model_build(config, &options, &plan));
     sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, 0);
     sm_plan_free(plan);
     return status;

@@ -1,36 +1,37 @@
 // weights.h: models on disk, as Hugging Face's transformers keeps them: a folder with
 //
 //     config.json             hf_config.h
-//     model.safetensors       the parameters, F32, named as GPT2LMHeadModel names them
-//     optimizer.safetensors   AdamW's state, if saved: "m." and "v." + the parameter's name; as metadata the
-//                             number of steps taken, "step", and a digest of the weights it belongs to, "model"
+//     model.safetensors       the parameters, F32, named as transformers names them
+//     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; as
+//                             metadata the number of steps taken, "step", a digest of the weights it belongs to,
+//                             "model", and the optimizer's name, "optimizer"
 //
-// Names are read with or without the prefix "transformer." and written with it (optimizer state
-// without). The buffers "h.*.attn.bias" and "h.*.attn.masked_bias" of older files are passed
-// over, and so is a "lm_head.weight" of wte's shape, as the head is tied. Any other tensor that
-// is unknown, missing, there twice or of the wrong shape is an error that names it.
+// Names are read with or without the model's prefix ("transformer." of GPT-2) and written with it (optimizer state
+// without). Buffers of older files that are no parameters are passed over, and so is a "lm_head.weight" of the
+// embedding's shape where the head is tied. Any other tensor that is unknown, missing, there twice or of the wrong
+// shape is an error that names it.
 //
 // The files of a folder change together, all or none (model_folder.h).
 #ifndef STEPMARK_WEIGHTS_H
 #define STEPMARK_WEIGHTS_H
 
-#include "gpt2.h"
+#include "model.h"
 #include "session.h"
 
-sm_status sm_weights_read_config(const char *dir, sm_gpt2_config *config);
+sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 
 // Fills the session's parameters. `config` is what its plan was built from; the folder's must
 // be the same. Nothing is written to the session unless all tensors fit.
 // Where `step` is not NULL the optimizer state, too, of a session whose plan has one: *step is the steps taken so far,
 // or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs to other weights than these.
-sm_status sm_weights_load(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t *step);
+sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step);
 
 // Writes parameters, config and, where the plan has one, the optimizer state after `step` steps; makes the folder if
 // need be (its parent exists). All of it is in place afterwards, or the folder's model is as before.
-sm_status sm_weights_save(const char *dir, const sm_gpt2_config *config, sm_session *session, int64_t step);
+sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
 
-// Writes a new model without optimizer state, drawn from `seed` (sm_gpt2_init_param), tensor by tensor; needs no
+// Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no
 // device.
-sm_status sm_weights_init(const char *dir, const sm_gpt2_config *config, uint64_t seed);
+sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed);
 
 #endif

@@ -5,7 +5,7 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    sm_gpt2_config config;
+    sm_model_config config;
     if (sm_hf_config_read(fuzz_file(data, size_bytes), &config) == SM_OK) {
         fuzz_expect(config.n_head > 0 && config.d_model % config.n_head == 0, "heads divide the width");
     }

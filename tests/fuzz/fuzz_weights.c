@@ -6,8 +6,14 @@
 #include "harness_support.h"
 #include "weights.h"
 
-static const sm_gpt2_config config = {
-    .n_layer = 1, .n_head = 1, .d_model = 2, .d_ff = 3, .vocab = 3, .context = 2, .layernorm_eps = 1e-5};
+static const sm_model_config config = {.model = &sm_model_gpt2,
+                                       .n_layer = 1,
+                                       .n_head = 1,
+                                       .d_model = 2,
+                                       .d_ff = 3,
+                                       .vocab = 3,
+                                       .context = 2,
+                                       .norm_eps = 1e-5};
 
 static sm_session *session;
 static char model[PATH_MAX];
@@ -17,10 +23,11 @@ static size_t genuine_bytes;
 
 static void open_session(void) {
     static sm_device *device;
-    const sm_gpt2_options options = {.B = 1, .T = 2, .dtype = SM_F32, .backward = true, .optimizer = true};
+    const sm_plan_options options = {
+        .B = 1, .T = 2, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
     sm_plan *plan;
     fuzz_expect(sm_backend_find("reference")->open(0, &(sm_open_options){0}, &device) == SM_OK, "a device");
-    fuzz_expect(sm_gpt2_build(&config, &options, &plan) == SM_OK, "a plan");
+    fuzz_expect(sm_model_build(&config, &options, &plan) == SM_OK, "a plan");
     fuzz_expect(sm_session_open(device, plan, &session) == SM_OK, "a session");
     fuzz_expect(sm_weights_save(fuzz_folder(), &config, session, 0) == SM_OK, "a model's folder");
     snprintf(model, sizeof model, "%s/model.safetensors", fuzz_folder());

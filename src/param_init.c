@@ -1,17 +1,11 @@
-// gpt2_init.c: GPT-2's initial weights, drawn element by element from counter-based random
+// param_init.c: initial weights, drawn element by element from counter-based random
 // numbers, so that any thread count gives the same model.
 #include <math.h>
 #include <string.h>
 
-#include "gpt2.h"
 #include "host_threads.h"
+#include "params.h"
 #include "philox.h"
-
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name);
-    size_t m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
 
 static void fill(float *values, int64_t n_elems, float value) {
     for (int64_t i = 0; i < n_elems; i++) {
@@ -52,19 +46,11 @@ static void fill_normal(float *values, int64_t first, int64_t n_elems, float std
     memcpy(values + n_groups * GROUP_ELEMS, last, (size_t)(n_elems - n_groups * GROUP_ELEMS) * sizeof *values);
 }
 
-void sm_gpt2_init_param(const sm_gpt2_config *config, const sm_plan *plan, int tensor, uint64_t seed, int64_t first,
-                        int64_t n_elems, float *values) {
+void sm_param_init(const sm_plan *plan, int tensor, uint64_t seed, int64_t first, int64_t n_elems, float *values) {
     const sm_tensor *t = &plan->tensors[tensor];
-    bool is_layernorm = strstr(t->name, "ln_") != NULL;
-    if (ends_with(t->name, ".bias")) {
-        fill(values, n_elems, 0.0f);
-    } else if (is_layernorm) {
-        fill(values, n_elems, 1.0f);
+    if (t->init_std > 0) {
+        fill_normal(values, first, n_elems, (float)t->init_std, sm_philox_key(seed, t->name));
     } else {
-        // The two projections into the residual stream are scaled down, so that its variance
-        // does not grow with the number of layers.
-        bool into_stream = ends_with(t->name, "c_proj.weight");
-        double std = into_stream ? 0.02 / sqrt(2.0 * (double)config->n_layer) : 0.02;
-        fill_normal(values, first, n_elems, (float)std, sm_philox_key(seed, t->name));
+        fill(values, n_elems, (float)t->init_value);
     }
 }

@@ -1,0 +1,29 @@
+// config_keys.h: keys of a model's config.json, read with suspicion. Messages name path and key: SM_ERR_FORMAT where a
+// value has the wrong type, SM_ERR_INVALID where it is out of range, SM_ERR_UNSUPPORTED where stepmark does not compute
+// what it asks for.
+#ifndef STEPMARK_CONFIG_KEYS_H
+#define STEPMARK_CONFIG_KEYS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+// There, and not null.
+bool sm_config_has(const json_t *root, const char *key);
+
+// A whole number of at least 1.
+sm_status sm_config_size(const char *path, const json_t *root, const char *key, int64_t *value);
+
+// A number from `least` (included) to below `most`; `fallback` where the key is absent.
+sm_status sm_config_real(const char *path, const json_t *root, const char *key, double fallback, double least,
+                         double most, double *value);
+
+// A text that must be one of `accepted`, a list that ends with NULL.
+sm_status sm_config_check_text(const char *path, const json_t *root, const char *key, const char *const *accepted);
+
+// true or false, of which `only` is the one supported; so is an absent key.
+sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only);
+
+#endif

@@ -1,0 +1,78 @@
+// gpt2_disk.c: see gpt2_disk.h.
+#include "gpt2_disk.h"
+
+#include "config_keys.h"
+
+enum { GPT2_VOCAB = 50257 };
+
+static sm_status check_variant(const char *path, const json_t *root) {
+    static const char *const activations[] = {"gelu_new", "gelu_pytorch_tanh", NULL}; // the same function
+    if (json_object_get(root, "activation_function") != NULL) {
+        SM_TRY(sm_config_check_text(path, root, "activation_function", activations));
+    }
+    SM_TRY(sm_config_check_switch(path, root, "tie_word_embeddings", true));
+    SM_TRY(sm_config_check_switch(path, root, "scale_attn_weights", true));
+    SM_TRY(sm_config_check_switch(path, root, "scale_attn_by_inverse_layer_idx", false));
+    return sm_config_check_switch(path, root, "add_cross_attention", false);
+}
+
+sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config *config) {
+    const bool only_n_ctx = !sm_config_has(root, "n_positions") && sm_config_has(root, "n_ctx");
+    SM_TRY(check_variant(path, root));
+    SM_TRY(sm_config_size(path, root, "vocab_size", &config->vocab));
+    SM_TRY(sm_config_size(path, root, only_n_ctx ? "n_ctx" : "n_positions", &config->context));
+    SM_TRY(sm_config_size(path, root, "n_embd", &config->d_model));
+    SM_TRY(sm_config_size(path, root, "n_layer", &config->n_layer));
+    SM_TRY(sm_config_size(path, root, "n_head", &config->n_head));
+    if (config->d_model % config->n_head != 0) {
+        return sm_fail(SM_ERR_INVALID, "%s: n_embd %lld does not divide into n_head %lld heads", path,
+                       (long long)config->d_model, (long long)config->n_head);
+    }
+    config->d_ff = 4 * config->d_model;
+    if (sm_config_has(root, "n_inner")) {
+        SM_TRY(sm_config_size(path, root, "n_inner", &config->d_ff));
+    }
+    return sm_config_real(path, root, "layer_norm_epsilon", 1e-5, 0, 1, &config->norm_eps);
+}
+
+// Every key of transformers' GPT2Config that says what is computed.
+json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
+    const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // its last id is <|endoftext|>; others have none
+    const struct {
+        const char *key;
+        json_t *value;
+    } fields[] = {
+        {"activation_function", json_string("gelu_new")},
+        {"add_cross_attention", json_false()},
+        {"architectures", json_pack("[s]", "GPT2LMHeadModel")},
+        {"attn_pdrop", json_real(dropout_p)},
+        {"bos_token_id", is_gpt2_vocab ? json_integer(GPT2_VOCAB - 1) : json_null()},
+        {"embd_pdrop", json_real(dropout_p)},
+        {"eos_token_id", is_gpt2_vocab ? json_integer(GPT2_VOCAB - 1) : json_null()},
+        {"initializer_range", json_real(0.02)},
+        {"layer_norm_epsilon", json_real(config->norm_eps)},
+        {"model_type", json_string("gpt2")},
+        {"n_embd", json_integer(config->d_model)},
+        {"n_head", json_integer(config->n_head)},
+        {"n_inner", config->d_ff == 4 * config->d_model ? json_null() : json_integer(config->d_ff)},
+        {"n_layer", json_integer(config->n_layer)},
+        {"n_positions", json_integer(config->context)},
+        {"reorder_and_upcast_attn", json_false()},
+        {"resid_pdrop", json_real(dropout_p)},
+        {"scale_attn_by_inverse_layer_idx", json_false()},
+        {"scale_attn_weights", json_true()},
+        {"tie_word_embeddings", json_true()},
+        {"use_cache", json_true()},
+        {"vocab_size", json_integer(config->vocab)},
+    };
+    json_t *root = json_object();
+    bool complete = root != NULL;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        complete = json_object_set_new(root, fields[i].key, fields[i].value) == 0 && complete;
+    }
+    if (!complete) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}

@@ -1,0 +1,70 @@
+// model.c: the table of architectures, and what all of them share.
+#include <string.h>
+
+#include "model.h"
+
+static const sm_model *const models[] = {
+#define X(name) &sm_model_##name,
+    SM_MODEL_LIST(X)
+#undef X
+};
+
+int sm_model_count(void) { return (int)(sizeof models / sizeof models[0]); }
+
+const sm_model *sm_model_at(int index) { return models[index]; }
+
+const sm_model *sm_model_find(const char *name) {
+    for (int i = 0; i < sm_model_count(); i++) {
+        if (strcmp(models[i]->name, name) == 0) {
+            return models[i];
+        }
+    }
+    return NULL;
+}
+
+const sm_model_size *sm_model_size_find(const sm_model *model, const char *name) {
+    for (int i = 0; i < model->n_sizes; i++) {
+        const sm_model_size *size = &model->sizes[i];
+        if (strcmp(size->name, name) == 0 || (size->alias != NULL && strcmp(size->alias, name) == 0)) {
+            return size;
+        }
+    }
+    return NULL;
+}
+
+enum { VOCAB_ALIGNMENT = 64 }; // full tiles and aligned rows for every kernel
+
+int64_t sm_model_padded_vocab(const sm_model_config *config) {
+    return (config->vocab + VOCAB_ALIGNMENT - 1) / VOCAB_ALIGNMENT * VOCAB_ALIGNMENT;
+}
+
+int64_t sm_model_n_params(const sm_model_config *config) {
+    sm_param_spec specs[SM_MAX_PARAM_KINDS];
+    return sm_param_count(specs, config->model->params(config, specs), config->n_layer);
+}
+
+sm_status sm_model_check(const sm_model_config *config) {
+    const struct {
+        const char *name;
+        int64_t value;
+        int64_t most;
+    } dims[] = {
+        {"n_layer", config->n_layer, 10000},      {"n_head", config->n_head, 65536},
+        {"d_model", config->d_model, 1 << 20},    {"d_ff", config->d_ff, 1 << 22},
+        {"vocab", config->vocab, INT32_MAX - 64}, {"context", config->context, 1 << 24},
+    };
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
+        if (dims[i].value < 1 || dims[i].value > dims[i].most) {
+            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", dims[i].name, (long long)dims[i].value,
+                           (long long)dims[i].most);
+        }
+    }
+    if (config->d_model % config->n_head != 0) {
+        return sm_fail(SM_ERR_INVALID, "d_model %lld does not divide into %lld heads; choose n_head so that it does",
+                       (long long)config->d_model, (long long)config->n_head);
+    }
+    if (!(config->norm_eps >= 0 && config->norm_eps < 1)) {
+        return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
+    }
+    return config->model->check(config);
+}

@@ -1,0 +1,89 @@
+// optimizer.c: the table of optimizers, and what all of them share.
+#include <math.h>
+#include <string.h>
+
+#include "optimizer.h"
+
+static const sm_optimizer *const optimizers[] = {
+#define X(name) &sm_optimizer_##name,
+    SM_OPTIMIZER_LIST(X)
+#undef X
+};
+
+static const sm_setting settings_table[] = {
+#define X(name) {#name, offsetof(sm_step_settings, name)},
+    SM_SETTING_LIST(X)
+#undef X
+};
+
+int sm_optimizer_count(void) { return (int)(sizeof optimizers / sizeof optimizers[0]); }
+
+const sm_optimizer *sm_optimizer_at(int index) { return optimizers[index]; }
+
+const sm_optimizer *sm_optimizer_find(const char *name) {
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        if (strcmp(optimizers[i]->name, name) == 0) {
+            return optimizers[i];
+        }
+    }
+    return NULL;
+}
+
+sm_step_settings sm_plan_settings(const sm_plan *plan) {
+    return plan->optimizer != NULL ? plan->optimizer->defaults : (sm_step_settings){0};
+}
+
+int sm_setting_count(void) { return (int)(sizeof settings_table / sizeof settings_table[0]); }
+
+const sm_setting *sm_setting_at(int index) { return &settings_table[index]; }
+
+double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
+    return (double *)((char *)settings + setting->offset);
+}
+
+static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *clip) {
+    const int64_t n_groups = params->n_groups;
+    const int64_t one = 1;
+    int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_groups, "sqnorms");
+    for (int g = 0; g < params->n_groups && sqnorms != SM_NO_TENSOR; g++) {
+        sm_op op = sm_op_make(SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
+        op.in[SM_IN(grad_sqnorm, g)] = params->groups[g].gradient;
+        op.out[SM_OUT(grad_sqnorm, sqnorm)] = sm_plan_add_view(plan, sqnorms, g, 1, &one, "sqnorms.%d", g);
+        if (op.out[SM_OUT(grad_sqnorm, sqnorm)] == SM_NO_TENSOR) {
+            return SM_ERR_INVALID;
+        }
+        SM_TRY(sm_plan_add_op(plan, &op));
+    }
+    *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
+    if (sqnorms == SM_NO_TENSOR || *clip == SM_NO_TENSOR) {
+        return SM_ERR_INVALID; // its message was set where it failed
+    }
+    sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
+    op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
+    op.in[SM_IN(grad_clip, hyper)] = plan->hyper;
+    op.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
+    op.out[SM_OUT(grad_clip, clip)] = *clip;
+    return sm_plan_add_op(plan, &op);
+}
+
+sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params) {
+    int clip;
+    SM_TRY(clip_gradients(plan, params, &clip));
+    SM_TRY(optimizer->build(plan, params, clip));
+    plan->optimizer = optimizer;
+    return SM_OK;
+}
+
+void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
+                   double hyper[SM_HYPER_COUNT]) {
+    memset(hyper, 0, SM_HYPER_COUNT * sizeof *hyper);
+    hyper[SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum;
+    if (plan->optimizer != NULL) {
+        hyper[SM_HYPER_GRAD_CLIP] = settings->grad_clip;
+        plan->optimizer->fill_hyper(settings, step, hyper);
+    }
+}
+
+bool sm_op_is_update(const sm_op *op) {
+    return op->range == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_SQNORM && op->kind != SM_OP_GRAD_CLIP;
+}

@@ -1,0 +1,75 @@
+// optimizer.h: what turns gradients into an update of the parameters. One constant struct and one file each: its
+// settings with their defaults, and a builder that adds its state and its ops to a plan. Nothing else knows how an
+// optimizer works.
+#ifndef STEPMARK_OPTIMIZER_H
+#define STEPMARK_OPTIMIZER_H
+
+#include "params.h"
+
+// The optimizers there are, in the order of --optimizer's words. X(name), sm_optimizer_NAME in a file of its
+// own.
+#define SM_OPTIMIZER_LIST(X) X(adamw)
+
+// What an optimizer may be set to; each is a flag of `train`, with dashes. X(name)
+#define SM_SETTING_LIST(X) \
+    X(lr)                  \
+    X(beta1)               \
+    X(beta2)               \
+    X(eps)                 \
+    X(weight_decay)        \
+    X(grad_clip) /* largest global gradient norm; 0: no clipping */
+
+// The settings of one step. NaN where the optimizer has no such setting.
+typedef struct {
+#define X(name) double name;
+    SM_SETTING_LIST(X)
+#undef X
+} sm_step_settings;
+
+typedef struct sm_optimizer sm_optimizer;
+
+struct sm_optimizer {
+    const char *name;          // "adamw", as --optimizer and rows have it
+    const char *title;         // "AdamW"
+    sm_step_settings defaults; // NaN: it has no such setting
+
+    // Adds the state to a plan with gradients (sm_params_add_state), and the ops that update the parameters, in the
+    // optimizer range behind those of the norm. `clip` is the tensor of the factor on the gradients.
+    sm_status (*build)(sm_plan *plan, const sm_params *params, int clip);
+
+    // Sets what its ops read of the tensor `hyper`, for step 1, 2, ...; all others are set already, to 0.
+    void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
+};
+
+#define X(name) extern const sm_optimizer sm_optimizer_##name;
+SM_OPTIMIZER_LIST(X)
+#undef X
+
+int sm_optimizer_count(void);
+const sm_optimizer *sm_optimizer_at(int index);
+const sm_optimizer *sm_optimizer_find(const char *name); // NULL if there is none
+
+// Defaults of the optimizer of a plan; one that has none is not set to anything.
+sm_step_settings sm_plan_settings(const sm_plan *plan);
+
+// A setting by its name, to list them.
+typedef struct {
+    const char *name; // "weight_decay"
+    size_t offset;    // of a double, in sm_step_settings
+} sm_setting;
+
+int sm_setting_count(void);
+const sm_setting *sm_setting_at(int index);
+double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting);
+
+// Adds the optimizer range to a plan with gradients: their norm, the factor that clips it, and the update.
+sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params);
+
+// All values of the tensor `hyper` for step `step` (1, 2, ...) made of n_accum micro-batches.
+void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
+                   double hyper[SM_HYPER_COUNT]);
+
+// Is it an op of the update itself, not of the norm and of the clipping before it?
+bool sm_op_is_update(const sm_op *op);
+
+#endif

@@ -1,0 +1,201 @@
+// params.c: names, shapes and groups of a model's parameters.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "params.h"
+
+static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
+
+int64_t sm_param_spec_elems(const sm_param_spec *spec) {
+    const int64_t rows = spec->real_rows > 0 ? spec->real_rows : spec->rows;
+    return (rows > 0 ? rows : 1) * spec->cols;
+}
+
+int64_t sm_param_count(const sm_param_spec *specs, int n_kinds, int64_t n_layer) {
+    int64_t n = 0;
+    for (int kind = 0; kind < n_kinds; kind++) {
+        n += sm_param_spec_elems(&specs[kind]) * (is_layered(&specs[kind]) ? n_layer : 1);
+    }
+    return n;
+}
+
+// --- names and shapes ---------------------------------------------------------------------------
+
+static void describe(sm_params *all, const sm_param_spec *spec, int layer) {
+    sm_param *p = &all->params[all->n_params++];
+    p->spec = spec;
+    p->is_matrix = spec->rows > 0;
+    p->layer = layer;
+    p->rows = p->is_matrix ? spec->rows : 1;
+    p->cols = spec->cols;
+    p->value = p->operand = p->gradient = SM_NO_TENSOR;
+    const char *number = strstr(spec->name, "%d");
+    if (number == NULL) {
+        snprintf(p->name, sizeof p->name, "%s", spec->name);
+    } else {
+        snprintf(p->name, sizeof p->name, "%.*s%d%s", (int)(number - spec->name), spec->name, layer, number + 2);
+    }
+}
+
+// How many kinds from `first` on each block has.
+static int count_layered(const sm_params *all, int first) {
+    int n = 0;
+    while (first + n < all->n_kinds && is_layered(&all->specs[first + n])) {
+        n++;
+    }
+    return n;
+}
+
+static void describe_all(sm_params *all) {
+    for (int kind = 0; kind < all->n_kinds;) {
+        const int n_layered = count_layered(all, kind);
+        for (int layer = 0; layer < all->n_layer; layer++) {
+            for (int i = 0; i < n_layered; i++) {
+                describe(all, &all->specs[kind + i], layer);
+            }
+        }
+        if (n_layered == 0) {
+            describe(all, &all->specs[kind], -1);
+        }
+        kind += n_layered > 0 ? n_layered : 1;
+    }
+}
+
+const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
+    int at = 0;
+    for (int first = 0; first < params->n_kinds;) {
+        const int n_layered = count_layered(params, first);
+        const int n = n_layered > 0 ? n_layered : 1;
+        if (kind < first + n) {
+            return &params->params[at + (n_layered > 0 ? layer * n_layered : 0) + kind - first];
+        }
+        at += n_layered > 0 ? n_layered * params->n_layer : 1;
+        first += n;
+    }
+    return NULL;
+}
+
+// --- groups ---------------------------------------------------------------------------------------
+
+// So that a parameter starts on a cache line, and at a multiple of any vector.
+static int64_t align_elems(int64_t n) { return (n + 63) / 64 * 64; }
+
+// Puts a parameter at the end of the open group of its kind, or opens a new one.
+static void assign_group(sm_params *all, sm_param *p, size_t limit_bytes, size_t elem_bytes) {
+    const int64_t n_elems = align_elems(p->rows * p->cols);
+    int g = all->n_groups - 1;
+    while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
+        g--;
+    }
+    bool full = g >= 0 && limit_bytes > 0 && (size_t)(all->groups[g].n_elems + n_elems) * elem_bytes > limit_bytes;
+    if (g < 0 || full) {
+        g = all->n_groups++;
+        all->groups[g] = (sm_param_group){.is_matrix = p->is_matrix};
+    }
+    p->group = g;
+    p->offset_elems = all->groups[g].n_elems;
+    all->groups[g].n_elems += n_elems;
+}
+
+static int add_group_tensor(sm_plan *plan, const sm_params *all, int group, sm_role role, sm_dtype dtype,
+                            const char *what) {
+    const sm_param_group *g = &all->groups[group];
+    return sm_plan_add_tensor(plan, role, dtype, 1, &g->n_elems, "%s.%s.%d", what,
+                              g->is_matrix ? "matrices" : "vectors", group);
+}
+
+static sm_status add_group(sm_plan *plan, sm_params *all, int group, bool gradients) {
+    sm_param_group *g = &all->groups[group];
+    const bool has_copy = g->is_matrix && plan->dtype != plan->real;
+    g->gradient = g->working_copy = SM_NO_TENSOR;
+    g->value = add_group_tensor(plan, all, group, SM_ROLE_PARAMETER, plan->real, "params");
+    if (gradients) {
+        g->gradient = add_group_tensor(plan, all, group, SM_ROLE_GRADIENT, plan->real, "grads");
+    }
+    if (has_copy) {
+        g->working_copy =
+            add_group_tensor(plan, all, group, SM_ROLE_PARAMETER, plan->dtype, sm_dtype_name(plan->dtype));
+    }
+    if (g->value == SM_NO_TENSOR || (gradients && g->gradient == SM_NO_TENSOR) ||
+        (has_copy && g->working_copy == SM_NO_TENSOR)) {
+        return SM_ERR_INVALID; // its message was set where it failed
+    }
+    plan->tensors[g->value].working_copy = g->working_copy;
+    return SM_OK;
+}
+
+// A view of a group's tensor for one parameter; SM_NO_TENSOR where the plan does not have that tensor.
+static sm_status add_view(sm_plan *plan, const sm_param *p, int of, const char *prefix, int *view) {
+    const int64_t dims[2] = {p->is_matrix ? p->rows : p->cols, p->cols};
+    *view = SM_NO_TENSOR;
+    if (of == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    *view = sm_plan_add_view(plan, of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s%s", prefix,
+                             prefix[0] != '\0' ? "." : "", p->name);
+    return *view != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID;
+}
+
+static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
+    const sm_param_group *g = &all->groups[p->group];
+    SM_TRY(add_view(plan, p, g->value, "", &p->value));
+    SM_TRY(add_view(plan, p, g->gradient, "d", &p->gradient));
+    SM_TRY(add_view(plan, p, g->working_copy, sm_dtype_name(plan->dtype), &p->operand));
+    sm_tensor *t = &plan->tensors[p->value];
+    t->is_saved = true;
+    t->real_elems = sm_param_spec_elems(p->spec);
+    t->init_value = p->spec->init_value;
+    t->init_std = p->spec->init_std;
+    t->working_copy = p->operand;
+    p->operand = p->operand == SM_NO_TENSOR ? p->value : p->operand;
+    return SM_OK;
+}
+
+sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, int n_layer, bool gradients,
+                        size_t max_group_bytes, sm_params *params) {
+    const size_t n = (size_t)n_kinds * (size_t)n_layer;
+    *params = (sm_params){
+        .params = calloc(n, sizeof *params->params),
+        .groups = calloc(n, sizeof *params->groups), // at worst each parameter has its own
+        .specs = specs,
+        .n_kinds = n_kinds,
+        .n_layer = n_layer,
+    };
+    if (params->params == NULL || params->groups == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu parameters", n);
+    }
+    describe_all(params);
+    for (int i = 0; i < params->n_params; i++) {
+        assign_group(params, &params->params[i], max_group_bytes, sm_dtype_size(plan->real));
+    }
+    for (int g = 0; g < params->n_groups; g++) {
+        SM_TRY(add_group(plan, params, g, gradients));
+    }
+    for (int i = 0; i < params->n_params; i++) {
+        SM_TRY(add_param(plan, params, &params->params[i]));
+    }
+    return SM_OK;
+}
+
+void sm_params_free(sm_params *params) {
+    free(params->params);
+    free(params->groups);
+}
+
+int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype) {
+    const int root = add_group_tensor(plan, params, group, SM_ROLE_OPTIMIZER, dtype, state);
+    for (int i = 0; i < params->n_params && root != SM_NO_TENSOR; i++) {
+        const sm_param *p = &params->params[i];
+        int view;
+        if (p->group != group) {
+            continue;
+        }
+        if (add_view(plan, p, root, state, &view) != SM_OK) {
+            return SM_NO_TENSOR;
+        }
+        plan->tensors[view].is_saved = true;
+        plan->tensors[view].real_elems = plan->tensors[p->value].real_elems;
+    }
+    return root;
+}
