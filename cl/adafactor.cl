@@ -9,7 +9,7 @@
 //   partial (n_strips,C) | u's squares (R) | p's squares (R) | mean | step
 //
 // A vector keeps v (n) itself, and is one row's work.
-enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 10, EPS2_F = 11, UPDATE_RMS_F = 12 };
+enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 11, EPS2_F, UPDATE_RMS_F };
 
 static inline float factored_update(float g, float v, float eps) { return g / sqrt(fmax(v, eps * eps)); }
 

@@ -10,9 +10,9 @@
 //   u, p  row r  | . . |item|         x  | . |   | . |
 //                                        | . |   i   |     rows c, c+1, ..: column r
 //                                        | . |   t   |
-enum { LR_M = 0, WEIGHT_DECAY_M = 4, MOMENTUM_M = 9 }; // of enum sm_hyper
+enum { LR_M = 0, WEIGHT_DECAY_M = 4, MOMENTUM_M = 9, NESTEROV_M }; // of enum sm_hyper
 
-kernel void muon_momentum(ulong n, uint nesterov, const global float *g, ulong g_at, const global float *hyper,
+kernel void muon_momentum(ulong n, const global float *g, ulong g_at, const global float *hyper,
                           ulong hyper_at, const global float *clip, ulong clip_at, global float *m, ulong m_at,
                           global float *u, ulong u_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -23,6 +23,7 @@ kernel void muon_momentum(ulong n, uint nesterov, const global float *g, ulong g
     const vec fresh = (1.0f - momentum) * clip[clip_at] * load_part(g + g_at + i, n - i, 0.0f);
     const vec mean = momentum * load_part(m + m_at + i, n - i, 0.0f) + fresh;
     store_part(mean, m + m_at + i, n - i);
+    const bool nesterov = hyper[hyper_at + NESTEROV_M] != 0;
     store_part(nesterov ? fresh + momentum * mean : mean, u + u_at + i, n - i);
 }
 

@@ -4,7 +4,7 @@
 //   adamw   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //           p -= lr (m / bc1) / (sqrt(v / bc2) + eps)       Loshchilov and Hutter 2019, algorithm 2
 //   adam    g += wd p, then as adamw without its decay      Kingma and Ba 2015, algorithm 1
-//   sgd     g += wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m), or lr g without m
+//   sgd     g += wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m)
 //   lion    p *= 1 - lr wd;  p -= lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g
 //                                                           Chen et al. 2023, algorithm 2
 //
@@ -12,7 +12,7 @@
 // wd is 0 for a group without decay. A work-item updates one vec of each.
 //
 //   g, p, m, v  |item 0|item 1|item 2| ... |last: a part|
-enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, MOMENTUM = 9 };
+enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, MOMENTUM = 9, NESTEROV };
 
 // Updates both moments and returns lr (m / bc1) / (sqrt(v / bc2) + eps).
 static inline vec adam_step(const global float *h, vec gradient, global float *m, global float *v, ulong n_here) {
@@ -52,8 +52,7 @@ kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const 
     store_part(value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here), p + p_at + i, n_here);
 }
 
-// m is there where has_momentum is set.
-kernel void sgd(ulong n, float decay, uint has_momentum, uint nesterov, const global float *g, ulong g_at,
+kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
                 const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at, global float *p,
                 ulong p_at, global float *m, ulong m_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -63,13 +62,10 @@ kernel void sgd(ulong n, float decay, uint has_momentum, uint nesterov, const gl
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
     const vec value = load_part(p + p_at + i, n_here, 0.0f);
-    vec step = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
-    if (has_momentum) {
-        const vec mean = h[MOMENTUM] * load_part(m + m_at + i, n_here, 0.0f) + step;
-        store_part(mean, m + m_at + i, n_here);
-        step = nesterov ? step + h[MOMENTUM] * mean : mean;
-    }
-    store_part(value - h[LR] * step, p + p_at + i, n_here);
+    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
+    const vec mean = h[MOMENTUM] * load_part(m + m_at + i, n_here, 0.0f) + gradient;
+    store_part(mean, m + m_at + i, n_here);
+    store_part(value - h[LR] * (h[NESTEROV] != 0 ? gradient + h[MOMENTUM] * mean : mean), p + p_at + i, n_here);
 }
 
 kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,

@@ -67,7 +67,6 @@ typedef struct {
     double dropout_p;  // dropout, attention
     uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
     bool decay;        // optimizers: these parameters take weight decay
-    bool nesterov;     // sgd, muon
     double a, b;       // combine
     bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs

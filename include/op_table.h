@@ -311,7 +311,7 @@ OUTPUTS(adam)
 END
 
 OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
-   "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with Nesterov, or lr g without m;  w = p",
+   "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
    "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
 INPUTS(sgd)
     IN(g, "(n)", REAL, 0)
@@ -319,7 +319,7 @@ INPUTS(sgd)
     IN(clip, "(1)", REAL, 0)
 OUTPUTS(sgd)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
-    OUT(m, "(n)", REAL, SM_UPDATES, SM_OPTIONAL)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
 END
 
@@ -381,7 +381,7 @@ OUTPUTS(adafactor_vector)
 END
 
 OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
-   "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without Nesterov",
+   "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
    "Jordan et al. 2024, Muon, as PyTorch's")
 INPUTS(muon_momentum)
     IN(g, "(n)", REAL, 0)

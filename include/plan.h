@@ -20,6 +20,7 @@ typedef enum {
     SM_HYPER_GRAD_CLIP,        // largest global gradient norm; 0 = no clipping
     SM_HYPER_LOSS_SCALE,       // 1 / micro-batches a step
     SM_HYPER_MOMENTUM,         // sgd, muon
+    SM_HYPER_NESTEROV,         // sgd, muon: 1 = look ahead by the momentum, 0 = do not
     SM_HYPER_RELATIVE_STEP,    // adafactor: rho = min(lr, 1/sqrt(t))
     SM_HYPER_EPS2,             // adafactor: smallest root mean square of a parameter
     SM_HYPER_UPDATE_RMS,       // adafactor: d, largest root mean square of an update

@@ -75,7 +75,7 @@ static const family families[SM_OP_KIND_COUNT] = {
                          LIST("G=3 clip=1 zero=1"), "G,"},
     [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
     [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
-    [SM_OP_SGD] = {ELEMENTS, LIST("decay=1", "momentum=1", "decay=1 momentum=1 nesterov=1"), NULL, ""},
+    [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), NULL, ""},
     [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
     [SM_OP_ADAMW8BIT] = {ELEMENTS, DECAYED, LIST("n=256 decay=1", "n=300 decay=1 zero=1"), ""},
     [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1"), "R,C,"},
@@ -180,7 +180,7 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
         return plan->dtype != plan->real;
     }
     const char *const needs[][2] = {
-        {"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}, {"m", "momentum"}};
+        {"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -219,7 +219,6 @@ static sm_attrs make_attrs(const char *text) {
         .dropout_p = value_of(text, "p"),
         .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward
         .decay = value_of(text, "decay") > 0,
-        .nesterov = value_of(text, "nesterov") > 0,
         .a = 3.4445,
         .b = -4.775,
     };
@@ -321,6 +320,7 @@ static void set_hyper(source *from, const char *text) {
         [SM_HYPER_GRAD_CLIP] = value_of(text, "clip"),
         [SM_HYPER_LOSS_SCALE] = 0.25,
         [SM_HYPER_MOMENTUM] = 0.9,
+        [SM_HYPER_NESTEROV] = value_of(text, "nesterov"),
         [SM_HYPER_RELATIVE_STEP] = 0.05,
         [SM_HYPER_EPS2] = 1e-3,
         [SM_HYPER_UPDATE_RMS] = 0.5,

@@ -7,7 +7,7 @@
 //     p        dropout probability            wt       1: W, or muon's x, is stored transposed
 //     vocab    V; the rest is padding         bias, gelu, gelu_backward   1: matmul epilogues
 //     decay    1: weights decay               clip     hyper.grad_clip
-//     momentum 1: sgd has a momentum          nesterov 1: as its name
+//     nesterov hyper.nesterov
 //     inplace  1: output 0 may overwrite the input that it may        ignored  1: all targets -1
 //     zero     1: inputs without a special meaning are all 0
 #ifndef STEPMARK_OP_CASES_H

@@ -243,7 +243,7 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
     case SM_OP_ADAMW:
     case SM_OP_ADAM: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
-    case SM_OP_SGD: return (op->out[SM_OUT(sgd, m)] == SM_NO_TENSOR ? 5 : 7) * elems(input(plan, op, SM_IN(sgd, g)));
+    case SM_OP_SGD: return 7 * elems(input(plan, op, SM_IN(sgd, g)));
     case SM_OP_LION: return 11 * elems(input(plan, op, SM_IN(lion, g)));
     case SM_OP_ADAMW8BIT: return 24 * elems(input(plan, op, SM_IN(adamw8bit, g)));
     case SM_OP_ADAFACTOR: return 16 * elems(input(plan, op, SM_IN(adafactor, g)));

@@ -6,17 +6,18 @@
 CPU_KERNEL(muon_momentum) {
     const float *g = op->in[SM_IN(muon_momentum, g)];
     const float clip = *(const float *)op->in[SM_IN(muon_momentum, clip)];
-    const float momentum = ((const float *)op->in[SM_IN(muon_momentum, hyper)])[SM_HYPER_MOMENTUM];
+    const float *hyper = op->in[SM_IN(muon_momentum, hyper)];
+    const float momentum = hyper[SM_HYPER_MOMENTUM];
+    const float nesterov = hyper[SM_HYPER_NESTEROV];
     float *m = op->out[SM_OUT(muon_momentum, m)];
     float *u = op->out[SM_OUT(muon_momentum, u)];
-    const float ahead = op->op->attr.nesterov ? 1.0f : 0.0f;
     cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->out_tensor[SM_OUT(muon_momentum, m)]));
 #pragma omp simd
     for (int64_t i = mine.first; i < mine.end; i++) {
         float grad = clip * g[i];
         float m_new = momentum * m[i] + (1.0f - momentum) * grad;
         m[i] = m_new;
-        u[i] = ahead != 0.0f ? (1.0f - momentum) * grad + momentum * m_new : m_new;
+        u[i] = nesterov != 0.0f ? (1.0f - momentum) * grad + momentum * m_new : m_new;
     }
 }
 

@@ -83,20 +83,13 @@ static void sgd(const host_op *op, int64_t first, int64_t end) {
     const float lr = hyper[SM_HYPER_LR];
     const float decay = op->op->attr.decay ? hyper[SM_HYPER_WEIGHT_DECAY] : 0.0f;
     const float momentum = hyper[SM_HYPER_MOMENTUM];
-    const float ahead = op->op->attr.nesterov ? 1.0f : 0.0f; // step = grad + momentum m, or m
-    if (m == NULL) {
-#pragma omp simd
-        for (int64_t i = first; i < end; i++) {
-            p[i] -= lr * (clip * g[i] + decay * p[i]);
-        }
-        return;
-    }
+    const float nesterov = hyper[SM_HYPER_NESTEROV];
 #pragma omp simd
     for (int64_t i = first; i < end; i++) {
         float grad = clip * g[i] + decay * p[i];
         float m_new = momentum * m[i] + grad;
         m[i] = m_new;
-        p[i] -= lr * (ahead != 0.0f ? grad + momentum * m_new : m_new);
+        p[i] -= lr * (nesterov != 0.0f ? grad + momentum * m_new : m_new);
     }
 }
 

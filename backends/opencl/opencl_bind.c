@@ -67,19 +67,8 @@ static void bind_update(opencl_binder *b, const char *kernel) {
 
 static void bind_adamw(opencl_binder *b) { bind_update(b, "adamw"); }
 static void bind_adam(opencl_binder *b) { bind_update(b, "adam"); }
+static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd"); }
 static void bind_lion(opencl_binder *b) { bind_update(b, "lion"); }
-
-static void bind_sgd(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, SM_OUT(sgd, p)));
-    opencl_begin(b, "optimizer", "", "sgd");
-    arg_count(b, n);
-    opencl_arg_float(b, decay(b));
-    opencl_arg_uint(b, b->op->out[SM_OUT(sgd, m)] != SM_NO_TENSOR);
-    opencl_arg_uint(b, b->op->attr.nesterov);
-    arg_operands(b);
-    arg_out(b, SM_OUT(sgd, m));
-    opencl_launch_vecs(b, n);
-}
 
 static void bind_adamw8bit(opencl_binder *b) {
     opencl_begin(b, "adamw8bit", "", "adamw8bit");
@@ -89,14 +78,7 @@ static void bind_adamw8bit(opencl_binder *b) {
     opencl_launch_rows(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))));
 }
 
-static void bind_muon_momentum(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, SM_OUT(muon_momentum, m)));
-    opencl_begin(b, "muon", "", "muon_momentum");
-    arg_count(b, n);
-    opencl_arg_uint(b, b->op->attr.nesterov);
-    arg_operands(b);
-    opencl_launch_vecs(b, n);
-}
+static void bind_muon_momentum(opencl_binder *b) { bind_elements(b, "muon", "muon_momentum"); }
 
 static void bind_normalize(opencl_binder *b) {
     const sm_tensor *u = in(b, SM_IN(normalize, u));

@@ -44,20 +44,17 @@ void REF(adam)(int64_t n, bool decay, const real *g, const real *hyper, const re
     }
 }
 
-// Gradient descent; with m, with momentum (Sutskever et al. 2013, section 2, in PyTorch's form).
-void REF(sgd)(int64_t n, bool decay, bool nesterov, const real *g, const real *hyper, const real *clip, real *p,
-              real *m) {
+// Gradient descent with momentum (Sutskever et al. 2013, section 2, in PyTorch's form).
+void REF(sgd)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m) {
     double lr = (double)hyper[SM_HYPER_LR];
     double momentum = (double)hyper[SM_HYPER_MOMENTUM];
+    bool nesterov = (double)hyper[SM_HYPER_NESTEROV] != 0;
     double wd = decay_of(hyper, decay);
     for (int64_t i = 0; i < n; i++) {
-        double step = (double)*clip * (double)g[i] + wd * (double)p[i];
-        if (m != NULL) {
-            double mi = momentum * (double)m[i] + step;
-            m[i] = (real)mi;
-            step = nesterov ? step + momentum * mi : mi;
-        }
-        p[i] = (real)((double)p[i] - lr * step);
+        double gi = (double)*clip * (double)g[i] + wd * (double)p[i];
+        double mi = momentum * (double)m[i] + gi;
+        m[i] = (real)mi;
+        p[i] = (real)((double)p[i] - lr * (nesterov ? gi + momentum * mi : mi));
     }
 }
 

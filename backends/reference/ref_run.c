@@ -187,7 +187,7 @@ RUN(adam) {
 }
 
 RUN(sgd) {
-    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, op->op->attr.nesterov, INPUT(sgd, g),
+    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, INPUT(sgd, g),
          INPUT(sgd, hyper), INPUT(sgd, clip), OUTPUT(sgd, p), OUTPUT(sgd, m));
 }
 
@@ -215,7 +215,7 @@ RUN(adafactor_vector) {
 }
 
 RUN(muon_momentum) {
-    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]), op->op->attr.nesterov,
+    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]),
          INPUT(muon_momentum, g), INPUT(muon_momentum, hyper), INPUT(muon_momentum, clip), OUTPUT(muon_momentum, m),
          OUTPUT(muon_momentum, u));
 }
