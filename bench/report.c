@@ -95,8 +95,8 @@ static void write_legend(sm_doc *doc) {
                      "padding.");
     sm_doc_item(doc, "%% of peak: floating-point work of the sample against the device's measured peak.");
     sm_doc_item(doc, "Memory: peak resident memory of the process, or what is allocated on a device of its own.");
-    sm_doc_item(doc,
-                "A row is ok only when its loss agreed with the reference; a row that failed stays, with its reason.");
+    sm_doc_item(doc, "A row is ok only when its loss, gradients and updates agreed with the reference; a row that "
+                     "failed stays, with its reason.");
     sm_doc_item(
         doc,
         "ok, noisy: the 95%% interval of the median reaches more than %d%% from it, or half of the samples lie more "

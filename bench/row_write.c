@@ -49,6 +49,7 @@ void sm_row_write_legend(FILE *out) {
           "  traffic at peak bandwidth) against the step's time.\n"
           "- memory: peak resident memory of the process, or what is allocated on a device of its own.\n"
           "- loss: mean over the tokens that the check compares; a row is ok only if each of them\n"
-          "  agrees with the reference.\n",
+          "  agrees with the reference, the gradients with differences of the loss, and the\n"
+          "  updates with the reference's rule.\n",
           out);
 }

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 
 #include "bf16.h"
-#include "clock.h"
 #include "host_threads.h"
+#include "philox.h"
 
 // How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.
 enum { MAX_TRIES = 3 };
@@ -26,13 +26,13 @@ typedef struct {
     double sizes[MAX_TRIES];
 } limits;
 
-static const limits limits_f32 = {5e-5, 1e-2, 5e-3, 1e-6, 5e-4, {1, 0.3, 3}};
+static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3}};
 static const limits limits_bf16 = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 3, 10}};
 
-// One random part may be blind to a fault by chance; where forwards are quick, others are tried. In all they take about
-// as long as this, and at least one is.
+// One random part may be blind to a fault by chance; where forwards are small, others are tried: as many as this work
+// allows, and at least one. By work and not by time, so that the same is checked whenever the same is measured.
 enum { MAX_DIRECTIONS = 4 };
-static const int64_t enough_ns = 500000000;
+static const double enough_flops = 2e10;
 
 static const double largest_tolerance = 0.2; // beyond it a try tells nothing
 
@@ -40,14 +40,26 @@ static const double largest_tolerance = 0.2; // beyond it a try tells nothing
 // begin at zero.
 static const double least_scale = 0.02;
 
+// Rows of a parameter that are read, moved and written together: what a cache holds. Of a parameter with very many (the
+// embedding of a large vocabulary) the first, the last and every fourth piece between them move: to keep a copy of
+// them all would take as long as the forwards.
+enum { PIECE_ELEMS = 1 << 20, ALL_PIECES = 8, STRIDE = 4 };
+
 typedef struct {
     int value; // tensor indices
     int gradient;
+    int64_t first_elem; // within the parameter
     int64_t rows, cols;
-    bool copied;
-    float *values;        // as they were: rows x cols, part of checker.values
+    bool is_last;         // of its parameter
+    bool moves;           // false: only the norm of its gradient is looked at
+    bool copied;          // matmuls read a copy in bf16
+    float *values;        // as they were: rows x cols, part of checker.values; NULL where it does not move
     float *kept_gradient; // a copy, where the forward range writes it as well (the chunked loss head); otherwise NULL
-} parameter;
+} piece;
+
+enum { BLOCK_COLUMNS = 128 }; // of a row: whole cache lines, and enough blocks for the threads
+enum { FEW_ELEMS = 1 << 16 }; // not worth waking other threads for
+enum { N_SIGNS = 1 << 12 };   // as many as signs_of's hash has places
 
 // What the gradient says of moves, summed up.
 typedef struct {
@@ -61,17 +73,20 @@ typedef struct {
     int n_accum;
     sm_feed feed;
     void *ctx;
-    parameter *parameters;
+    piece *pieces;
+    int n_pieces;
     int n_parameters;
-    int64_t n_columns;
+    int64_t n_columns; // of all pieces
     int64_t n_largest; // elements of the largest
-    float *values;     // all parameters, and the gradients that are kept
+    float *values;     // all pieces, and the gradients that are kept
     float *moved;      // room for the largest
     double change;     // of the loss by a column's part along the gradient, at size 1
     double size;       // of this try's steps
-    int direction;     // 0, 1, ...: which random part
+    float signs[N_SIGNS + BLOCK_COLUMNS];
+    int direction; // 0, 1, ...: which random part
     int n_forwards;
-    forecast sum; // of all parameters
+    double sqnorm; // of the pieces of one parameter so far
+    forecast sum;  // of all parameters
 
     // A token each of the last micro-batch: its target, and its losses at w + d, at w and at w - d.
     int64_t n_tokens;
@@ -114,27 +129,45 @@ static float *new_floats(int64_t n) {
     return values;
 }
 
-// Fills c->parameters; returns how many elements are to be kept of them.
-static int64_t list_parameters(checker *c) {
+static int64_t rows_of(const sm_tensor *t) { return t->n_dims > 1 ? sm_tensor_elems(t) / sm_tensor_cols(t) : 1; }
+
+static int64_t rows_of_piece(const sm_tensor *t) {
+    const int64_t cols = sm_tensor_elems(t) / rows_of(t);
+    return cols < PIECE_ELEMS ? PIECE_ELEMS / cols : 1;
+}
+
+static int64_t count_pieces(const sm_plan *plan) {
+    int64_t n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        n += gradient_of(plan, i) != SM_NO_TENSOR ? (rows_of(t) - 1) / rows_of_piece(t) + 1 : 0;
+    }
+    return n;
+}
+
+// Fills c->pieces; returns how many elements are to be kept of them.
+static int64_t list_pieces(checker *c) {
     const sm_plan *plan = c->session->plan;
     int64_t n_kept = 0;
     c->n_largest = 1;
     for (int i = 0; i < plan->n_tensors; i++) {
-        const int gradient = gradient_of(plan, i);
-        if (gradient == SM_NO_TENSOR) {
-            continue;
-        }
         const sm_tensor *t = &plan->tensors[i];
-        const int64_t n = sm_tensor_elems(t);
-        const int64_t cols = t->n_dims > 1 ? sm_tensor_cols(t) : n;
-        c->parameters[c->n_parameters++] = (parameter){.value = i,
-                                                       .gradient = gradient,
-                                                       .rows = n / cols,
-                                                       .cols = cols,
-                                                       .copied = t->working_copy != SM_NO_TENSOR};
-        c->n_columns += cols;
-        n_kept += forward_writes(plan, gradient) ? 2 * n : n;
-        c->n_largest = n > c->n_largest ? n : c->n_largest;
+        const int gradient = gradient_of(plan, i);
+        const int64_t rows = rows_of(t);
+        const int64_t cols = sm_tensor_elems(t) / rows;
+        for (int64_t row = 0; gradient != SM_NO_TENSOR && row < rows; row += rows_of_piece(t)) {
+            const int64_t left = rows - row;
+            piece *p = &c->pieces[c->n_pieces++];
+            *p = (piece){.value = i, .gradient = gradient, .first_elem = row * cols, .cols = cols};
+            p->rows = left < rows_of_piece(t) ? left : rows_of_piece(t);
+            p->is_last = p->rows == left;
+            p->copied = t->working_copy != SM_NO_TENSOR;
+            p->moves = rows <= ALL_PIECES * rows_of_piece(t) || p->is_last || row / rows_of_piece(t) % STRIDE == 0;
+            c->n_parameters += p->is_last;
+            c->n_columns += p->moves ? cols : 0;
+            c->n_largest = p->rows * cols > c->n_largest ? p->rows * cols : c->n_largest;
+            n_kept += p->rows * cols * (p->moves + forward_writes(plan, gradient));
+        }
     }
     return n_kept;
 }
@@ -142,21 +175,23 @@ static int64_t list_parameters(checker *c) {
 static sm_status allocate(checker *c) {
     const sm_plan *plan = c->session->plan;
     c->n_tokens = plan->B * plan->T;
-    c->parameters = calloc((size_t)plan->n_tensors, sizeof *c->parameters);
+    c->pieces = calloc((size_t)count_pieces(plan) + 1, sizeof *c->pieces);
     c->targets = malloc((size_t)c->n_tokens * (sizeof *c->targets + 3 * sizeof *c->here));
-    if (c->parameters == NULL || c->targets == NULL) {
+    if (c->pieces == NULL || c->targets == NULL) {
         return sm_fail(SM_ERR_OOM, "gradient check: no memory for %lld tokens", (long long)c->n_tokens);
     }
     c->above = (float *)(c->targets + c->n_tokens);
     c->here = c->above + c->n_tokens;
     c->below = c->here + c->n_tokens;
-    c->values = new_floats(list_parameters(c));
+    c->values = new_floats(list_pieces(c));
     c->moved = c->values != NULL ? new_floats(c->n_largest) : NULL;
     float *kept = c->values;
-    for (int i = 0; i < c->n_parameters && c->moved != NULL; i++) {
-        parameter *p = &c->parameters[i];
-        p->values = kept;
-        kept += p->rows * p->cols;
+    for (int i = 0; i < c->n_pieces && c->moved != NULL; i++) {
+        piece *p = &c->pieces[i];
+        if (p->moves) {
+            p->values = kept;
+            kept += p->rows * p->cols;
+        }
         if (forward_writes(plan, p->gradient)) {
             p->kept_gradient = kept;
             kept += p->rows * p->cols;
@@ -166,7 +201,7 @@ static sm_status allocate(checker *c) {
 }
 
 static void release(checker *c) {
-    free(c->parameters);
+    free(c->pieces);
     free(c->targets);
     free(c->values);
     free(c->moved);
@@ -174,27 +209,19 @@ static void release(checker *c) {
 
 // --- moving the parameters -----------------------------------------------------------------
 
-enum { BLOCK_COLUMNS = 128 }; // of a row: whole cache lines, and enough blocks for the threads
+static int64_t n_blocks(const piece *p) { return (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS; }
 
-static int64_t n_blocks(const parameter *p) { return (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS; }
-
-// What a block's elements are measured by.
-static double scale_of(int64_t rows, int64_t stride, int64_t n, const float *values) {
-    double sum = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            sum += (double)values[i * stride + j] * values[i * stride + j];
-        }
-    }
-    return fmax(sqrt(sum / (double)(rows * n)), least_scale);
+// Signs for the elements of a block's row: they begin at a random place of a list of random signs.
+static const float *signs_of(const checker *c, uint64_t number) {
+    const uint64_t hash = (number + 1) * 0x9E3779B97F4A7C15u;
+    return c->signs + ((hash ^ hash >> 32) * 0xD6E8FEB86659FD93u >> 52);
 }
 
-// 1 or -1, by the number of an element: a hash's highest bit.
-static double sign_of(uint64_t number) {
-    number *= 0x9E3779B97F4A7C15u;
-    number ^= number >> 32;
-    number *= 0xD6E8FEB86659FD93u;
-    return number >> 63 ? 1 : -1;
+static void draw_signs(checker *c) {
+    const uint64_t key = sm_philox_key((uint64_t)c->direction, "gradient check");
+    for (int i = 0; i < N_SIGNS + BLOCK_COLUMNS; i++) {
+        c->signs[i] = sm_philox4x32(key, (uint64_t)i, 0).word[0] % 2 == 0 ? 1 : -1;
+    }
 }
 
 // How a block's columns move.
@@ -204,22 +231,39 @@ typedef struct {
     double sqnorm;                 // of the block's gradient
 } motion;
 
+// By column: the sum of the slopes' squares in `along`, of the slopes with their signs in `scatter`. Returns what the
+// block's elements are measured by.
+static double sum_columns(const checker *c, const piece *p, int64_t n, const float *values, const float *slopes,
+                          motion *m) {
+    double squares[BLOCK_COLUMNS] = {0};
+    double sum = 0;
+    for (int64_t i = 0; i < p->rows; i++) {
+        const float *value = values + i * p->cols;
+        const float *slope = slopes + i * p->cols;
+        const float *sign = signs_of(c, (uint64_t)(value - c->values));
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            m->along[j] += (double)slope[j] * slope[j];
+            m->scatter[j] += (double)slope[j] * sign[j];
+            squares[j] += (double)value[j] * value[j];
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        sum += squares[j];
+    }
+    return fmax(sqrt(sum / (double)(p->rows * n)), least_scale);
+}
+
 // Column j changes the loss by `change` along the gradient, or by as much as it can if it moves no further than
 // `reach`; and its elements are scattered, by no more than `scatter`, so that the block changes the loss by about as
 // much again. It is scattered to the side where the gradient says that the loss grows: the two parts never cancel.
-static void find_motion(const checker *c, int64_t rows, int64_t stride, int64_t n, const float *slopes, double scale,
-                        uint64_t number, motion *m) {
-    const double change = c->size * c->change;
-    const double reach = c->size * c->limit->reach * scale * sqrt((double)rows);
-    const double scatter = c->size * c->limit->scatter * scale;
+static void find_motion(const checker *c, const piece *p, int64_t n, const float *values, const float *slopes,
+                        motion *m) {
     *m = (motion){.sqnorm = 0};
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            const double slope = slopes[i * stride + j];
-            m->along[j] += slope * slope;
-            m->scatter[j] += slope * sign_of(number + (uint64_t)(i * stride + j));
-        }
-    }
+    const double scale = sum_columns(c, p, n, values, slopes, m);
+    const double change = c->size * c->change;
+    const double reach = c->size * c->limit->reach * scale * sqrt((double)p->rows);
+    const double scatter = c->size * c->limit->scatter * scale;
     double scattered_change = 0;
     for (int64_t j = 0; j < n; j++) {
         const double norm = sqrt(m->along[j]);
@@ -236,35 +280,53 @@ static void find_motion(const checker *c, int64_t rows, int64_t stride, int64_t 
 
 static float rounded(float value) { return sm_bf16_widen(sm_bf16_round(value)); }
 
-// slopes := values, moved. Returns what the slopes say of that, in the numbers that there are. `number` is the first
-// element's. `copied`: matmuls read a copy in bf16, so each element moves by what its copy moves by; then both move
-// alike.
-static double move_columns(int64_t rows, int64_t stride, int64_t n, const float *values, const motion *m,
-                           uint64_t number, bool copied, float *slopes) {
+// slopes := values, moved. Returns what the slopes say of that, in the numbers that there are. Where matmuls read a
+// copy in bf16, each element moves by what its copy moves by; then both move alike.
+static double move_columns(const checker *c, const piece *p, int64_t n, const float *values, const motion *m,
+                           float *slopes) {
     double predicted = 0;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < p->rows; i++) {
+        const float *value = values + i * p->cols;
+        float *slope = slopes + i * p->cols;
+        const float *sign = signs_of(c, (uint64_t)(value - c->values));
+        float moved[BLOCK_COLUMNS];
+#pragma omp simd
         for (int64_t j = 0; j < n; j++) {
-            const int64_t k = i * stride + j;
-            float moved = (float)(values[k] + m->along[j] * slopes[k] + m->scatter[j] * sign_of(number + (uint64_t)k));
-            if (copied) {
-                moved = values[k] + (rounded(moved) - rounded(values[k]));
-            }
-            predicted += (double)slopes[k] * ((double)moved - values[k]);
-            slopes[k] = moved;
+            moved[j] = (float)(value[j] + m->along[j] * slope[j] + m->scatter[j] * sign[j]);
+        }
+        for (int64_t j = 0; j < n && p->copied; j++) {
+            moved[j] = value[j] + (rounded(moved[j]) - rounded(value[j]));
+        }
+#pragma omp simd reduction(+ : predicted)
+        for (int64_t j = 0; j < n; j++) {
+            predicted += (double)slope[j] * ((double)moved[j] - value[j]);
+            slope[j] = moved[j];
         }
     }
     return predicted;
 }
 
-static forecast move_block(const checker *c, const parameter *p, int64_t block) {
+static forecast move_block(const checker *c, const piece *p, int64_t block) {
     motion m;
     const int64_t first = block * BLOCK_COLUMNS;
     const int64_t n = p->cols - first < BLOCK_COLUMNS ? p->cols - first : BLOCK_COLUMNS;
     const float *values = p->values + first;
-    const uint64_t number = (uint64_t)(values - c->values) + ((uint64_t)c->direction << 40);
-    find_motion(c, p->rows, p->cols, n, c->moved + first, scale_of(p->rows, p->cols, n, values), number, &m);
-    const double predicted = move_columns(p->rows, p->cols, n, values, &m, number, p->copied, c->moved + first);
+    find_motion(c, p, n, values, c->moved + first, &m);
+    const double predicted = move_columns(c, p, n, values, &m, c->moved + first);
     return (forecast){predicted, m.sqnorm};
+}
+
+// Of a piece that does not move.
+static forecast look_at_block(const checker *c, const piece *p, int64_t block) {
+    forecast sum = {0};
+    const int64_t first = block * BLOCK_COLUMNS;
+    const int64_t end = p->cols - first < BLOCK_COLUMNS ? p->cols : first + BLOCK_COLUMNS;
+    for (int64_t i = 0; i < p->rows; i++) {
+        for (int64_t j = first; j < end; j++) {
+            sum.sqnorm += (double)c->moved[i * p->cols + j] * c->moved[i * p->cols + j];
+        }
+    }
+    return sum;
 }
 
 static forecast add(forecast a, forecast b) { return (forecast){a.predicted + b.predicted, a.sqnorm + b.sqnorm}; }
@@ -272,41 +334,52 @@ static forecast add(forecast a, forecast b) { return (forecast){a.predicted + b.
 #pragma omp declare reduction(sum:forecast : omp_out = add(omp_out, omp_in))
 
 // Reads a parameter and its gradient, keeps the former, and writes it moved along the latter.
-static sm_status move_forth(checker *c, parameter *p) {
+static sm_status move_forth(checker *c, piece *p) {
     const int64_t n = p->rows * p->cols;
     forecast sum = {0};
-    SM_TRY(sm_session_read(c->session, p->value, n, p->values));
-    SM_TRY(sm_session_read(c->session, p->gradient, n, c->moved));
+    SM_TRY(sm_session_read_part(c->session, p->gradient, p->first_elem, n, c->moved));
     if (p->kept_gradient != NULL) {
         memcpy(p->kept_gradient, c->moved, (size_t)n * sizeof *c->moved);
     }
-#pragma omp parallel for schedule(static) reduction(sum : sum) num_threads(sm_host_threads())
+    if (p->moves) {
+        SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, p->values));
+    }
+#pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t b = 0; b < n_blocks(p); b++) {
-        sum = add(sum, move_block(c, p, b));
+        sum = add(sum, p->moves ? move_block(c, p, b) : look_at_block(c, p, b));
     }
-    if (!(sum.sqnorm > 0) || !isfinite(sum.sqnorm)) {
+    c->sqnorm += sum.sqnorm;
+    if (!isfinite(sum.sqnorm) || (p->is_last && c->sqnorm == 0)) {
         return sm_fail(SM_ERR_MISMATCH, "wrong gradient: %s is %s; no speed is reported",
-                       c->session->plan->tensors[p->gradient].name, sum.sqnorm == 0 ? "zero" : "not finite");
+                       c->session->plan->tensors[p->gradient].name, isfinite(sum.sqnorm) ? "zero" : "not finite");
     }
+    c->sqnorm = p->is_last ? 0 : c->sqnorm;
     c->sum = add(c->sum, sum);
-    return sm_session_write(c->session, p->value, n, c->moved);
+    return p->moves ? sm_session_write_part(c->session, p->value, p->first_elem, n, c->moved) : SM_OK;
 }
 
 // To the other side of where it was, as far.
-static sm_status move_back(checker *c, const parameter *p) {
+static sm_status move_back(checker *c, const piece *p) {
     const int64_t n = p->rows * p->cols;
-    SM_TRY(sm_session_read(c->session, p->value, n, c->moved));
-#pragma omp parallel for schedule(static) if (n > 65536) num_threads(sm_host_threads())
+    if (!p->moves) {
+        return SM_OK;
+    }
+    SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, c->moved));
+#pragma omp parallel for simd schedule(static) if (parallel : n > FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i++) {
         c->moved[i] = (float)(2 * (double)p->values[i] - c->moved[i]);
     }
-    return sm_session_write(c->session, p->value, n, c->moved);
+    return sm_session_write_part(c->session, p->value, p->first_elem, n, c->moved);
 }
 
-static sm_status restore(checker *c, const parameter *p) {
+static sm_status restore(checker *c, const piece *p) {
     const int64_t n = p->rows * p->cols;
-    SM_TRY(sm_session_write(c->session, p->value, n, p->values));
-    return p->kept_gradient == NULL ? SM_OK : sm_session_write(c->session, p->gradient, n, p->kept_gradient);
+    if (p->moves) {
+        SM_TRY(sm_session_write_part(c->session, p->value, p->first_elem, n, p->values));
+    }
+    return p->kept_gradient == NULL
+               ? SM_OK
+               : sm_session_write_part(c->session, p->gradient, p->first_elem, n, p->kept_gradient);
 }
 
 // --- the loss ------------------------------------------------------------------------------
@@ -369,16 +442,16 @@ static sm_status try_steps(checker *c, double loss, double size, sm_gradient_che
     c->size = size;
     c->change = c->limit->change * fmax(1, loss) / (double)c->n_columns;
     c->sum = (forecast){0};
-    for (int i = 0; i < c->n_parameters; i++) {
-        SM_TRY(move_forth(c, &c->parameters[i]));
+    for (int i = 0; i < c->n_pieces; i++) {
+        SM_TRY(move_forth(c, &c->pieces[i]));
     }
     SM_TRY(step_loss(c, c->above, &above));
-    for (int i = 0; i < c->n_parameters; i++) {
-        SM_TRY(move_back(c, &c->parameters[i]));
+    for (int i = 0; i < c->n_pieces; i++) {
+        SM_TRY(move_back(c, &c->pieces[i]));
     }
     SM_TRY(step_loss(c, c->below, &below));
-    for (int i = 0; i < c->n_parameters; i++) {
-        SM_TRY(restore(c, &c->parameters[i]));
+    for (int i = 0; i < c->n_pieces; i++) {
+        SM_TRY(restore(c, &c->pieces[i]));
     }
     result->predicted = 2 * c->sum.predicted;
     result->found = above - below;
@@ -411,20 +484,33 @@ static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
     return SM_OK;
 }
 
+static int n_directions(const checker *c) {
+    const sm_plan *plan = c->session->plan;
+    const sm_range forward = sm_plan_range(plan, SM_PHASE_FORWARD);
+    double flops = 1;
+    for (int i = forward.first; i < forward.end; i++) {
+        flops += 2.0 * c->n_accum * sm_op_flops(plan, &plan->ops[i]);
+    }
+    return flops * MAX_DIRECTIONS <= enough_flops ? MAX_DIRECTIONS
+           : flops < enough_flops                 ? (int)(enough_flops / flops)
+                                                  : 1;
+}
+
 // Keeps the direction whose error is the largest part of its tolerance.
 static sm_status try_directions(checker *c, sm_gradient_check *worst) {
     double loss = 0;
-    const int64_t begin_ns = sm_now_ns();
+    const int n = n_directions(c);
     SM_TRY(read_losses(c, c->here, &loss));
     do {
         sm_gradient_check tried = {.tolerance = c->limit->tolerance};
+        draw_signs(c);
         sm_status status = try_sizes(c, loss, &tried);
         const bool worse = !(tried.error / tried.tolerance <= worst->error / worst->tolerance);
         if (c->direction++ == 0 || worse || status != SM_OK) {
             *worst = tried;
         }
         SM_TRY(status);
-    } while (c->direction < MAX_DIRECTIONS && worst->tells && sm_now_ns() - begin_ns < enough_ns / 2);
+    } while (c->direction < n && worst->tells);
     return SM_OK;
 }
 
@@ -450,9 +536,9 @@ sm_status sm_poison_gradients(sm_session *session) {
         for (int64_t i = 0; i < c.n_largest; i++) {
             c.moved[i] = NAN;
         }
-        for (int i = 0; i < c.n_parameters && status == SM_OK; i++) {
-            const parameter *p = &c.parameters[i];
-            status = sm_session_write(session, p->gradient, p->rows * p->cols, c.moved);
+        for (int i = 0; i < c.n_pieces && status == SM_OK; i++) {
+            const piece *p = &c.pieces[i];
+            status = sm_session_write_part(session, p->gradient, p->first_elem, p->rows * p->cols, c.moved);
         }
     }
     release(&c);

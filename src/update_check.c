@@ -1,4 +1,8 @@
-// update_check.c: a plan of the sampled elements alone, on the reference.
+// update_check.c: the plan's own update, on samples, by the reference.
+//
+// Ops of the update that share tensors make an island. Where each of them works element by element, or block of 256
+// elements by block (shapes "(n)" and "(n/256)" in the table of op kinds), runs of its elements are sampled. Others are
+// taken whole, as many as the reference computes in a moment.
 #include "update_check.h"
 
 #include <float.h>
@@ -9,105 +13,296 @@
 
 #include "bf16.h"
 
-enum { N_RUNS = 32, RUN_ELEMS = 32 }; // of each tensor, or all of it where that is less
+enum { N_RUNS = 32, RUN_ELEMS = 32, BLOCK_ELEMS = 256 };
 
-// What an update reads and rewrites, besides the settings: operands of SM_OP_ADAMW.
-enum { GRADIENT, VALUE, FIRST_MOMENT, SECOND_MOMENT, N_PARTS };
-
-static const char *const part_names[N_PARTS] = {"g", "p", "m", "v"};
+// What islands that are taken whole may cost the reference together.
+static const double most_flops = 4e9;
+static const double most_elems = 4e6;
 
 // f32 arithmetic in another order moves a number by a few units in its last place: the weight, relative to its size,
-// its update, relative to the learning rate, and each moment, relative to the terms that it is a sum of.
+// its update, relative to the learning rate, and each state, relative to the terms that it is a sum of.
 static const double value_tolerance = 4 * 0x1p-24;
 static const double update_tolerance = 1e-4;
-static const double moment_tolerance = 1e-5;
+static const double state_tolerance = 1e-5;
 static const double norm_tolerance = 1e-4; // of a sum of squares over all parameters
+
+// A tensor of the plan, or the sample of it.
+typedef struct {
+    int tensor;
+    int64_t run_elems; // 0: it is taken whole
+    int64_t n;         // elements
+    float *before;     // the step; of parameters and state
+    float *after;      // it; behind `before`
+} part;
 
 typedef struct {
     const sm_op *op;
-    int64_t n; // elements sampled
-    float *before[N_PARTS];
-    float *after[N_PARTS];
-} group;
+    int island;      // index of its first op
+    bool is_whole;   // not sampled
+    bool is_checked; // not too large
+} update;
 
 struct sm_update_check {
-    group *groups;
-    int n_groups;
-    float *values; // behind all of them
+    update *updates;
+    int n_updates;
+    part *parts;
+    int n_parts;
+    int *part_of; // of each tensor of the plan; -1: none
+    int clip;     // tensor: the factor on the gradients
+    int n_islands;
+    int n_checked; // of them
 };
 
-static int part_tensor(const sm_op *op, int part) {
-    return part == GRADIENT ? op->in[SM_IN(adamw, g)] : op->out[SM_OUT(adamw, p) + part - VALUE];
-}
+static bool is_lasting(const sm_tensor *t) { return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER; }
 
-static int64_t n_sampled(int64_t n_elems) { return n_elems < N_RUNS * RUN_ELEMS ? n_elems : N_RUNS * RUN_ELEMS; }
+// --- operands -------------------------------------------------------------------------------------
 
-// Reads the sample of one tensor: whole, or runs spread from its first element to its last.
-static sm_status read_sample(sm_session *session, int tensor, float *values) {
-    const int64_t n_elems = sm_tensor_elems(&session->plan->tensors[tensor]);
-    if (n_elems <= N_RUNS * RUN_ELEMS) {
-        return sm_session_read(session, tensor, n_elems, values);
-    }
-    for (int64_t i = 0; i < N_RUNS; i++) {
-        const int64_t first =
-            (n_elems - RUN_ELEMS) / (N_RUNS - 1) * i + (i == N_RUNS - 1 ? (n_elems - RUN_ELEMS) % (N_RUNS - 1) : 0);
-        SM_TRY(sm_session_read_part(session, tensor, first, RUN_ELEMS, values + i * RUN_ELEMS));
-    }
-    return SM_OK;
-}
+enum { MOST_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
 
-static int count_updates(const sm_plan *plan, sm_range range) {
+// The operands of an op but for the settings, the factor of the norm, and the copies that matmuls read, which are
+// compared by themselves. Returns how many.
+static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op, int tensors[MOST_OPERANDS],
+                       const sm_operand_info *infos[MOST_OPERANDS]) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
     int n = 0;
-    for (int i = range.first; i < range.end; i++) {
-        n += plan->ops[i].kind == SM_OP_ADAMW;
+    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        if (op->in[k] != SM_NO_TENSOR && op->in[k] != plan->hyper && op->in[k] != c->clip) {
+            infos[n] = &info->in[k];
+            tensors[n++] = op->in[k];
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        const bool is_copy = info->out[k].dtype == SM_BF16 && info->out[k].flags & SM_OPTIONAL;
+        if (op->out[k] != SM_NO_TENSOR && !is_copy) {
+            infos[n] = &info->out[k];
+            tensors[n++] = op->out[k];
+        }
     }
     return n;
 }
 
-// A check with room for the samples of every update of the plan.
-static sm_status new_check(const sm_plan *plan, sm_update_check **check) {
-    const sm_range range = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
-    const size_t n = (size_t)count_updates(plan, range);
-    sm_update_check *c = calloc(1, sizeof *c);
-    *check = c;
-    if (c != NULL) {
-        c->groups = calloc(n + 1, sizeof *c->groups);
-        c->values = calloc((n + 1) * 2 * N_PARTS * N_RUNS * RUN_ELEMS, sizeof *c->values);
+static bool is_blocks(const sm_operand_info *operand) { return strcmp(operand->shape, "(n/256)") == 0; }
+
+// --- islands --------------------------------------------------------------------------------------
+
+static bool works_by_elements(const sm_update_check *c, const sm_plan *plan, const sm_op *op) {
+    const sm_operand_info *infos[MOST_OPERANDS];
+    int tensors[MOST_OPERANDS];
+    const int n = operands_of(c, plan, op, tensors, infos);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(infos[i]->shape, "(n)") != 0 && !is_blocks(infos[i])) {
+            return false;
+        }
     }
-    if (c == NULL || c->groups == NULL || c->values == NULL) {
-        return sm_fail(SM_ERR_OOM, "update check: no memory for samples of %zu groups of parameters", n);
+    return true;
+}
+
+static void merge_islands(sm_update_check *c, int a, int b) {
+    const int low = a < b ? a : b;
+    const int high = a < b ? b : a;
+    for (int i = 0; i < c->n_updates && low != high; i++) {
+        c->updates[i].island = c->updates[i].island == high ? low : c->updates[i].island;
     }
-    float *values = c->values;
-    for (int i = range.first; i < range.end; i++) {
-        if (plan->ops[i].kind != SM_OP_ADAMW) {
+}
+
+// first_user[t]: the first op with tensor t, or -1.
+static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_user) {
+    const sm_operand_info *infos[MOST_OPERANDS];
+    int tensors[MOST_OPERANDS];
+    for (int i = 0; i < c->n_updates; i++) {
+        const int n = operands_of(c, plan, c->updates[i].op, tensors, infos);
+        c->updates[i].island = i;
+        for (int k = 0; k < n; k++) {
+            if (first_user[tensors[k]] < 0) {
+                first_user[tensors[k]] = i;
+            }
+            merge_islands(c, c->updates[i].island, c->updates[first_user[tensors[k]]].island);
+        }
+    }
+    for (int i = 0; i < c->n_updates; i++) {
+        update *first = &c->updates[c->updates[i].island];
+        first->is_whole |= !works_by_elements(c, plan, c->updates[i].op);
+    }
+    for (int i = 0; i < c->n_updates; i++) {
+        c->updates[i].is_whole = c->updates[c->updates[i].island].is_whole;
+    }
+}
+
+// Of an island: FLOPs, and elements of its tensors, each as often as it is an operand.
+static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, double *flops, double *elems) {
+    const sm_operand_info *infos[MOST_OPERANDS];
+    int tensors[MOST_OPERANDS];
+    *flops = *elems = 0;
+    for (int i = island; i < c->n_updates; i++) {
+        if (c->updates[i].island != island) {
             continue;
         }
-        group *g = &c->groups[c->n_groups++];
-        g->op = &plan->ops[i];
-        g->n = n_sampled(sm_tensor_elems(&plan->tensors[g->op->out[SM_OUT(adamw, p)]]));
-        for (int part = 0; part < N_PARTS; part++) {
-            g->before[part] = values;
-            g->after[part] = values + N_RUNS * RUN_ELEMS;
-            values += 2 * N_RUNS * RUN_ELEMS;
+        const int n = operands_of(c, plan, c->updates[i].op, tensors, infos);
+        *flops += sm_op_flops(plan, c->updates[i].op);
+        for (int k = 0; k < n; k++) {
+            *elems += (double)sm_tensor_elems(&plan->tensors[tensors[k]]);
+        }
+    }
+}
+
+// Every sampled island is checked, and of the others those that come first and are not too large.
+static void choose_islands(sm_update_check *c, const sm_plan *plan) {
+    double flops_left = most_flops;
+    double elems_left = most_elems;
+    for (int i = 0; i < c->n_updates; i++) {
+        update *u = &c->updates[i];
+        if (u->island == i) {
+            double flops = 0;
+            double elems = 0;
+            if (u->is_whole) {
+                cost_of(c, plan, i, &flops, &elems);
+            }
+            u->is_checked = flops <= flops_left && elems <= elems_left;
+            flops_left -= u->is_checked ? flops : 0;
+            elems_left -= u->is_checked ? elems : 0;
+            c->n_islands++;
+            c->n_checked += u->is_checked;
+        }
+        u->is_checked = c->updates[u->island].is_checked;
+    }
+}
+
+// --- samples --------------------------------------------------------------------------------------
+
+// The element that run `i` begins with, of runs spread from the first to the last, which may be a part of one.
+static int64_t run_first(int64_t n_elems, int64_t run_elems, int64_t i) {
+    const int64_t n_whole = (n_elems + run_elems - 1) / run_elems;
+    return i * (n_whole - 1) / (N_RUNS - 1) * run_elems;
+}
+
+static bool is_sampled(const part *p, int64_t n_elems) { return p->run_elems > 0 && n_elems > N_RUNS * p->run_elems; }
+
+static int64_t run_length(int64_t n_elems, int64_t run_elems, int64_t first) {
+    return n_elems - first < run_elems ? n_elems - first : run_elems;
+}
+
+static int64_t n_sampled(const part *p, int64_t n_elems) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < N_RUNS && is_sampled(p, n_elems); i++) {
+        n += run_length(n_elems, p->run_elems, run_first(n_elems, p->run_elems, i));
+    }
+    return is_sampled(p, n_elems) ? n : n_elems;
+}
+
+// Reads what part `p` is of its tensor, of `tensor`, which is as long.
+static sm_status read_part(sm_session *session, const part *p, int tensor, float *values) {
+    const int64_t n_elems = sm_tensor_elems(&session->plan->tensors[tensor]);
+    if (!is_sampled(p, n_elems)) {
+        return sm_session_read(session, tensor, n_elems, values);
+    }
+    for (int64_t i = 0; i < N_RUNS; i++) {
+        const int64_t first = run_first(n_elems, p->run_elems, i);
+        const int64_t n = run_length(n_elems, p->run_elems, first);
+        SM_TRY(sm_session_read_part(session, tensor, first, n, values));
+        values += n;
+    }
+    return SM_OK;
+}
+
+// Runs of all operands of an op begin at the same elements: where one of them counts blocks, runs are blocks.
+static int64_t run_elems_of(const update *u, const sm_operand_info *const *infos, int n, int k) {
+    bool has_blocks = false;
+    for (int i = 0; i < n; i++) {
+        has_blocks |= is_blocks(infos[i]);
+    }
+    return u->is_whole ? 0 : is_blocks(infos[k]) ? 1 : has_blocks ? BLOCK_ELEMS : RUN_ELEMS;
+}
+
+static sm_status add_part(sm_update_check *c, const sm_plan *plan, int tensor, int64_t run_elems) {
+    const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);
+    part *p = &c->parts[c->n_parts];
+    *p = (part){.tensor = tensor, .run_elems = run_elems};
+    p->n = n_sampled(p, n_elems);
+    p->before = calloc((size_t)p->n * 2, sizeof *p->before);
+    if (p->before == NULL) {
+        return sm_fail(SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
+    }
+    p->after = p->before + p->n;
+    c->part_of[tensor] = c->n_parts++;
+    return SM_OK;
+}
+
+static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
+    const sm_operand_info *infos[MOST_OPERANDS];
+    int tensors[MOST_OPERANDS];
+    for (int i = 0; i < c->n_updates; i++) {
+        const update *u = &c->updates[i];
+        const int n = operands_of(c, plan, u->op, tensors, infos);
+        for (int k = 0; k < n && u->is_checked; k++) {
+            if (c->part_of[tensors[k]] < 0) {
+                SM_TRY(add_part(c, plan, tensors[k], run_elems_of(u, infos, n, k)));
+            }
         }
     }
     return SM_OK;
 }
 
+// --- the check ------------------------------------------------------------------------------------
+
+// The ops of the update, and the tensor of the factor that clips.
+static void list_updates(sm_update_check *c, const sm_plan *plan) {
+    c->clip = SM_NO_TENSOR;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        if (op->kind == SM_OP_GRAD_CLIP) {
+            c->clip = op->out[SM_OUT(grad_clip, clip)];
+        }
+        if (sm_op_is_update(op)) {
+            c->updates[c->n_updates++].op = op;
+        }
+    }
+}
+
+static sm_status new_check(const sm_plan *plan, sm_update_check **check) {
+    sm_status status = SM_OK;
+    const size_t n_tensors = (size_t)plan->n_tensors + 1;
+    sm_update_check *c = calloc(1, sizeof *c);
+    int *first_user = malloc(n_tensors * sizeof *first_user);
+    *check = c;
+    if (c != NULL) {
+        c->updates = calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
+        c->parts = calloc(n_tensors, sizeof *c->parts);
+        c->part_of = malloc(n_tensors * sizeof *c->part_of);
+    }
+    if (c == NULL || c->updates == NULL || c->parts == NULL || c->part_of == NULL || first_user == NULL) {
+        status = sm_fail(SM_ERR_OOM, "update check: no memory for %d tensors", plan->n_tensors);
+        goto cleanup;
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        c->part_of[i] = first_user[i] = -1;
+    }
+    list_updates(c, plan);
+    find_islands(c, plan, first_user);
+    choose_islands(c, plan);
+    status = add_parts(c, plan);
+cleanup:
+    free(first_user);
+    return status;
+}
+
 void sm_update_check_free(sm_update_check *check) {
     if (check != NULL) {
-        free(check->groups);
-        free(check->values);
+        for (int i = 0; i < check->n_parts; i++) {
+            free(check->parts[i].before);
+        }
+        free(check->updates);
+        free(check->parts);
+        free(check->part_of);
         free(check);
     }
 }
 
 sm_status sm_update_check_begin(sm_session *session, sm_update_check **check) {
     sm_status status = new_check(session->plan, check);
-    for (int i = 0; status == SM_OK && i < (*check)->n_groups; i++) {
-        const group *g = &(*check)->groups[i];
-        for (int part = VALUE; part < N_PARTS && status == SM_OK; part++) {
-            status = read_sample(session, part_tensor(g->op, part), g->before[part]);
+    for (int i = 0; status == SM_OK && i < (*check)->n_parts; i++) {
+        const part *p = &(*check)->parts[i];
+        if (is_lasting(&session->plan->tensors[p->tensor])) {
+            status = read_part(session, p, p->tensor, p->before);
         }
     }
     if (status != SM_OK) {
@@ -119,53 +314,71 @@ sm_status sm_update_check_begin(sm_session *session, sm_update_check **check) {
 
 // --- the reference's update ----------------------------------------------------------------
 
-static int add_tensor(sm_plan *plan, sm_role role, int64_t n, const char *name, int index) {
-    return sm_plan_add_tensor(plan, role, SM_F32, 1, &n, "%s.%d", name, index);
+static int add_scalars(sm_plan *plan, sm_role role, int64_t n, const char *name) {
+    return sm_plan_add_tensor(plan, role, SM_F32, 1, &n, "%s", name);
 }
 
-// A plan that clips by the norm and updates each sample. Tensors are named "norm", "hyper", "p.0", "m.0", ...
-static sm_status build_update(const sm_update_check *c, sm_plan *plan) {
-    plan->hyper = add_tensor(plan, SM_ROLE_BATCH, SM_HYPER_COUNT, "hyper", 0);
-    plan->grad_norm = add_tensor(plan, SM_ROLE_RESULT, 1, "norm", 0);
-    sm_op clip = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
-    clip.in[SM_IN(grad_clip, sqnorm)] = add_tensor(plan, SM_ROLE_BATCH, 1, "sqnorm", 0);
-    clip.in[SM_IN(grad_clip, hyper)] = plan->hyper;
-    clip.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
-    clip.out[SM_OUT(grad_clip, clip)] = add_tensor(plan, SM_ROLE_RESULT, 1, "clip", 0);
-    SM_TRY(sm_plan_add_op(plan, &clip));
-    for (int i = 0; i < c->n_groups; i++) {
-        const group *g = &c->groups[i];
-        sm_op op = sm_op_make(SM_OP_ADAMW, SM_PHASE_OPTIMIZER, -1);
-        op.attr.decay = g->op->attr.decay;
-        op.in[SM_IN(adamw, g)] = add_tensor(plan, SM_ROLE_GRADIENT, g->n, part_names[GRADIENT], i);
-        op.in[SM_IN(adamw, hyper)] = plan->hyper;
-        op.in[SM_IN(adamw, clip)] = clip.out[SM_OUT(grad_clip, clip)];
-        for (int part = VALUE; part < N_PARTS; part++) {
-            op.out[SM_OUT(adamw, p) + part - VALUE] = add_tensor(plan, SM_ROLE_OPTIMIZER, g->n, part_names[part], i);
+// Tensors 0, 1, ... of the reference's plan are the parts; sampled ones are of one dimension.
+static sm_status add_copies(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
+    for (int i = 0; i < c->n_parts; i++) {
+        const part *p = &c->parts[i];
+        const sm_tensor *t = &of->tensors[p->tensor];
+        const bool is_float = t->dtype == of->real || t->dtype == of->dtype;
+        const int n_dims = p->run_elems > 0 ? 1 : t->n_dims;
+        const int64_t *dims = p->run_elems > 0 ? &p->n : t->dims;
+        if (sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_float ? SM_F32 : t->dtype, n_dims, dims, "%s", t->name) !=
+            i) {
+            return SM_ERR_INVALID; // its message was set where it failed
         }
-        SM_TRY(sm_plan_add_op(plan, &op));
     }
     return SM_OK;
 }
 
-static int find_part(const sm_plan *plan, int part, int index) {
-    char name[SM_NAME_SIZE];
-    snprintf(name, sizeof name, "%s.%d", part_names[part], index);
-    return sm_plan_find_tensor(plan, name);
+// The same op on the parts.
+static sm_op copy_op(const sm_update_check *c, const sm_plan *of, const sm_op *op, const sm_plan *plan, int clip) {
+    sm_op copy = *op;
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        const int t = op->in[k];
+        copy.in[k] = t == SM_NO_TENSOR ? t : t == of->hyper ? plan->hyper : t == c->clip ? clip : c->part_of[t];
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) { // SM_NO_TENSOR for a copy that matmuls read
+        copy.out[k] = op->out[k] == SM_NO_TENSOR ? SM_NO_TENSOR : c->part_of[op->out[k]];
+    }
+    return copy;
 }
 
-// The device's settings and norm, and the samples as they were, with the gradients of the step.
+// A plan that clips by the norm and updates each part.
+static sm_status build_update(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
+    SM_TRY(add_copies(c, of, plan));
+    plan->hyper = add_scalars(plan, SM_ROLE_BATCH, SM_HYPER_COUNT, "hyper");
+    plan->grad_norm = add_scalars(plan, SM_ROLE_RESULT, 1, "norm");
+    sm_op clip = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
+    clip.in[SM_IN(grad_clip, sqnorm)] = add_scalars(plan, SM_ROLE_BATCH, 1, "sqnorm");
+    clip.in[SM_IN(grad_clip, hyper)] = plan->hyper;
+    clip.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
+    clip.out[SM_OUT(grad_clip, clip)] = add_scalars(plan, SM_ROLE_RESULT, 1, "clip");
+    SM_TRY(sm_plan_add_op(plan, &clip));
+    for (int i = 0; i < c->n_updates; i++) {
+        if (c->updates[i].is_checked) {
+            const sm_op op = copy_op(c, of, c->updates[i].op, plan, clip.out[SM_OUT(grad_clip, clip)]);
+            SM_TRY(sm_plan_add_op(plan, &op));
+        }
+    }
+    return SM_OK;
+}
+
+// The device's settings and norm, parameters and state as they were, and the gradients of the step.
 static sm_status feed_update(const sm_update_check *c, sm_session *from, double norm, sm_session *to) {
     float hyper[SM_HYPER_COUNT];
     const float sqnorm = (float)(norm * norm);
     SM_TRY(sm_session_read(from, from->plan->hyper, SM_HYPER_COUNT, hyper));
     SM_TRY(sm_session_write(to, to->plan->hyper, SM_HYPER_COUNT, hyper));
-    SM_TRY(sm_session_write(to, sm_plan_find_tensor(to->plan, "sqnorm.0"), 1, &sqnorm));
-    for (int i = 0; i < c->n_groups; i++) {
-        const group *g = &c->groups[i];
-        for (int part = 0; part < N_PARTS; part++) {
-            const float *values = part == GRADIENT ? g->after[part] : g->before[part];
-            SM_TRY(sm_session_write(to, find_part(to->plan, part, i), g->n, values));
+    SM_TRY(sm_session_write(to, sm_plan_find_tensor(to->plan, "sqnorm"), 1, &sqnorm));
+    for (int i = 0; i < c->n_parts; i++) {
+        const part *p = &c->parts[i];
+        const sm_tensor *t = &from->plan->tensors[p->tensor];
+        if (is_lasting(t) || t->role == SM_ROLE_GRADIENT) {
+            SM_TRY(sm_session_write(to, i, p->n, is_lasting(t) ? p->before : p->after));
         }
     }
     return SM_OK;
@@ -174,12 +387,13 @@ static sm_status feed_update(const sm_update_check *c, sm_session *from, double 
 // --- comparing -----------------------------------------------------------------------------
 
 // Largest |got - want| over what rounding allows. NaN counts as the largest.
-static double largest_error(const group *g, int part, double lr, const float *want) {
+static double largest_error(const part *p, sm_role role, double lr, const float *want) {
     double largest = 0;
-    for (int64_t i = 0; i < g->n; i++) {
-        const double got = g->after[part][i];
-        const double size = fabs((double)g->before[part][i]) + fabs((double)want[i]);
-        const double allowed = part == VALUE ? value_tolerance * size + update_tolerance * lr : moment_tolerance * size;
+    for (int64_t i = 0; i < p->n; i++) {
+        const double got = p->after[i];
+        const double size = fabs((double)p->before[i]) + fabs((double)want[i]);
+        const double allowed =
+            role == SM_ROLE_PARAMETER ? value_tolerance * size + update_tolerance * lr : state_tolerance * size;
         const double error = fabs(got - want[i]) / (allowed + FLT_MIN);
         if (!(error <= largest)) {
             largest = error;
@@ -188,41 +402,46 @@ static double largest_error(const group *g, int part, double lr, const float *wa
     return largest;
 }
 
+static sm_status compare_part(const part *p, const sm_tensor *t, double lr, const float *want,
+                              sm_update_result *result) {
+    const double error = largest_error(p, t->role, lr, want);
+    if (!(error <= result->tolerance)) {
+        result->error = error;
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong update: %s differs from the reference's by %.3g times what rounding allows; no speed "
+                       "is reported",
+                       t->name, error);
+    }
+    result->error = fmax(result->error, error);
+    return SM_OK;
+}
+
+// `want` has room for the largest part.
 static sm_status compare(const sm_update_check *c, const sm_session *session, sm_session *reference, double lr,
-                         sm_update_result *result) {
-    float want[N_RUNS * RUN_ELEMS];
-    for (int i = 0; i < c->n_groups; i++) {
-        const group *g = &c->groups[i];
-        for (int part = VALUE; part < N_PARTS; part++) {
-            SM_TRY(sm_session_read(reference, find_part(reference->plan, part, i), g->n, want));
-            const double error = largest_error(g, part, lr, want);
-            if (!(error <= result->tolerance)) {
-                result->error = error;
-                return sm_fail(
-                    SM_ERR_MISMATCH,
-                    "wrong update: %s differs from the reference's by %.3g times what rounding allows; no speed "
-                    "is reported",
-                    session->plan->tensors[part_tensor(g->op, part)].name, error);
-            }
-            result->error = fmax(result->error, error);
+                         float *want, sm_update_result *result) {
+    for (int i = 0; i < c->n_parts; i++) {
+        const sm_tensor *t = &session->plan->tensors[c->parts[i].tensor];
+        if (is_lasting(t)) {
+            SM_TRY(sm_session_read(reference, i, c->parts[i].n, want));
+            SM_TRY(compare_part(&c->parts[i], t, lr, want, result));
         }
     }
     return SM_OK;
 }
 
 // What matmuls read in bf16 must be the weights after the update, rounded.
-static sm_status compare_copies(const sm_update_check *c, sm_session *session) {
-    float copied[N_RUNS * RUN_ELEMS];
-    for (int i = 0; i < c->n_groups; i++) {
-        const group *g = &c->groups[i];
-        if (g->op->out[SM_OUT(adamw, w)] == SM_NO_TENSOR) {
+static sm_status compare_copies(const sm_update_check *c, sm_session *session, float *copied) {
+    for (int i = 0; i < c->n_parts; i++) {
+        const part *p = &c->parts[i];
+        const int copy = session->plan->tensors[p->tensor].working_copy;
+        if (copy == SM_NO_TENSOR) {
             continue;
         }
-        SM_TRY(read_sample(session, g->op->out[SM_OUT(adamw, w)], copied));
-        for (int64_t k = 0; k < g->n; k++) {
-            if (!(copied[k] == sm_bf16_widen(sm_bf16_round(g->after[VALUE][k])))) {
+        SM_TRY(read_part(session, p, copy, copied));
+        for (int64_t k = 0; k < p->n; k++) {
+            if (!(copied[k] == sm_bf16_widen(sm_bf16_round(p->after[k])))) {
                 return sm_fail(SM_ERR_MISMATCH, "wrong update: %s is not its weights, rounded; no speed is reported",
-                               session->plan->tensors[g->op->out[SM_OUT(adamw, w)]].name);
+                               session->plan->tensors[copy].name);
             }
         }
     }
@@ -239,7 +458,7 @@ static sm_status compare_norm(double found, double expected) {
 }
 
 // The same update by the reference, on the samples.
-static sm_status run_reference(const sm_update_check *c, sm_session *session, double norm, double lr,
+static sm_status run_reference(const sm_update_check *c, sm_session *session, double norm, double lr, float *want,
                                sm_update_result *result) {
     sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");
@@ -249,7 +468,7 @@ static sm_status run_reference(const sm_update_check *c, sm_session *session, do
     if (plan == NULL) {
         return sm_fail(SM_ERR_OOM, "update check: no memory for a plan");
     }
-    status = build_update(c, plan);
+    status = build_update(c, session->plan, plan);
     if (status != SM_OK) {
         sm_plan_free(plan);
         return status;
@@ -262,31 +481,51 @@ static sm_status run_reference(const sm_update_check *c, sm_session *session, do
     SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes the plan
     SM_TRY_GOTO(feed_update(c, session, norm, reference));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_OPTIMIZER, NULL));
-    SM_TRY_GOTO(compare(c, session, reference, lr, result));
+    SM_TRY_GOTO(compare(c, session, reference, lr, want, result));
 cleanup:
     sm_session_close(reference);
     backend->close(device);
     return status;
 }
 
+// What was checked, for the row.
+static void describe(const sm_update_check *c, const sm_plan *plan, sm_update_result *result) {
+    int64_t n = 0;
+    char left_out[48] = "";
+    for (int i = 0; i < c->n_parts; i++) {
+        n += plan->tensors[c->parts[i].tensor].role == SM_ROLE_PARAMETER ? c->parts[i].n : 0;
+    }
+    if (c->n_checked < c->n_islands) {
+        snprintf(left_out, sizeof left_out, ", of %d of %d updates", c->n_checked, c->n_islands);
+    }
+    snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule%s",
+             (long long)n, left_out);
+}
+
 static sm_status check_update(sm_update_check *c, sm_session *session, double grad_norm, sm_update_result *result) {
     double norm = 0;
     float lr = 0;
-    int64_t n = 0;
+    int64_t largest = 1;
     SM_TRY(sm_session_grad_norm(session, &norm));
     SM_TRY(compare_norm(norm, grad_norm));
     SM_TRY(sm_session_read_part(session, session->plan->hyper, SM_HYPER_LR, 1, &lr));
-    for (int i = 0; i < c->n_groups; i++) {
-        const group *g = &c->groups[i];
-        for (int part = 0; part < N_PARTS; part++) {
-            SM_TRY(read_sample(session, part_tensor(g->op, part), g->after[part]));
+    for (int i = 0; i < c->n_parts; i++) {
+        const part *p = &c->parts[i];
+        const sm_tensor *t = &session->plan->tensors[p->tensor];
+        if (is_lasting(t) || t->role == SM_ROLE_GRADIENT) {
+            SM_TRY(read_part(session, p, p->tensor, p->after));
         }
-        n += g->n;
+        largest = p->n > largest ? p->n : largest;
     }
-    snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule",
-             (long long)n);
-    SM_TRY(run_reference(c, session, norm, lr, result));
-    return compare_copies(c, session);
+    describe(c, session->plan, result);
+    float *room = malloc((size_t)largest * sizeof *room);
+    if (room == NULL) {
+        return sm_fail(SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
+    }
+    sm_status status = run_reference(c, session, norm, lr, room, result);
+    status = status == SM_OK ? compare_copies(c, session, room) : status;
+    free(room);
+    return status;
 }
 
 sm_status sm_update_check_end(sm_update_check *check, sm_session *session, double grad_norm, sm_update_result *result) {

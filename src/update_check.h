@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct sm_update_check sm_update_check;
 
-// Reads the sample of the state before a step: parameters, m and v.
+// Reads the sample of parameters and state before a step.
 sm_status sm_update_check_begin(sm_session *session, sm_update_check **check);
 
 // After the step: its gradients, its settings and the updated state. The reference makes the same update. The norm that

@@ -25,12 +25,12 @@ static const sm_model_config model = {.model = &sm_model_gpt2,
                                       .n_layer = 2,
                                       .n_head = 2,
                                       .d_model = 16,
-                                      .d_ff = 64,
+                                      .d_ff = 32,
                                       .vocab = 37,
                                       .context = 16,
                                       .norm_eps = 1e-5};
 
-enum { BATCH = 3, SEQUENCE = 12, N_TOKENS = BATCH * SEQUENCE, MAX_ELEMS = 1 << 16 };
+enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, MAX_ELEMS = 1 << 16 };
 
 // --- a backend with one fault ----------------------------------------------------------------
 
@@ -308,6 +308,13 @@ static bool has_mask(sm_op_kind kind, int output) {
     return output == 0 && (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD);
 }
 
+// Under a sanitizer the last has to do: it has every kind of op, and the reference is ten times as slow.
+#ifdef __SANITIZE_ADDRESS__
+enum { FIRST_VARIANT = 3, LEAST_FOUND = 50 };
+#else
+enum { FIRST_VARIANT = 0, LEAST_FOUND = 190 };
+#endif
+
 typedef struct {
     int n_found;
     int n_missed;
@@ -351,7 +358,7 @@ static void try_kind(sm_device *device, const variant *v, const sm_plan *plan, d
 static void every_fault_is_found(void **state) {
     sm_device *device = *state;
     tally all = {0};
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+    for (size_t i = FIRST_VARIANT; i < sizeof variants / sizeof variants[0]; i++) {
         const variant *v = &variants[i];
         mutant.fault = NO_FAULT;
         const double sound = fingerprint(device, v);
@@ -371,7 +378,7 @@ static void every_fault_is_found(void **state) {
     }
     print_message("mutants: %d found, %d missed, %d harmless\n", all.n_found, all.n_missed, all.n_harmless);
     assert_int_equal(all.n_missed, 0);
-    assert_true(all.n_found >= 100);
+    assert_true(all.n_found >= LEAST_FOUND);
 }
 
 static int set_up(void **state) {

@@ -293,6 +293,67 @@ static void test_check_must_say_what_it_did(void **state) {
     sm_row_free(&row);
 }
 
+static void test_wrong_gradient_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
+    fake.gradient_result = SM_ERR_MISMATCH;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_string_equal(row.reason, "fake: wrong gradient");
+    assert_int_equal(fake.n_steps, 1);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_wrong_update_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.update_result = SM_ERR_MISMATCH;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.reason, "fake: wrong update");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_gradient_check_must_say_what_it_did(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.gradient_check_is_mute = true;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+// Gradients: once, before the first update. Updates: the first two. Where there is no backward there is nothing to
+// check.
+static void test_checks_by_pass_type(void **state) {
+    (void)state;
+    static const struct {
+        sm_pass_type pass;
+        int n_gradients;
+        int n_updates;
+    } expected[] = {{SM_PASS_FORWARD, 0, 0},
+                    {SM_PASS_BACKWARD, 1, 0},
+                    {SM_PASS_FORWARD_BACKWARD, 1, 0},
+                    {SM_PASS_SEPARATE, 1, 0},
+                    {SM_PASS_STEP, 1, 2}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(expected[i].pass);
+        reset_fake(NULL);
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_int_equal(fake.n_gradient_checks, expected[i].n_gradients);
+        assert_int_equal(fake.updates_at_gradient_check, 0);
+        assert_int_equal(fake.n_update_checks[1], expected[i].n_updates);
+        assert_int_equal(row.gradient_check[0] != '\0', expected[i].n_gradients);
+        assert_int_equal(row.gradient_check_ns != SM_ABSENT, expected[i].n_gradients);
+        sm_row_free(&row);
+    }
+}
+
 static void test_loss_that_is_no_number(void **state) {
     // In the first step, in warm-up, in the headline, in the attribution pass.
     static const int steps[] = {1, 3, 8, 11};
@@ -461,6 +522,10 @@ int main(void) {
         cmocka_unit_test_setup(test_pass_types, reset_fake),
         cmocka_unit_test_setup(test_wrong_loss_has_no_speed, reset_fake),
         cmocka_unit_test_setup(test_check_must_say_what_it_did, reset_fake),
+        cmocka_unit_test_setup(test_wrong_gradient_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_wrong_update_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_gradient_check_must_say_what_it_did, reset_fake),
+        cmocka_unit_test_setup(test_checks_by_pass_type, reset_fake),
         cmocka_unit_test_setup(test_loss_that_is_no_number, reset_fake),
         cmocka_unit_test_setup(test_failures, reset_fake),
         cmocka_unit_test_setup(test_interrupted, reset_fake),

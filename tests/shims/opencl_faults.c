@@ -18,8 +18,7 @@
 
 static void *find(const char *name) {
     const char *path = getenv("STEPMARK_OPENCL");
-    // Its own symbols come first: otherwise it would call the functions here.
-    void *library = dlopen(path != NULL ? path : "", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    void *library = dlopen(path != NULL ? path : "", RTLD_NOW | RTLD_LOCAL);
     void *function = library != NULL ? dlsym(library, name) : NULL;
     if (function == NULL) {
         fprintf(stderr, "opencl_faults: %s: not in STEPMARK_OPENCL=%s\n", name, path != NULL ? path : "");
