@@ -12,14 +12,16 @@
 //   END
 //
 // The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
-// grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, adamw, zero.
+// grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
+// adafactor, muon, zero.
 //
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
-// of an op. A shape that is SM_TRANSPOSABLE has its two letters exchanged where the op's attribute w_transposed is set.
+// of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
+// has its two letters exchanged where the op's attribute w_transposed is set.
 // QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
-// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32 or SM_U32.
+// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32, SM_U32 or SM_U8.
 //
 // A row of the table is a paragraph, an operand a line of it.
 // clang-format off
@@ -348,6 +350,133 @@ OUTPUTS(adamw)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
     OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
+   "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
+   "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
+INPUTS(adam)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adam)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(v, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
+   "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
+   "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
+INPUTS(sgd)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(sgd)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_LION, lion, SM_NO_OPERAND,
+   "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
+   "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
+INPUTS(lion)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(lion)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
+   "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
+   "to m/m_max, v/v_max",
+   "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
+INPUTS(adamw8bit)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adamw8bit)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", SM_U8, SM_UPDATES, 0)
+    OUT(v, "(n)", SM_U8, SM_UPDATES, 0)
+    OUT(m_max, "(n/256)", REAL, SM_UPDATES, 0)
+    OUT(v_max, "(n/256)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
+   "g = clip g;  row, col = b2 row + (1-b2) mean_c g^2, b2 col + (1-b2) mean_r g^2;  u = g / sqrt(row col / mean(row));  "
+   "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
+   "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
+INPUTS(adafactor)
+    IN(g, "(R,C)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adafactor)
+    OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
+    OUT(row, "(R)", REAL, SM_UPDATES, 0)
+    OUT(col, "(C)", REAL, SM_UPDATES, 0)
+    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
+   "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
+   "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
+INPUTS(adafactor_vector)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adafactor_vector)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(v, "(n)", REAL, SM_UPDATES, 0)
+END
+
+OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
+   "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
+   "Jordan et al. 2024, Muon, as PyTorch's")
+INPUTS(muon_momentum)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(muon_momentum)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(u, "(n)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_NORMALIZE, normalize, SM_NO_OPERAND,
+   "x = u / max(sqrt(sqnorm), 1e-7), a tall u transposed",
+   "Jordan et al. 2024, Muon: singular values of at most 1, before Newton-Schulz")
+INPUTS(normalize)
+    IN(u, "(R,C)", REAL, 0)
+    IN(sqnorm, "(1)", REAL, 0)
+OUTPUTS(normalize)
+    OUT(x, "(R,C)", DATA, SM_WRITES, SM_TRANSPOSABLE)
+END
+
+OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
+   "y = a x + b z",
+   "Jordan et al. 2024, Muon: what Newton-Schulz does beside its products")
+INPUTS(combine)
+    IN(x, "(n)", DATA, 0)
+    IN(z, "(n)", DATA, 0)
+OUTPUTS(combine)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
+   "p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x;  w = p",
+   "Jordan et al. 2024, Muon, as PyTorch's; x is the orthogonalised update, a tall one's transposed")
+INPUTS(muon_update)
+    IN(x, "(R,C)", DATA, SM_TRANSPOSABLE)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(muon_update)
+    OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
+    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
 END
 
 // Made by rewrites, each equal to the composition it replaces.

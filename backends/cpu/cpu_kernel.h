@@ -109,6 +109,8 @@ CPU_SCRATCH(rmsnorm_backward);   // both kinds of it
 CPU_SCRATCH(rope);
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
+CPU_SCRATCH(adafactor);
+CPU_SCRATCH(adafactor_vector);
 CPU_SCRATCH(attention_forward);
 CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);

@@ -54,13 +54,63 @@ static void bind_dropout(opencl_binder *b) {
     opencl_launch_items(b, (n + 3) / 4);
 }
 
-static void bind_adamw(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw, p)));
-    opencl_begin(b, "adamw", "", "adamw");
+// --- optimizers: updates of each parameter by itself ----------------------------------------------------
+
+static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0.0f; }
+
+static void bind_update(opencl_binder *b, const char *kernel) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin(b, "optimizer", "", kernel);
     arg_count(b, n);
-    opencl_arg_float(b, b->op->attr.decay ? 1.0f : 0.0f);
+    opencl_arg_float(b, decay(b));
     arg_operands(b);
     opencl_launch_vecs(b, n);
+}
+
+static void bind_adamw(opencl_binder *b) { bind_update(b, "adamw"); }
+static void bind_adam(opencl_binder *b) { bind_update(b, "adam"); }
+static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd"); }
+static void bind_lion(opencl_binder *b) { bind_update(b, "lion"); }
+
+static void bind_adamw8bit(opencl_binder *b) {
+    opencl_begin(b, "adamw8bit", "", "adamw8bit");
+    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, p))));
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))));
+}
+
+static void bind_muon_momentum(opencl_binder *b) { bind_elements(b, "muon", "muon_momentum"); }
+
+static void bind_normalize(opencl_binder *b) {
+    const sm_tensor *u = in(b, SM_IN(normalize, u));
+    opencl_begin(b, "muon", "", "normalize_update");
+    arg_count(b, sm_tensor_rows(u));
+    arg_count(b, sm_tensor_cols(u));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(u), sm_tensor_rows(u));
+}
+
+static void bind_combine(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(combine, y)));
+    opencl_begin(b, "muon", "", "combine");
+    arg_count(b, n);
+    opencl_arg_float(b, (float)b->op->attr.a);
+    opencl_arg_float(b, (float)b->op->attr.b);
+    arg_operands(b);
+    opencl_launch_vecs(b, n);
+}
+
+static void bind_muon_update(opencl_binder *b) {
+    const sm_tensor *p = out(b, SM_OUT(muon_update, p));
+    opencl_begin(b, "muon", "", "muon_update");
+    arg_count(b, sm_tensor_rows(p));
+    arg_count(b, sm_tensor_cols(p));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(p), sm_tensor_rows(p));
 }
 
 // --- sums over rows --------------------------------------------------------------------------------
@@ -110,6 +160,71 @@ static void bind_bias_backward(opencl_binder *b) {
     opencl_arg_scratch(b, 0);
     opencl_launch_strips(b, C, n_strips);
     add_strips(b, n_strips, C, SM_OUT(bias_backward, db));
+}
+
+// --- adafactor: kernels that hand each other sums by way of scratch (cl/adafactor.cl) -----------------------
+
+static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
+    opencl_begin(b, "adafactor", "", kernel);
+    arg_count(b, R);
+    arg_count(b, C);
+}
+
+static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t n_strips) {
+    arg_matrix(b, "adafactor_rows", R, C);
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_in(b, SM_IN(adafactor, clip));
+    arg_out(b, SM_OUT(adafactor, row));
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_column_strips", R, C);
+    arg_count(b, strip_rows(R, n_strips));
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, clip));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_strips(b, C, n_strips);
+    opencl_begin(b, "adafactor", "", "adafactor_columns");
+    arg_count(b, n_strips);
+    arg_count(b, R);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 0);
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_out(b, SM_OUT(adafactor, col));
+    opencl_launch_vecs(b, C);
+}
+
+static void bind_adafactor(opencl_binder *b) {
+    const int64_t R = sm_tensor_rows(out(b, SM_OUT(adafactor, p)));
+    const int64_t C = sm_tensor_cols(out(b, SM_OUT(adafactor, p)));
+    const int64_t n_strips = count_strips(b->e->device, R, C);
+    const size_t squares_at = (size_t)(n_strips * C);
+    bind_adafactor_means(b, R, C, n_strips);
+    opencl_begin(b, "adafactor", "", "adafactor_mean");
+    arg_count(b, R);
+    arg_out(b, SM_OUT(adafactor, row));
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at + 2 * (size_t)R);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_measure", R, C);
+    arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_step", R, C);
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_move", R, C);
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_grid(b, C, R);
+}
+
+static void bind_adafactor_vector(opencl_binder *b) {
+    opencl_begin(b, "adafactor", "", "adafactor_vector");
+    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p))));
+    arg_operands(b);
+    opencl_launch_rows(b, 1);
 }
 
 static bool is_residual(const opencl_binder *b) {
@@ -536,6 +651,16 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_GRAD_SQNORM] = bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = bind_grad_clip,
     [SM_OP_ADAMW] = bind_adamw,
+    [SM_OP_ADAM] = bind_adam,
+    [SM_OP_SGD] = bind_sgd,
+    [SM_OP_LION] = bind_lion,
+    [SM_OP_ADAMW8BIT] = bind_adamw8bit,
+    [SM_OP_ADAFACTOR] = bind_adafactor,
+    [SM_OP_ADAFACTOR_VECTOR] = bind_adafactor_vector,
+    [SM_OP_MUON_MOMENTUM] = bind_muon_momentum,
+    [SM_OP_NORMALIZE] = bind_normalize,
+    [SM_OP_COMBINE] = bind_combine,
+    [SM_OP_MUON_UPDATE] = bind_muon_update,
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
@@ -567,6 +692,11 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     switch (op->kind) {
     case SM_OP_EMBEDDING_BACKWARD: return 2 * (size_t)sm_tensor_elems(first);
     case SM_OP_GRAD_SQNORM: return (size_t)count_parts(device);
+    case SM_OP_ADAFACTOR: {
+        const int64_t R = sm_tensor_rows(first);
+        const int64_t C = sm_tensor_cols(first);
+        return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
+    }
     case SM_OP_BIAS_BACKWARD:
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:

@@ -217,6 +217,62 @@ RUN(adamw) {
          INPUT(adamw, clip), OUTPUT(adamw, p), OUTPUT(adamw, m), OUTPUT(adamw, v));
 }
 
+RUN(adam) {
+    CALL(adam, n_elems(op->out_tensor[SM_OUT(adam, p)]), op->op->attr.decay, INPUT(adam, g), INPUT(adam, hyper),
+         INPUT(adam, clip), OUTPUT(adam, p), OUTPUT(adam, m), OUTPUT(adam, v));
+}
+
+RUN(sgd) {
+    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, INPUT(sgd, g),
+         INPUT(sgd, hyper), INPUT(sgd, clip), OUTPUT(sgd, p), OUTPUT(sgd, m));
+}
+
+RUN(lion) {
+    CALL(lion, n_elems(op->out_tensor[SM_OUT(lion, p)]), op->op->attr.decay, INPUT(lion, g), INPUT(lion, hyper),
+         INPUT(lion, clip), OUTPUT(lion, p), OUTPUT(lion, m));
+}
+
+RUN(adamw8bit) {
+    CALL(adamw8bit, n_elems(op->out_tensor[SM_OUT(adamw8bit, p)]), op->op->attr.decay, INPUT(adamw8bit, g),
+         INPUT(adamw8bit, hyper), INPUT(adamw8bit, clip), OUTPUT(adamw8bit, p), OUTPUT(adamw8bit, m),
+         OUTPUT(adamw8bit, v), OUTPUT(adamw8bit, m_max), OUTPUT(adamw8bit, v_max));
+}
+
+RUN(adafactor) {
+    const sm_tensor *p = op->out_tensor[SM_OUT(adafactor, p)];
+    CALL(adafactor, n_rows(p), n_cols(p), op->op->attr.decay, INPUT(adafactor, g), INPUT(adafactor, hyper),
+         INPUT(adafactor, clip), OUTPUT(adafactor, p), OUTPUT(adafactor, row), OUTPUT(adafactor, col));
+}
+
+RUN(adafactor_vector) {
+    CALL(adafactor_vector, n_elems(op->out_tensor[SM_OUT(adafactor_vector, p)]), INPUT(adafactor_vector, g),
+         INPUT(adafactor_vector, hyper), INPUT(adafactor_vector, clip), OUTPUT(adafactor_vector, p),
+         OUTPUT(adafactor_vector, v));
+}
+
+RUN(muon_momentum) {
+    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]),
+         INPUT(muon_momentum, g), INPUT(muon_momentum, hyper), INPUT(muon_momentum, clip), OUTPUT(muon_momentum, m),
+         OUTPUT(muon_momentum, u));
+}
+
+RUN(normalize) {
+    const sm_tensor *u = op->in_tensor[SM_IN(normalize, u)];
+    CALL(normalize, n_rows(u), n_cols(u), op->op->attr.w_transposed, INPUT(normalize, u), INPUT(normalize, sqnorm),
+         OUTPUT(normalize, x));
+}
+
+RUN(combine) {
+    CALL(combine, n_elems(op->out_tensor[SM_OUT(combine, y)]), op->op->attr.a, op->op->attr.b, INPUT(combine, x),
+         INPUT(combine, z), OUTPUT(combine, y));
+}
+
+RUN(muon_update) {
+    const sm_tensor *p = op->out_tensor[SM_OUT(muon_update, p)];
+    CALL(muon_update, n_rows(p), n_cols(p), op->op->attr.w_transposed, op->op->attr.decay, INPUT(muon_update, x),
+         INPUT(muon_update, hyper), OUTPUT(muon_update, p));
+}
+
 RUN(residual_layernorm_forward) {
     const sm_tensor *a = op->in_tensor[SM_IN(residual_layernorm_forward, a)];
     CALL(residual_layernorm_forward, n_rows(a), n_cols(a), op->op->attr.eps, INPUT(residual_layernorm_forward, a),

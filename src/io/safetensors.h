@@ -45,7 +45,7 @@ typedef enum {
 
 const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype);
 
-// F16, BF16, F32 or F64: what sm_safetensors_read reads.
+// F16, BF16, F32 or F64.
 bool sm_safetensors_is_float(sm_safetensors_dtype dtype);
 
 enum { SM_SAFETENSORS_MAX_DIMS = 8, SM_SAFETENSORS_MAX_NAME = 255 };
@@ -72,13 +72,14 @@ const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int in
 // A value of "__metadata__"; NULL if there is none of that key.
 const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key);
 
-// Reads a floating tensor into entry->n_elems floats, rounded where it is F64.
+// Reads a floating tensor, or one of U8, into entry->n_elems floats, rounded where it is F64.
 // SM_ERR_UNSUPPORTED names a tensor of another dtype.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
-// What a file to be written holds: F32 tensors, in this order.
+// What a file to be written holds: F32 and U8 tensors, in this order.
 typedef struct {
     const char *name;
+    bool is_bytes; // U8
     int n_dims;
     int64_t dims[SM_SAFETENSORS_MAX_DIMS];
 } sm_safetensors_spec;
@@ -97,6 +98,7 @@ sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *spe
 
 // Appends the next n_elems floats of the data: the tensors one after the other.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
+sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes);
 
 // Ends the file, of which every element must have been written. The writer is gone
 // afterwards, whatever is returned.

@@ -48,7 +48,8 @@ typedef struct {
     int n;
 } binding;
 
-// Binds one dimension, such as "3C" or "1", to its value; false when it contradicts.
+// Binds one dimension, such as "3C", "1" or "n/256", to its value; false when it contradicts. The letter before a slash
+// is bound by an operand that comes earlier.
 static bool bind_dim(binding *bound, const char *text, size_t length, int64_t value) {
     char *end = NULL;
     int64_t factor = strtoll(text, &end, 10);
@@ -65,10 +66,16 @@ static bool bind_dim(binding *bound, const char *text, size_t length, int64_t va
     value /= factor;
     const char *name = text + digits;
     size_t name_length = length - digits;
+    const char *slash = memchr(name, '/', name_length);
+    const int64_t block = slash == NULL ? 1 : strtoll(slash + 1, NULL, 10);
+    name_length = slash == NULL ? name_length : (size_t)(slash - name);
     for (int i = 0; i < bound->n; i++) {
         if (strlen(bound->letters[i].name) == name_length && memcmp(bound->letters[i].name, name, name_length) == 0) {
-            return bound->letters[i].value == value;
+            return (bound->letters[i].value + block - 1) / block == value;
         }
+    }
+    if (slash != NULL) {
+        return false;
     }
     letter *fresh = &bound->letters[bound->n++];
     memcpy(fresh->name, name, name_length);
@@ -273,7 +280,17 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_LOSS_MEAN: return elems(input(plan, op, SM_IN(loss_mean, losses)));
     case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, SM_IN(grad_sqnorm, g)));
     case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
-    case SM_OP_ADAMW: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
+    case SM_OP_ADAMW:
+    case SM_OP_ADAM: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
+    case SM_OP_SGD: return 7 * elems(input(plan, op, SM_IN(sgd, g)));
+    case SM_OP_LION: return 11 * elems(input(plan, op, SM_IN(lion, g)));
+    case SM_OP_ADAMW8BIT: return 24 * elems(input(plan, op, SM_IN(adamw8bit, g)));
+    case SM_OP_ADAFACTOR: return 16 * elems(input(plan, op, SM_IN(adafactor, g)));
+    case SM_OP_ADAFACTOR_VECTOR: return 14 * elems(input(plan, op, SM_IN(adafactor_vector, g)));
+    case SM_OP_MUON_MOMENTUM: return 7 * elems(input(plan, op, SM_IN(muon_momentum, g)));
+    case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
+    case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
+    case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
     case SM_OP_KIND_COUNT: break;
     }
     return 0;

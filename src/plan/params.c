@@ -242,3 +242,17 @@ int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const
     }
     return root;
 }
+
+int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,
+                       const int64_t *dims) {
+    const sm_tensor value = plan->tensors[param->value];
+    const bool is_alike = n_dims == 0;
+    int added = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, is_alike ? value.n_dims : n_dims,
+                                   is_alike ? value.dims : dims, "%s.%s", state, param->name);
+    if (added != SM_NO_TENSOR) {
+        sm_tensor *t = &plan->tensors[added];
+        t->is_saved = true;
+        t->real_elems = is_alike && dtype != SM_U8 ? value.real_elems : sm_tensor_elems(t);
+    }
+    return added;
+}

@@ -76,6 +76,11 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer);
 // error message set.
 int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype);
 
+// Adds a state that one parameter has by itself, "m.wte.weight", saved under that name: of the parameter's shape where
+// n_dims is 0. Codes are saved with those of padding, as a block of them has one scale.
+int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,
+                       const int64_t *dims);
+
 // Fills `values` with elements first .. first + n_elems - 1 of a parameter before training, from its tensor's
 // init_value and init_std. Depends on seed and name alone. `first` is a multiple of 4.
 void sm_param_init(const sm_plan *plan, int tensor, uint64_t seed, int64_t first, int64_t n_elems, float *values);

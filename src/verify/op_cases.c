@@ -43,6 +43,8 @@ typedef struct {
     LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
          "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
          "B=1 T=2049 NH=2 NKV=1 HS=8 theta=1e4", "B=2 T=5 NH=1 NKV=1 HS=6 theta=1")
+#define MATRICES \
+    LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \
     LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320", \
          "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
@@ -50,6 +52,7 @@ typedef struct {
 #define PLAIN   LIST("")
 #define INPLACE LIST("", "inplace=1")
 #define DROPPED LIST("", "p=0.2")
+#define DECAYED LIST("decay=0", "decay=1")
 
 static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
@@ -83,7 +86,17 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_GRAD_SQNORM] = {ELEMENTS, PLAIN, NULL, "n,"},
     [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),
                          LIST("G=3 clip=1 zero=1"), "G,"},
-    [SM_OP_ADAMW] = {ELEMENTS, LIST("decay=0", "decay=1"), LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), NULL, ""},
+    [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAMW8BIT] = {ELEMENTS, DECAYED, LIST("n=256 decay=1", "n=300 decay=1 zero=1"), ""},
+    [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1"), "R,C,"},
+    [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1"), "n,"},
+    [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
+    [SM_OP_NORMALIZE] = {MATRICES, LIST("", "wt=1"), LIST("R=3 C=5 zero=1"), ""},
+    [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
+    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), NULL, ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
@@ -184,7 +197,10 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
         char *letter = NULL;
         long factor = strtol(part, &letter, 10);
         factor = letter == part ? 1 : factor;
-        dims[n++] = factor * dim_value(text, letter, strcspn(letter, ",)"));
+        size_t length = strcspn(letter, "/,)");
+        int64_t value = length == 0 ? 1 : dim_value(text, letter, length);
+        int64_t block = letter[length] == '/' ? strtol(letter + length + 1, NULL, 10) : 1;
+        dims[n++] = factor * ((value + block - 1) / block);
     }
     if (sm_operand_is_transposed(operand, attr)) {
         int64_t rows = dims[0];
@@ -195,7 +211,7 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
 }
 
 static bool has_optional(const sm_plan *plan, const char *text, const char *name) {
-    if (strcmp(name, "w") == 0) { // adamw's working copy
+    if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real;
     }
     const char *const needs[][2] = {{"b", "bias"},     {"act", "gelu"}, {"pre", "gelu_backward"},
@@ -241,6 +257,8 @@ static sm_attrs make_attrs(const char *text) {
         .dropout_p = value_of(text, "p"),
         .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward
         .decay = value_of(text, "decay") > 0,
+        .a = 3.4445,
+        .b = -4.775,
     };
 }
 
@@ -327,7 +345,7 @@ static uint32_t word_at(const source *from, int64_t i) {
     return sm_philox4x32(from->key, (uint64_t)i / 4, 0).word[i % 4];
 }
 
-// AdamW at step 3, with a learning rate large enough for an error in the update to show in p.
+// An optimizer at step 3, with a learning rate large enough for an error in the update to show in p.
 static void set_hyper(source *from, const char *text) {
     const double hyper[SM_HYPER_COUNT] = {
         [SM_HYPER_LR] = 0.1,
@@ -339,6 +357,11 @@ static void set_hyper(source *from, const char *text) {
         [SM_HYPER_BIAS_CORRECTION2] = 1 - 0.95 * 0.95 * 0.95,
         [SM_HYPER_GRAD_CLIP] = value_of(text, "clip"),
         [SM_HYPER_LOSS_SCALE] = 0.25,
+        [SM_HYPER_MOMENTUM] = 0.9,
+        [SM_HYPER_NESTEROV] = value_of(text, "nesterov"),
+        [SM_HYPER_RELATIVE_STEP] = 0.05,
+        [SM_HYPER_EPS2] = 1e-3,
+        [SM_HYPER_UPDATE_RMS] = 0.5,
     };
     memcpy(from->hyper, hyper, sizeof hyper);
 }
@@ -349,8 +372,9 @@ static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;
         double low, high;
-    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},     {"sqnorm", 0, 1},
-                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}};
+    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},      {"sqnorm", 0, 1},
+                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},
+                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {
@@ -413,6 +437,7 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
         case SM_F32: ((float *)values)[i] = (float)draw(&from, i); break;
         case SM_F64: ((double *)values)[i] = draw(&from, i); break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
+        case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
         case SM_BF16: ((uint16_t *)values)[i] = sm_bf16_round((float)draw(&from, i)); break;
         }

@@ -252,7 +252,7 @@ static void list_updates(sm_update_check *c, const sm_plan *plan) {
         if (op->kind == SM_OP_GRAD_CLIP) {
             c->clip = op->out[SM_OUT(grad_clip, clip)];
         }
-        if (sm_op_is_update(op)) {
+        if (sm_op_is_update(plan, op)) {
             c->updates[c->n_updates++].op = op;
         }
     }
