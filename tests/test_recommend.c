@@ -81,14 +81,16 @@ static void the_best_of_three_kinds(void **state) {
 static void another_architecture_is_another_group(void **state) {
     (void)state;
     json_t *rows = json_array();
-    json_t *usual = make_row(1, "naive", 1, 1, 1);
-    json_t *other = make_row(1, "naive", 2, 1, 1);
-    json_object_set_new(usual, "model_arch", json_string("gpt2"));
-    json_object_set_new(usual, "optimizer", json_string("adamw"));
-    json_object_set_new(other, "model_arch", json_string("another"));
-    json_object_set_new(other, "optimizer", json_string("sign"));
-    json_array_append_new(rows, usual);
-    json_array_append_new(rows, other);
+    for (int batch = 1; batch <= 2; batch++) {
+        json_t *usual = make_row(batch, "naive", 1, 1, 1);
+        json_t *other = make_row(batch, "naive", 2, 1, 1);
+        json_object_set_new(usual, "model_arch", json_string("gpt2"));
+        json_object_set_new(usual, "optimizer", json_string("adamw"));
+        json_object_set_new(other, "model_arch", json_string("another"));
+        json_object_set_new(other, "optimizer", json_string("sign"));
+        json_array_append_new(rows, usual);
+        json_array_append_new(rows, other);
+    }
     json_t *records = recommend(rows);
     expect(records, "fastest", "group", "(A processor), tiny,");
     const json_t *second = advice(records, "fastest", 1);
