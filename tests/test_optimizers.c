@@ -158,9 +158,11 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     return error;
 }
 
-// Muon's iteration amplifies what rounding leaves of its small singular values.
-static const double TOLERANCE = 2e-6;
-static const double MUON_TOLERANCE = 2e-5;
+// Muon's iteration amplifies what rounding leaves of its small singular values; and bitsandbytes on a CPU gives one
+// element in fifty the code beside the nearest.
+static double tolerance_of(const char *name) {
+    return strcmp(name, "muon") == 0 ? 2e-5 : strcmp(name, "adamw8bit") == 0 ? 2e-4 : 2e-6;
+}
 
 static void check_goldens(const char *backend) {
     json_error_t error;
@@ -180,7 +182,7 @@ static void check_goldens(const char *backend) {
             seen[k] |= strcmp(sm_optimizer_at(k)->name,
                               json_string_value(json_object_get(golden, "optimizer"))) == 0;
         }
-        if (!(difference <= (strcmp(name, "muon") == 0 ? MUON_TOLERANCE : TOLERANCE))) {
+        if (!(difference <= tolerance_of(name))) {
             fail_msg("%s on %s: weights differ by %.3g from the golden's", name, backend, difference);
         }
     }
