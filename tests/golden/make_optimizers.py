@@ -18,7 +18,7 @@ SHAPES = {"embed": (24, 16), "h.0.wide": (16, 40), "h.0.tall": (40, 16), "h.0.bi
 ADAM = dict(beta1=0.8, beta2=0.95, eps=1e-6)
 # Settings by stepmark's names; what is left out is stepmark's default.
 CASES = {
-    "sgd_plain": dict(optimizer="sgd", lr=0.1),
+    "sgd_plain": dict(optimizer="sgd", lr=0.1, momentum=0),
     "sgd": dict(optimizer="sgd", lr=0.1, momentum=0.8, weight_decay=0.1),
     "sgd_nesterov": dict(optimizer="sgd", lr=0.1, momentum=0.8, nesterov=1, weight_decay=0.1, grad_clip=5.0),
     "adam": dict(optimizer="adam", lr=0.01, weight_decay=0.1, **ADAM),
@@ -73,11 +73,11 @@ def make_optimizers(settings, params):
 def run(settings, arrays):
     """The weights after the last step."""
     dtype = torch.float32 if settings["optimizer"] == "adamw8bit" else torch.float64
-    params = {name: torch.nn.Parameter(torch.from_numpy(arrays[name]).to(dtype)) for name in SHAPES}
+    params = {name: torch.nn.Parameter(torch.tensor(arrays[name], dtype=dtype)) for name in SHAPES}
     optimizers = make_optimizers(settings, params)
     for step in range(N_STEPS):
         for name, param in params.items():
-            param.grad = torch.from_numpy(arrays[f"grad.{step}.{name}"]).to(dtype)
+            param.grad = torch.tensor(arrays[f"grad.{step}.{name}"], dtype=dtype)
         if "grad_clip" in settings:
             torch.nn.utils.clip_grad_norm_(params.values(), settings["grad_clip"])
         for optimizer in optimizers:
