@@ -19,7 +19,7 @@ CC := $(CC_$(CONFIG))
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
-INCLUDES := -Iinclude -Isrc -Isrc/optim -Isrc/models -Isrc/models/gpt2 -Isrc/io -Isrc/cli -Ibench -Ibackends/host -Ibackends/reference -Ibackends/cpu -Ibackends/opencl
+INCLUDES := -Iinclude $(patsubst %/,-I%,$(sort $(dir $(wildcard src/*/*.h src/models/*/*.h bench/*/*.h backends/*/*.h))))
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -54,8 +54,8 @@ DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
-ENGINE_SRC := $(wildcard src/*.c src/optim/*.c src/models/*.c src/models/*/*.c src/io/*.c)
-BENCH_SRC := $(wildcard bench/*.c)
+ENGINE_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c src/models/*/*.c))
+BENCH_SRC := $(wildcard bench/*/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
@@ -252,7 +252,7 @@ $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
     -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
     -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
-BUILD_INFO_OBJ := $(B)/bench/machine.o $(B)/backends/host/host_tuning.o
+BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/host_tuning.o
 $(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(BUILD_INFO_OBJ): $(B)/build_info
 $(B)/build_info: FORCE
@@ -262,11 +262,11 @@ $(B)/build_info: FORCE
 FORCE:
 
 # The embedded text: the project's own sources and docs, in a fixed order.
-CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] backends/*/*.[ch] bench/*.[ch] tests/*.c cl/*.cl))
+CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*/*.[ch] src/*/*/*.[ch] backends/*/*.[ch] bench/*/*.[ch] tests/*.c cl/*.cl))
 $(B)/corpus.txt: $(CORPUS_FILES)
 	@mkdir -p $(@D)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@
-$(B)/corpus.o: src/corpus.S $(B)/corpus.txt
+$(B)/corpus.o: src/io/corpus.S $(B)/corpus.txt
 	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
 
 # The kernels' text, and a list of its files that C and assembler both include.

@@ -1,7 +1,7 @@
 // backend.h: the contract of a backend: a compiler and an executor for plans.
 //
 // A backend is a constant struct of functions; its devices and executables embed the base
-// structs below as their first member. The registry (src/registry.c) is the only place that
+// structs below as their first member. The registry (src/session/registry.c) is the only place that
 // names backends. There is no fallback: what a backend cannot run, it refuses with a reason.
 #ifndef STEPMARK_BACKEND_H
 #define STEPMARK_BACKEND_H
@@ -136,7 +136,7 @@ struct sm_backend {
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
 };
 
-// src/registry.c
+// src/session/registry.c
 int sm_backend_count(void);
 const sm_backend *sm_backend_at(int index);
 const sm_backend *sm_backend_find(const char *name); // NULL if there is none

@@ -1,7 +1,7 @@
 // tensor.h: the operands of a plan.
 //
 // A tensor is a name, a role, a dtype and a shape, stored row-major. It is data about
-// memory, not memory: the planner (src/planner.c) gives it an arena and an offset, and
+// memory, not memory: the planner (src/plan/planner.c) gives it an arena and an offset, and
 // a backend gives the arena an address.
 //
 // Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,

@@ -209,7 +209,7 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
         fail_msg("%s has no equation or no source in include/op_table.h", info->name);
     }
     if (sm_op_case_count(kind) == 0) {
-        fail_msg("%s has no cases in src/op_cases.c", info->name);
+        fail_msg("%s has no cases in src/verify/op_cases.c", info->name);
     }
     if (cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK) {
         fail_msg("%s; see backends/cpu/cpu_kernel_table.c", sm_error_message());

@@ -6,7 +6,7 @@
 
 #include "cpu.h"
 
-extern const sm_backend sm_backend_cpu; // declared again by src/registry.c
+extern const sm_backend sm_backend_cpu; // declared again by src/session/registry.c
 
 static int device_count(void) { return 1; }
 

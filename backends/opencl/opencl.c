@@ -9,7 +9,7 @@
 #include "opencl_bind.h"
 #include "opencl_tier.h"
 
-extern const sm_backend sm_backend_opencl; // declared again by src/registry.c
+extern const sm_backend sm_backend_opencl; // declared again by src/session/registry.c
 
 static int device_count(void) {
     const char *reason;

@@ -1,5 +1,5 @@
 // rewrite.h: passes that turn the naive plan into a faster, equal one. One file each,
-// src/rewrite_NAME.c; each can be switched off by name (`--without NAME`).
+// src/rewrites/rewrite_NAME.c; each can be switched off by name (`--without NAME`).
 #ifndef STEPMARK_REWRITE_H
 #define STEPMARK_REWRITE_H
 

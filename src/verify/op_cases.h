@@ -1,5 +1,5 @@
 // op_cases.h: small plans that each put one kind of op to the test, in shapes that kernels get
-// wrong: 1, odd, prime, just above a tile; and inputs for them. src/verify.c runs them on a
+// wrong: 1, odd, prime, just above a tile; and inputs for them. src/verify/verify.c runs them on a
 // device and on the reference.
 //
 // A case is a line of text, such as "N=33 C=7 inplace=1", that gives values to the letters of
