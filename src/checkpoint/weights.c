@@ -374,16 +374,19 @@ static sm_status fetch(const source *from, const slot *s, float *values) {
 
 static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
                              int n_metadata, sm_safetensors_writer **writer) {
+    int n_floats = 0;
     sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
     if (specs == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to describe %d tensors", path, list->n_slots);
     }
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
-        specs[i] = (sm_safetensors_spec){.name = s->name, .is_bytes = s->is_bytes, .n_dims = s->n_dims};
+        specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
+        n_floats += !s->is_bytes; // which come first
     }
-    sm_status status = sm_safetensors_create(path, specs, list->n_slots, metadata, n_metadata, writer);
+    sm_status status =
+        sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, writer);
     free(specs);
     return status;
 }

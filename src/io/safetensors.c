@@ -371,8 +371,8 @@ static json_t *shape_to_json(const sm_safetensors_spec *spec) {
 }
 
 // Adds the description of one tensor at *at_bytes of the data, and moves *at_bytes on.
-static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, int64_t *at_bytes) {
-    const sm_safetensors_dtype dtype = spec->is_bytes ? SM_ST_U8 : SM_ST_F32;
+static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, sm_safetensors_dtype dtype,
+                          int64_t *at_bytes) {
     int64_t begin = *at_bytes;
     int64_t size = dtypes[dtype].size_bytes;
     bool fits = true;
@@ -395,7 +395,7 @@ static sm_status describe(const char *path, json_t *header, const sm_safetensors
 }
 
 // The header as JSON; *size_bytes becomes the size of the data.
-static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs,
+static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
                               const sm_safetensors_pair *pairs, int n_pairs, json_t *header, int64_t *size_bytes) {
     json_t *metadata = json_pack("{s:s}", "format", "pt");
     bool fits = json_object_set_new(header, METADATA_KEY, metadata) == 0;
@@ -407,7 +407,7 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
     }
     *size_bytes = 0;
     for (int i = 0; i < n_specs; i++) {
-        SM_TRY(describe(path, header, &specs[i], size_bytes));
+        SM_TRY(describe(path, header, &specs[i], i < n_floats ? SM_ST_F32 : SM_ST_U8, size_bytes));
     }
     return SM_OK;
 }
@@ -433,6 +433,12 @@ cleanup:
 
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
+    return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, writer);
+}
+
+sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      sm_safetensors_writer **writer) {
     sm_status status = SM_OK;
     *writer = NULL;
     json_t *header = json_object();
@@ -441,7 +447,7 @@ sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *spe
         status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
         goto cleanup;
     }
-    SM_TRY_GOTO(build_header(path, specs, n_specs, metadata, n_metadata, header, &w->size_bytes));
+    SM_TRY_GOTO(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
     SM_TRY_GOTO(sm_atomic_open(path, &w->file));
     SM_TRY_GOTO(write_header(w, header));
     *writer = w;

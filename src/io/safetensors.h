@@ -76,10 +76,9 @@ const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key)
 // SM_ERR_UNSUPPORTED names a tensor of another dtype.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
-// What a file to be written holds: F32 and U8 tensors, in this order.
+// What a file to be written holds: tensors in this order.
 typedef struct {
     const char *name;
-    bool is_bytes; // U8
     int n_dims;
     int64_t dims[SM_SAFETENSORS_MAX_DIMS];
 } sm_safetensors_spec;
@@ -92,9 +91,13 @@ typedef struct {
 typedef struct sm_safetensors_writer sm_safetensors_writer;
 
 // Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
-// the given pairs as metadata. Written by way of atomic_file.h.
+// the given pairs as metadata. Written by way of atomic_file.h. All tensors are F32, or, where n_floats is given, the
+// first n_floats, and the others U8.
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
+sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      sm_safetensors_writer **writer);
 
 // Appends the next n_elems floats of the data: the tensors one after the other.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
