@@ -47,6 +47,31 @@ static void test_parameter_counts(void **state) {
     assert_null(sm_model_size_find(&sm_model_gpt2, "huge"));
 }
 
+// At a vocabulary of 10,000, as published benchmarks have it.
+static void test_llama_parameter_counts(void **state) {
+    (void)state;
+    const struct {
+        const char *size;
+        int64_t n_params;
+    } expected[] = {
+        {"small", 128625408}, {"medium", 423183360}, {"large", 969411840}, {"xl", 1998235200}, {"2.7B", 3406809600}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        sm_model_config config = sm_model_size_find(&sm_model_llama, expected[i].size)->config;
+        config.vocab = 10000;
+        assert_int_equal(sm_model_n_params(&config), expected[i].n_params);
+        // The plan's tensors hold exactly these, padding and what is a part of another aside.
+        const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
+        sm_plan *plan = NULL;
+        int64_t n_elems = 0;
+        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
+        for (int t = 0; t < plan->n_tensors; t++) {
+            n_elems += sm_plan_is_param(plan, t) ? plan->tensors[t].real_elems : 0;
+        }
+        assert_int_equal(n_elems, expected[i].n_params);
+        sm_plan_free(plan);
+    }
+}
+
 typedef struct {
     int first, last;
 } lifetime;
@@ -313,6 +338,7 @@ static void test_op_check(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_llama_parameter_counts),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_rewrites_keep_the_work),

@@ -241,7 +241,7 @@ static sm_status check_same_config(const char *dir, const sm_model_config *confi
     } fields[] = {
         {"n_layer", (double)on_disk.n_layer, (double)config->n_layer},
         {"n_head", (double)on_disk.n_head, (double)config->n_head},
-        {"n_kv_head", (double)on_disk.n_kv_head, (double)config->n_kv_head},
+        {"n_kv_head", (double)sm_model_n_kv_head(&on_disk), (double)sm_model_n_kv_head(config)},
         {"d_model", (double)on_disk.d_model, (double)config->d_model},
         {"d_ff", (double)on_disk.d_ff, (double)config->d_ff},
         {"vocab", (double)on_disk.vocab, (double)config->vocab},
