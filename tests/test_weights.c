@@ -44,12 +44,8 @@ static int tear_down(void **state) {
 }
 
 static sm_session *open_with(const sm_optimizer *optimizer, sm_dtype dtype, double dropout_p) {
-    const sm_plan_options options = {.B = 1,
-                                     .T = 2,
-                                     .dtype = dtype,
-                                     .dropout_p = dropout_p,
-                                     .backward = optimizer != NULL,
-                                     .optimizer = optimizer};
+    const sm_plan_options options = {
+        .B = 1, .T = 2, .dtype = dtype, .dropout_p = dropout_p, .backward = optimizer != NULL, .optimizer = optimizer};
     sm_plan *plan;
     sm_session *session;
     expect_ok("build", sm_model_build(&tiny, &options, &plan));

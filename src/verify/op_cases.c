@@ -179,8 +179,7 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real;
     }
-    const char *const needs[][2] = {
-        {"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
+    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
