@@ -1,5 +1,5 @@
-// test_optimizers.c: every optimizer against its source on fixed gradients (tests/golden/README.md), on every backend; what
-// its state takes; and that 8-bit moments train as those of 32 bits do.
+// test_optimizers.c: every optimizer against its source on fixed gradients (tests/golden/README.md), on every backend;
+// what its state takes; and that 8-bit moments train as those of 32 bits do.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -179,8 +179,7 @@ static void check_goldens(const char *backend) {
         const char *name = json_string_value(json_object_get(golden, "name"));
         const double difference = run_golden(device, golden, file, n_steps);
         for (int k = 0; k < sm_optimizer_count(); k++) {
-            seen[k] |= strcmp(sm_optimizer_at(k)->name,
-                              json_string_value(json_object_get(golden, "optimizer"))) == 0;
+            seen[k] |= strcmp(sm_optimizer_at(k)->name, json_string_value(json_object_get(golden, "optimizer"))) == 0;
         }
         if (!(difference <= tolerance_of(name))) {
             fail_msg("%s on %s: weights differ by %.3g from the golden's", name, backend, difference);

@@ -29,7 +29,7 @@ static const sm_model_config tiny = {.model = &sm_model_gpt2,
                                      .context = 4,
                                      .norm_eps = 1e-5};
 
-enum { TINY_SEED = 42, N_TINY_PARAMS = 2 + 12 * 2 + 2, MAX_ELEMS = 256 };
+enum { TINY_SEED = 42, N_TINY_PARAMS = 2 + 12 * 2 + 2, MAX_ELEMS = 512 };
 
 static sm_device *device;
 
@@ -43,18 +43,18 @@ static int tear_down(void **state) {
     return temp_folder_remove(state);
 }
 
-static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p) {
-    const sm_plan_options options = {.B = 1,
-                                     .T = 2,
-                                     .dtype = dtype,
-                                     .dropout_p = dropout_p,
-                                     .backward = optimizer,
-                                     .optimizer = optimizer ? &sm_optimizer_adamw : NULL};
+static sm_session *open_with(const sm_optimizer *optimizer, sm_dtype dtype, double dropout_p) {
+    const sm_plan_options options = {
+        .B = 1, .T = 2, .dtype = dtype, .dropout_p = dropout_p, .backward = optimizer != NULL, .optimizer = optimizer};
     sm_plan *plan;
     sm_session *session;
     expect_ok("build", sm_model_build(&tiny, &options, &plan));
     expect_ok("session", sm_session_open(device, plan, &session));
     return session;
+}
+
+static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p) {
+    return open_with(optimizer ? &sm_optimizer_adamw : NULL, dtype, dropout_p);
 }
 
 // The tensor of a name, read whole into `values`; its number of elements.
@@ -399,6 +399,58 @@ static void optimizer_state_comes_back(void **state) {
     free(dir);
 }
 
+// Fills every saved state with numbers that 8 bits hold, or checks that they are there. Returns how many tensors.
+static int visit_state(sm_session *session, bool check) {
+    int n = 0;
+    for (int t = 0; t < session->plan->n_tensors; t++) {
+        const sm_tensor *tensor = &session->plan->tensors[t];
+        float values[MAX_ELEMS];
+        if (tensor->role != SM_ROLE_OPTIMIZER || !tensor->is_saved) {
+            continue;
+        }
+        n++;
+        if (check) {
+            expect_ok(tensor->name, sm_session_read(session, t, tensor->real_elems, values));
+        }
+        for (int64_t e = 0; e < tensor->real_elems; e++) {
+            const float value = (float)((e + t) % 256);
+            assert_true(!check || values[e] == value);
+            values[e] = value;
+        }
+        expect_ok(tensor->name, sm_session_write(session, t, tensor->real_elems, values));
+    }
+    return n;
+}
+
+// Of every optimizer, and no other takes it.
+static void the_state_of_every_optimizer_comes_back(void **state) {
+    (void)state;
+    char *dir = temp_path("every_optimizer");
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        const sm_optimizer *optimizer = sm_optimizer_at(i);
+        const sm_optimizer *other = sm_optimizer_at((i + 1) % sm_optimizer_count());
+        char message[2 * SM_NAME_SIZE];
+        int64_t step = -1;
+        sm_session *session = open_with(optimizer, SM_F32, 0);
+        expect_ok("weights", sm_weights_load(dir, &tiny, session, NULL));
+        const int n = visit_state(session, false);
+        assert_true(n > 0);
+        expect_ok(optimizer->name, sm_weights_save(dir, &tiny, session, i));
+        sm_session_close(session);
+        session = open_with(optimizer, SM_F32, 0);
+        expect_ok(optimizer->name, sm_weights_load(dir, &tiny, session, &step));
+        assert_int_equal(step, i);
+        assert_int_equal(visit_state(session, true), n);
+        sm_session_close(session);
+        session = open_with(other, SM_F32, 0);
+        snprintf(message, sizeof message, "state of %s, not of %s", optimizer->name, other->name);
+        expect_failure(other->name, sm_weights_load(dir, &tiny, session, &step), SM_ERR_INVALID, message);
+        sm_session_close(session);
+    }
+    free(dir);
+}
+
 static void copy_file(const char *from, const char *to) {
     size_t size_bytes;
     char *data = temp_read(from, &size_bytes);
@@ -522,6 +574,7 @@ int main(void) {
         cmocka_unit_test(variants_load_or_are_refused_by_name),
         cmocka_unit_test(whole_numbers_are_no_weights),
         cmocka_unit_test(optimizer_state_comes_back),
+        cmocka_unit_test(the_state_of_every_optimizer_comes_back),
         cmocka_unit_test(an_optimizer_state_of_other_weights_is_refused),
         cmocka_unit_test(a_part_beyond_the_tensor_is_refused),
         cmocka_unit_test(bad_optimizer_files_are_refused),

@@ -6,8 +6,7 @@
 static int64_t place(int64_t i, int64_t R, int64_t C, bool transposed) { return transposed ? i % C * R + i / C : i; }
 
 // m, g, u (n)
-void REF(muon_momentum)(int64_t n, const real *g, const real *hyper, const real *clip, real *m,
-                        real *u) {
+void REF(muon_momentum)(int64_t n, const real *g, const real *hyper, const real *clip, real *m, real *u) {
     double momentum = (double)hyper[SM_HYPER_MOMENTUM];
     bool nesterov = (double)hyper[SM_HYPER_NESTEROV] != 0;
     for (int64_t i = 0; i < n; i++) {

@@ -223,8 +223,8 @@ RUN(adam) {
 }
 
 RUN(sgd) {
-    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, INPUT(sgd, g),
-         INPUT(sgd, hyper), INPUT(sgd, clip), OUTPUT(sgd, p), OUTPUT(sgd, m));
+    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, INPUT(sgd, g), INPUT(sgd, hyper),
+         INPUT(sgd, clip), OUTPUT(sgd, p), OUTPUT(sgd, m));
 }
 
 RUN(lion) {
@@ -251,9 +251,8 @@ RUN(adafactor_vector) {
 }
 
 RUN(muon_momentum) {
-    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]),
-         INPUT(muon_momentum, g), INPUT(muon_momentum, hyper), INPUT(muon_momentum, clip), OUTPUT(muon_momentum, m),
-         OUTPUT(muon_momentum, u));
+    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]), INPUT(muon_momentum, g),
+         INPUT(muon_momentum, hyper), INPUT(muon_momentum, clip), OUTPUT(muon_momentum, m), OUTPUT(muon_momentum, u));
 }
 
 RUN(normalize) {

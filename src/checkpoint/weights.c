@@ -385,8 +385,7 @@ static sm_status create_file(const char *path, const slot_list *list, const sm_s
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
         n_floats += !s->is_bytes; // which come first
     }
-    sm_status status =
-        sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, writer);
+    sm_status status = sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, writer);
     free(specs);
     return status;
 }

@@ -330,8 +330,8 @@ sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_e
     int64_t offset = file->data_offset + entry->begin_bytes;
     sm_safetensors_dtype dtype = entry->dtype;
     if (!sm_safetensors_is_float(dtype) && dtype != SM_ST_U8) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16, BF16 and U8 can be read", file->path,
-                       entry->name, dtypes[dtype].name);
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16, BF16 and U8 can be read",
+                       file->path, entry->name, dtypes[dtype].name);
     }
     if (dtype == SM_ST_F32) {
         return sm_input_read(file->fd, file->path, offset, values, (size_t)entry->n_elems * sizeof *values);

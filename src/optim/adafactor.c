@@ -1,5 +1,5 @@
-// adafactor.c: Adafactor (Shazeer and Stern 2018) as PyTorch has it. State: of a matrix, an element a row and an element a
-// column; of a vector, v, an element a parameter.
+// adafactor.c: Adafactor (Shazeer and Stern 2018) as PyTorch has it. State: of a matrix, an element a row and an
+// element a column; of a vector, v, an element a parameter.
 #include <float.h>
 #include <math.h>
 

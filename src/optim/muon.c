@@ -19,7 +19,7 @@ typedef struct {
     int64_t rows, cols; // of x
     bool is_tall;
     int clip;
-    int iteration; // 0: before the first
+    int iteration;    // 0: before the first
     sm_status status; // after the first failure nothing more is added
 } builder;
 
