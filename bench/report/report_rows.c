@@ -23,6 +23,9 @@ static void value_text(const json_t *row, const char *name, char *text, size_t s
                                                               : sm_rows_text(row, "backend");
     }
     snprintf(text, size_bytes, "%.60s", string);
+    if (strcmp(name, "mode") == 0) {
+        sm_text_mode(row, text, size_bytes);
+    }
     if (strcmp(name, "precision") == 0) {
         sm_text_precision(row, text, size_bytes);
     }

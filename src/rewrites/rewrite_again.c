@@ -34,7 +34,8 @@ static sm_status renew(sm_again *a, int tensor, sm_role role) {
     const int name_size = SM_NAME_SIZE - 7;
     int made;
     if (kept.view_of == SM_NO_TENSOR) {
-        made = sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again", name_size, kept.name);
+        made =
+            sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again", name_size, kept.name);
     } else {
         if (sm_again_is_kept(a, kept.view_of)) {
             SM_TRY(renew(a, kept.view_of, role));
