@@ -225,6 +225,9 @@ $(B)/%.o: %.c
 	$(SAY) CC $@
 	@$(COMPILE) -c -o $@ $<
 
+# It goes through all parameters while somebody waits.
+$(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)
+
 # The reference is compiled for two types: float, and double for gradient checks.
 $(B)/%.f32.o: %.c
 	@mkdir -p $(@D)

@@ -6,7 +6,8 @@
 //   D = sum_s att dropout(dy v^T) = sum_c dy y;  ds = att (dropout(dy v^T) - D)
 //   dv = dropout(att)^T dy;  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)
 //
-// A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels h*HS .. of each.
+// A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
+// side, share one of k and v.
 // y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
 //
 //     keys |<-KEYS->|<-KEYS->|        forward and dq: a group owns ROWS rows and walks the tiles of keys left to
@@ -58,25 +59,30 @@ typedef struct {
     ulong T, C;
     ulong head_row;    // of [b,h,0] among rows of lse
     ulong first_token; // b T
-    ulong channel;     // h HS
+    ulong q, k, v;     // the head's first channels in a row of qkv; q also in a row of y
+    ulong ld;          // elements of a row of qkv
     uint y, x;
 } place;
 
-static inline place find_place(ulong head, ulong T, ulong NH) {
+// head: b NH + h
+static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV) {
     place p;
     p.T = T;
     p.C = NH * HS;
     p.head_row = row_start(head, T);
     p.first_token = head / NH * T;
-    p.channel = head % NH * HS;
+    p.q = head % NH * HS;
+    p.k = (NH + head % NH / (NH / NKV)) * HS;
+    p.v = p.k + NKV * HS;
+    p.ld = (NH + 2 * NKV) * HS;
     p.y = (uint)get_local_id(0) / ITEMS_X;
     p.x = (uint)get_local_id(0) % ITEMS_X;
     return p;
 }
 
-// Where token t's channels begin: in qkv (q; k and v follow after C and 2 C), and in y.
-static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, 3 * p->C) + p->channel; }
-static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->channel; }
+// Where token t's channels begin: its row in qkv, to which q, k or v is added; and in y.
+static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, p->ld); }
+static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->q; }
 
 static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
     const ulong element = row_start(p->head_row + t, p->T) + s;
@@ -277,7 +283,7 @@ static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH
 }
 
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale, const global float *qkv, ulong qkv_at,
+attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale, const global float *qkv, ulong qkv_at,
                   const global uint *rng_step, ulong rng_step_at, global float *y, ulong y_at, global float *lse,
                   ulong lse_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
@@ -285,7 +291,7 @@ attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale
     local float values[KEYS * LD] __attribute__((aligned(16)));
     local float shared[ROWS * ITEMS_X] __attribute__((aligned(16)));
     local float *weights = keys; // once the scores are there, nobody needs the keys
-    const place p = find_place(get_group_id(0), T, NH);
+    const place p = find_place(get_group_id(0), T, NH, NKV);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS; // those with most to do first
     const ulong n_keys = min(T, first_row + ROWS);                                   // that any of the rows sees
@@ -301,14 +307,14 @@ attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale
             result[i][j] = (float4)(0.0f);
         }
     }
-    stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+    stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
     for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
-        const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+        const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float before[ROWS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
-        stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
+        stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
+        stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
         hide_keys(&p, first_row, first_key, score);
@@ -368,18 +374,18 @@ attention_forward(ulong T, ulong NH, ulong key, uint threshold, float drop_scale
 }
 
 // att[t,s] = exp(s - lse), or 0 for s > t: an item a key, items side by side along s.
-kernel void attention_weights(ulong T, ulong NH, const global float *qkv, ulong qkv_at, const global float *lse,
+kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global float *qkv, ulong qkv_at, const global float *lse,
                               ulong lse_at, global float *att, ulong att_at) {
-    const place p = find_place(get_group_id(1), T, NH);
+    const place p = find_place(get_group_id(1), T, NH, NKV);
     const ulong s = get_global_id(0);
     if (s >= T) {
         return;
     }
-    const global float *k = qkv + qkv_at + qkv_start(&p, s) + p.C;
+    const global float *k = qkv + qkv_at + qkv_start(&p, s) + p.k;
     for (ulong t = 0; t < T; t++) {
         float score = 0.0f;
         if (s <= t) {
-            const global float *q = qkv + qkv_at + qkv_start(&p, t);
+            const global float *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
             for (uint i = 0; i < HS; i++) {
                 score = multiply_add(q[i], k[i], score);
             }
@@ -392,11 +398,11 @@ kernel void attention_weights(ulong T, ulong NH, const global float *qkv, ulong 
 // --- backward ------------------------------------------------------------------------------------------------
 
 // D: from y where there is one, else from the stored weights. An item a row.
-kernel void attention_backward_sums(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
                                     const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                                     const global float *lse, ulong lse_at, const global uint *rng_step,
                                     ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at) {
-    const place p = find_place(get_group_id(1), T, NH);
+    const place p = find_place(get_group_id(1), T, NH, NKV);
     const ulong t = get_global_id(0);
     if (t >= T) {
         return;
@@ -412,7 +418,7 @@ kernel void attention_backward_sums(ulong T, ulong NH, ulong key, uint threshold
         sum = (sums.x + sums.z) + (sums.y + sums.w);
     }
     for (ulong s = 0; STORED && s <= t; s++) {
-        const global float *v = qkv + qkv_at + qkv_start(&p, s) + 2 * p.C;
+        const global float *v = qkv + qkv_at + qkv_start(&p, s) + p.v;
         float da = 0.0f;
         for (uint i = 0; i < HS; i++) {
             da = multiply_add(dyt[i], v[i], da);
@@ -460,7 +466,7 @@ static inline void put_weights(const place *p, float x[ROWS_EACH][KEYS_EACH], lo
 
 // dq of ROWS rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
                         const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
@@ -469,7 +475,7 @@ attention_backward_rows(ulong T, ulong NH, ulong key, uint threshold, float drop
     local float keys[KEYS * LD] __attribute__((aligned(16)));
     local float values[KEYS * LD] __attribute__((aligned(16)));
     local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    const place p = find_place(get_group_id(0), T, NH);
+    const place p = find_place(get_group_id(0), T, NH, NKV);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS;
     const ulong n_keys = min(T, first_row + ROWS);
@@ -481,15 +487,15 @@ attention_backward_rows(ulong T, ulong NH, ulong key, uint threshold, float drop
             dq[i][j] = (float4)(0.0f);
         }
     }
-    stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+    stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
     stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
     for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
-        const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+        const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float dweight[ROWS_EACH][KEYS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
-        stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
+        stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
+        stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
         draw_tile(&drop, &p, first_row, first_key, weights);
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
@@ -505,15 +511,15 @@ attention_backward_rows(ulong T, ulong NH, ulong key, uint threshold, float drop
 #pragma unroll
         for (uint j = 0; j < CHUNKS_EACH; j++) {
             if (t < T && has_chunk(p.x, j)) {
-                write_chunk(dq[i][j] * SCALE, dqkv + dqkv_at + qkv_start(&p, t), chunk_of(p.x, j));
+                write_chunk(dq[i][j] * SCALE, dqkv + dqkv_at + qkv_start(&p, t) + p.q, chunk_of(p.x, j));
             }
         }
     }
 }
 
-// dk and dv of KEYS keys.
+// dk and dv of KEYS keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
                         const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
@@ -523,10 +529,11 @@ attention_backward_keys(ulong T, ulong NH, ulong key, uint threshold, float drop
     local float values[KEYS * LD] __attribute__((aligned(16)));
     local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
     local float dscores[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    const place p = find_place(get_group_id(0), T, NH);
+    const ulong first_head = get_group_id(0) * (NH / NKV);
+    place p = find_place(first_head, T, NH, NKV);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_key = get_group_id(1) * (ulong)KEYS;
-    const global float *k = qkv + qkv_at + qkv_start(&p, first_key) + p.C;
+    const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
     float4 dk[OWN_KEYS][CHUNKS_EACH];
     float4 dv[OWN_KEYS][CHUNKS_EACH];
 #pragma unroll
@@ -536,13 +543,17 @@ attention_backward_keys(ulong T, ulong NH, ulong key, uint threshold, float drop
             dk[i][j] = dv[i][j] = (float4)(0.0f);
         }
     }
-    stage(k, 3 * p.C, T - first_key, KEYS, 1.0f, keys);
-    stage(k + p.C, 3 * p.C, T - first_key, KEYS, 1.0f, values);
-    for (ulong first_row = first_key / ROWS * ROWS; first_row < T; first_row += ROWS) {
+    stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
+    stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
+    // The heads' rows one after the other; a head begins at the tile on the diagonal.
+    const ulong start_row = first_key / ROWS * ROWS;
+    for (ulong head = first_head, first_row = start_row; head < first_head + NH / NKV;
+         head += first_row + ROWS < T ? 0 : 1, first_row = first_row + ROWS < T ? first_row + ROWS : start_row) {
+        p = find_place(head, T, NH, NKV);
         float score[ROWS_EACH][KEYS_EACH];
         float dweight[ROWS_EACH][KEYS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage(qkv + qkv_at + qkv_start(&p, first_row), 3 * p.C, T - first_row, ROWS, SCALE, rows);
+        stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
         stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
         draw_tile(&drop, &p, first_row, first_key, weights);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -562,8 +573,8 @@ attention_backward_keys(ulong T, ulong NH, ulong key, uint threshold, float drop
         for (uint j = 0; j < CHUNKS_EACH; j++) {
             if (s < T && has_chunk(p.x, j)) {
                 global float *to = dqkv + dqkv_at + qkv_start(&p, s);
-                write_chunk(dk[i][j], to + p.C, chunk_of(p.x, j));
-                write_chunk(dv[i][j], to + 2 * p.C, chunk_of(p.x, j));
+                write_chunk(dk[i][j], to + p.k, chunk_of(p.x, j));
+                write_chunk(dv[i][j], to + p.v, chunk_of(p.x, j));
             }
         }
     }

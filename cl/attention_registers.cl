@@ -6,8 +6,8 @@
 //   D = sum_s att dropout(dy v^T) = sum_c dy y;  ds = att (dropout(dy v^T) - D)
 //   dv = dropout(att)^T dy;  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)
 //
-// A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels h*HS .. of each.
-// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
+// A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
+// side, share one of k and v. y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
 //
 //     keys 0 1 2 3 4 5        forward and dq: the item of row t walks its keys left to right, VECTOR at a
 //   rows 0 x                  time; forward keeps the largest score, the sum and the result so far.
@@ -22,19 +22,23 @@
 
 // The row of this work-item: token t of head h of sequence b.
 typedef struct {
-    ulong t, first_token, row; // of the sequence; of [b,h,t] among rows
-    ulong q, y;                // where its channels begin in qkv and in y
+    ulong t, row;     // of [b,h,t] among rows
+    ulong q, k, v, y; // where its channels begin in qkv and in y
+    ulong ld;         // elements of a row of qkv
 } place;
 
-static inline place find_place(ulong T, ulong NH) {
+// head: b NH + h
+static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV) {
     place p;
     p.t = get_global_id(0);
-    const ulong head = get_global_id(1);
-    const ulong C = NH * HS;
-    p.first_token = head / NH * T;
+    const ulong token = head / NH * T + p.t;
+    const ulong h = head % NH;
+    p.ld = (NH + 2 * NKV) * HS;
     p.row = row_start(head, T) + p.t;
-    p.q = row_start(p.first_token + p.t, 3 * C) + head % NH * HS;
-    p.y = row_start(p.first_token + p.t, C) + head % NH * HS;
+    p.q = row_start(token, p.ld) + h * HS;
+    p.k = row_start(token, p.ld) + (NH + h / (NH / NKV)) * HS;
+    p.v = p.k + NKV * HS;
+    p.y = row_start(token, NH * HS) + h * HS;
     return p;
 }
 
@@ -73,18 +77,17 @@ static inline float keep(const mask *m, ulong row, ulong T, ulong s) {
     return m->threshold == 0 ? 1.0f : keep_factor(m->key, m->step, row_start(row, T) + s, m->threshold, m->scale);
 }
 
-kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
                               const global float *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at,
                               global float *y, ulong y_at, global float *lse, ulong lse_at) {
-    const place p = find_place(T, NH);
+    const place p = find_place(get_global_id(1), T, NH, NKV);
     if (p.t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong C = NH * HS;
     const float scale = 1.0f / sqrt((float)HS);
-    const global float *k = qkv + qkv_at + p.q - row_start(p.t, 3 * C) + C;
-    const global float *v = k + C;
+    const global float *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
+    const global float *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
     vec q[HEAD_VECS];
     vec result[HEAD_VECS];
     load_head(qkv + qkv_at + p.q, q);
@@ -98,7 +101,7 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong key,
         const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
         float scores[VECTOR];
         for (uint j = 0; j < VECTOR; j++) {
-            scores[j] = j < n_keys ? dot_head(q, k + row_start(first + j, 3 * C)) : -INFINITY;
+            scores[j] = j < n_keys ? dot_head(q, k + row_start(first + j, p.ld)) : -INFINITY;
         }
         const vec score = load(scores);
         const float larger = fmax(largest, largest_of(score));
@@ -112,7 +115,7 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong key,
             result[i] *= shrink;
         }
         for (uint j = 0; j < n_keys; j++) {
-            add_head(weights[j] * keep(&drop, p.row, T, first + j), v + row_start(first + j, 3 * C), result);
+            add_head(weights[j] * keep(&drop, p.row, T, first + j), v + row_start(first + j, p.ld), result);
         }
     }
     const float total = sum_of(sum);
@@ -124,7 +127,7 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong key,
     }
     global float *att = lse + lse_at + row_start(p.row, T);
     for (ulong s = 0; s < T; s++) {
-        att[s] = s <= p.t ? exp(dot_head(q, k + row_start(s, 3 * C)) - log_sum) : 0.0f;
+        att[s] = s <= p.t ? exp(dot_head(q, k + row_start(s, p.ld)) - log_sum) : 0.0f;
     }
 }
 
@@ -142,20 +145,19 @@ static inline float row_sum_of(uint stored, const place *p, ulong T, const mask 
     return sum;
 }
 
-kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
+kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
                                     const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
                                     const global float *lse, ulong lse_at, const global uint *rng_step,
                                     ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at,
                                     global float *dqkv, ulong dqkv_at) {
-    const place p = find_place(T, NH);
+    const place p = find_place(get_global_id(1), T, NH, NKV);
     if (p.t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong C = NH * HS;
     const float scale = 1.0f / sqrt((float)HS);
-    const global float *k = qkv + qkv_at + p.q - row_start(p.t, 3 * C) + C;
-    const global float *v = k + C;
+    const global float *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
+    const global float *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
     const global float *att = lse + lse_at + row_start(p.row, T); // where stored
     vec q[HEAD_VECS];
     vec dyt[HEAD_VECS];
@@ -166,14 +168,14 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong key, u
         q[i] *= scale;
         dq[i] = to_vec(0.0f);
     }
-    const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, 3 * C, lse + lse_at, y + y_at);
+    const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, p.ld, lse + lse_at, y + y_at);
     const float log_sum = stored ? 0.0f : lse[lse_at + p.row];
     for (ulong first = 0; first <= p.t; first += VECTOR) {
         const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
         float scores[VECTOR];
         float da[VECTOR];
         for (uint j = 0; j < VECTOR; j++) {
-            const ulong at = row_start(first + j, 3 * C);
+            const ulong at = row_start(first + j, p.ld);
             scores[j] = j < n_keys && !stored ? dot_head(q, k + at) : -INFINITY;
             da[j] = j < n_keys ? keep(&drop, p.row, T, first + j) * dot_head(dyt, v + at) : 0.0f;
         }
@@ -181,65 +183,77 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong key, u
         float ds[VECTOR];
         store(weight * (load(da) - sum), ds);
         for (uint j = 0; j < n_keys; j++) {
-            add_head(ds[j], k + row_start(first + j, 3 * C), dq);
+            add_head(ds[j], k + row_start(first + j, p.ld), dq);
         }
     }
     D[D_at + p.row] = sum;
     store_head(dq, scale, dqkv + dqkv_at + p.q);
 }
 
-kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong key, uint threshold, float drop_scale,
-                                    const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                                    const global float *lse, ulong lse_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global float *D, ulong D_at, global float *dqkv,
-                                    ulong dqkv_at) {
-    const place p = find_place(T, NH); // p.t is the key
-    if (p.t >= T) {
-        return;
-    }
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong C = NH * HS;
-    const float scale = 1.0f / sqrt((float)HS);
-    vec k[HEAD_VECS];
-    vec v[HEAD_VECS];
-    vec dk[HEAD_VECS];
-    vec dv[HEAD_VECS];
-    load_head(qkv + qkv_at + p.q + C, k);
-    load_head(qkv + qkv_at + p.q + 2 * C, v);
-    for (uint i = 0; i < HEAD_VECS; i++) {
-        k[i] *= scale;
-        dk[i] = to_vec(0.0f);
-        dv[i] = to_vec(0.0f);
-    }
-    const ulong first_row = p.row - p.t;
-    for (ulong first = p.t; first < T; first += VECTOR) {
+// dk and dv of the key p->t from the rows of one of the heads that see it.
+static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, const mask *drop, const vec k[HEAD_VECS],
+                               const vec v[HEAD_VECS], const global float *qkv, const global float *dy,
+                               const global float *lse, const global float *D, vec dk[HEAD_VECS],
+                               vec dv[HEAD_VECS]) {
+    const ulong first_row = p->row - p->t;
+    for (ulong first = p->t; first < T; first += VECTOR) {
         const uint n_rows = (uint)min((ulong)VECTOR, T - first);
-        const global float *q = qkv + qkv_at + p.q + row_start(first - p.t, 3 * C);
-        const global float *dyt = dy + dy_at + p.y + row_start(first - p.t, C);
+        const global float *q = qkv + p->q + row_start(first - p->t, p->ld);
+        const global float *dyt = dy + p->y + row_start(first - p->t, C);
         const ulong row = first_row + first;
         float scores[VECTOR];
         float da[VECTOR];
         float kept[VECTOR];
         for (uint j = 0; j < VECTOR; j++) {
-            kept[j] = j < n_rows ? keep(&drop, row + j, T, p.t) : 0.0f;
+            kept[j] = j < n_rows ? keep(drop, row + j, T, p->t) : 0.0f;
             da[j] = j < n_rows ? kept[j] * dot_head(v, dyt + row_start(j, C)) : 0.0f;
             scores[j] = j >= n_rows ? -INFINITY
-                        : stored    ? lse[lse_at + row_start(row + j, T) + p.t]
-                                    : dot_head(k, q + row_start(j, 3 * C));
+                        : stored    ? lse[row_start(row + j, T) + p->t]
+                                    : dot_head(k, q + row_start(j, p->ld));
         }
         vec weight = load(scores);
         if (!stored) {
-            weight = vec_exp(weight - load_part(lse + lse_at + row, n_rows, 0.0f));
+            weight = vec_exp(weight - load_part(lse + row, n_rows, 0.0f));
         }
         float weights[VECTOR];
         float ds[VECTOR];
         store(weight, weights);
-        store(weight * (load(da) - load_part(D + D_at + row, n_rows, 0.0f)), ds);
+        store(weight * (load(da) - load_part(D + row, n_rows, 0.0f)), ds);
         for (uint j = 0; j < n_rows; j++) {
             add_head(weights[j] * kept[j], dyt + row_start(j, C), dv);
-            add_head(ds[j], q + row_start(j, 3 * C), dk);
+            add_head(ds[j], q + row_start(j, p->ld), dk);
         }
     }
-    store_head(dk, scale, dqkv + dqkv_at + p.q + C);
-    store_head(dv, 1.0f, dqkv + dqkv_at + p.q + 2 * C);
+}
+
+// An item a key of a head of k and v.
+kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
+                                    float drop_scale, const global float *dy, ulong dy_at, const global float *qkv,
+                                    ulong qkv_at, const global float *lse, ulong lse_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global float *D, ulong D_at, global float *dqkv,
+                                    ulong dqkv_at) {
+    const ulong first_head = get_global_id(1) * (NH / NKV);
+    place p = find_place(first_head, T, NH, NKV); // p.t is the key
+    if (p.t >= T) {
+        return;
+    }
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const float scale = 1.0f / sqrt((float)HS);
+    vec k[HEAD_VECS];
+    vec v[HEAD_VECS];
+    vec dk[HEAD_VECS];
+    vec dv[HEAD_VECS];
+    load_head(qkv + qkv_at + p.k, k);
+    load_head(qkv + qkv_at + p.v, v);
+    for (uint i = 0; i < HEAD_VECS; i++) {
+        k[i] *= scale;
+        dk[i] = to_vec(0.0f);
+        dv[i] = to_vec(0.0f);
+    }
+    for (ulong head = first_head; head < first_head + NH / NKV; head++) {
+        p = find_place(head, T, NH, NKV);
+        gather_rows(stored, &p, T, NH * HS, &drop, k, v, qkv + qkv_at, dy + dy_at, lse + lse_at, D + D_at, dk, dv);
+    }
+    store_head(dk, scale, dqkv + dqkv_at + p.k);
+    store_head(dv, 1.0f, dqkv + dqkv_at + p.v);
 }

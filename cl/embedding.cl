@@ -1,5 +1,5 @@
 // embedding.cl: from token ids to vectors: a row of wte for the token, plus a row of wpe for its
-// position (Radford et al. 2018, section 3.1).
+// position (Radford et al. 2018, section 3.1), unless positions are added elsewhere (rope.cl).
 //
 //   x[b,t,:] = wte[token[b,t],:] + wpe[t,:]
 //   dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]
@@ -11,15 +11,18 @@
 //   token   7   3   7   5   3   7         chain of 7: 0 -> 2 -> 5, gathered by the items of token 0
 //   next    2   4   5  -1  -1  -1
 //   first   1   1   0   1   0   0
-kernel void embedding_forward(ulong N, ulong T, ulong C, const global int *token, ulong token_at,
+// Without `positions`, wpe is not looked at.
+kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const global int *token, ulong token_at,
                               const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
                               global float *x, ulong x_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
-        const vec word = load_part(wte + wte_at + row_start(token[token_at + n], C) + c, C - c, 0.0f);
-        const vec position = load_part(wpe + wpe_at + row_start(n % T, C) + c, C - c, 0.0f);
-        store_part(word + position, x + x_at + row_start(n, C) + c, C - c);
+        vec sum = load_part(wte + wte_at + row_start(token[token_at + n], C) + c, C - c, 0.0f);
+        if (positions) {
+            sum += load_part(wpe + wpe_at + row_start(n % T, C) + c, C - c, 0.0f);
+        }
+        store_part(sum, x + x_at + row_start(n, C) + c, C - c);
     }
 }
 

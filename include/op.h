@@ -55,18 +55,22 @@ typedef enum {
 
 const char *sm_phase_name(sm_phase phase);
 
-enum { SM_MAX_IN = 8, SM_MAX_OUT = 4 };
+enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
 
 // Everything about an op that its operands' shapes do not say. Zero where it has no meaning.
 typedef struct {
-    int n_head;        // attention: NH
+    int n_head;        // attention, rope: NH
+    int n_kv_head;     // attention, rope: NKV, heads of keys and of values; NH / NKV heads of queries share one
+    double rope_theta; // rope: the base of the angles
+    bool inverse;      // rope: angles of the other sign, its derivative
     int64_t vocab;     // matmul of the head, cross-entropy: V; columns V..Vp-1 are padding, masked
-    bool w_transposed; // matmul: W is (OC, C), as the tied head's; otherwise (C, OC), as Conv1D's
+    bool w_transposed; // matmul: W is (OC, C), as the tied head's; otherwise (C, OC), as Conv1D's; muon: x is (C, R)
     unsigned epilogue; // matmul: SM_EPILOGUE_*
-    double eps;        // layernorm
+    double eps;        // layernorm, rmsnorm
     double dropout_p;  // dropout, attention
     uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
-    bool decay;        // adamw: this group takes weight decay
+    bool decay;        // optimizers: these parameters take weight decay
+    double a, b;       // combine
     bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
 } sm_attrs;

@@ -12,13 +12,16 @@
 //   END
 //
 // The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
-// grad_norm, layernorm, loss, matmul, residual, adamw, zero.
+// grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
+// adafactor, muon, zero.
 //
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
-// of an op. A shape that is SM_TRANSPOSABLE has its two letters exchanged where the op's attribute w_transposed is set.
+// of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
+// has its two letters exchanged where the op's attribute w_transposed is set.
+// QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
-// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32 or SM_U32.
+// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32, SM_U32 or SM_U8.
 //
 // A row of the table is a paragraph, an operand a line of it.
 // clang-format off
@@ -61,11 +64,11 @@ END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
-   "Radford et al. 2018, section 3.1: h0 = U We + Wp")
+   "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
     IN(token, "(B,T)", SM_I32, 0)
     IN(wte, "(V,C)", REAL, 0)
-    IN(wpe, "(P,C)", REAL, 0)
+    IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
 OUTPUTS(embedding_forward)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0)
 END
@@ -78,7 +81,7 @@ INPUTS(embedding_backward)
     IN(dx, "(B,T,C)", DATA, 0)
 OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
-    OUT(dwpe, "(P,C)", REAL, SM_ADDS, 0)
+    OUT(dwpe, "(P,C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
@@ -174,9 +177,10 @@ END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
    "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
-   "Vaswani et al. 2017, equation 1, with a causal mask")
+   "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
+   " 2023)")
 INPUTS(attention_forward)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
@@ -189,11 +193,11 @@ OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
    "derivative of attention_forward")
 INPUTS(attention_backward)
     IN(dy, "(B,T,C)", DATA, 0)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(attention_backward)
-    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
@@ -213,6 +217,59 @@ INPUTS(gelu_backward)
     IN(x, "(n)", DATA, 0)
 OUTPUTS(gelu_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_NO_OPERAND,
+   "rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
+   "Zhang and Sennrich 2019, equation 4")
+INPUTS(rmsnorm_forward)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+OUTPUTS(rmsnorm_forward)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_NO_OPERAND,
+   "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C);  dw += sum_n dy xh",
+   "derivative of rmsnorm_forward")
+INPUTS(rmsnorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+OUTPUTS(rmsnorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_ROPE, rope, SM_IN(rope, x),
+   "per head of q and k, i < HS/2: angle = t / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
+   " + x[i+HS/2] cos;  v stays",
+   "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
+INPUTS(rope)
+    IN(x, "(B,T,QKV)", DATA, 0)
+OUTPUTS(rope)
+    OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
+   "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up",
+   "Shazeer 2020, equation 6")
+INPUTS(swiglu_forward)
+    IN(x, "(N,2F)", DATA, 0)
+OUTPUTS(swiglu_forward)
+    OUT(y, "(N,F)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
+   "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s",
+   "derivative of swiglu_forward")
+INPUTS(swiglu_backward)
+    IN(dy, "(N,F)", DATA, 0)
+    IN(x, "(N,2F)", DATA, 0)
+OUTPUTS(swiglu_backward)
+    OUT(dx, "(N,2F)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
@@ -295,6 +352,133 @@ OUTPUTS(adamw)
     OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
 END
 
+OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
+   "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
+   "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
+INPUTS(adam)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adam)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(v, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
+   "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
+   "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
+INPUTS(sgd)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(sgd)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_LION, lion, SM_NO_OPERAND,
+   "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
+   "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
+INPUTS(lion)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(lion)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
+   "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
+   "to m/m_max, v/v_max",
+   "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
+INPUTS(adamw8bit)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adamw8bit)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(m, "(n)", SM_U8, SM_UPDATES, 0)
+    OUT(v, "(n)", SM_U8, SM_UPDATES, 0)
+    OUT(m_max, "(n/256)", REAL, SM_UPDATES, 0)
+    OUT(v_max, "(n/256)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
+   "g = clip g;  row, col = b2 row + (1-b2) mean_c g^2, b2 col + (1-b2) mean_r g^2;  u = g / sqrt(row col / mean(row));  "
+   "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
+   "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
+INPUTS(adafactor)
+    IN(g, "(R,C)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adafactor)
+    OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
+    OUT(row, "(R)", REAL, SM_UPDATES, 0)
+    OUT(col, "(C)", REAL, SM_UPDATES, 0)
+    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
+OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
+   "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
+   "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
+INPUTS(adafactor_vector)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(adafactor_vector)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(v, "(n)", REAL, SM_UPDATES, 0)
+END
+
+OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
+   "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
+   "Jordan et al. 2024, Muon, as PyTorch's")
+INPUTS(muon_momentum)
+    IN(g, "(n)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
+OUTPUTS(muon_momentum)
+    OUT(m, "(n)", REAL, SM_UPDATES, 0)
+    OUT(u, "(n)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_NORMALIZE, normalize, SM_NO_OPERAND,
+   "x = u / max(sqrt(sqnorm), 1e-7), a tall u transposed",
+   "Jordan et al. 2024, Muon: singular values of at most 1, before Newton-Schulz")
+INPUTS(normalize)
+    IN(u, "(R,C)", REAL, 0)
+    IN(sqnorm, "(1)", REAL, 0)
+OUTPUTS(normalize)
+    OUT(x, "(R,C)", DATA, SM_WRITES, SM_TRANSPOSABLE)
+END
+
+OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
+   "y = a x + b z",
+   "Jordan et al. 2024, Muon: what Newton-Schulz does beside its products")
+INPUTS(combine)
+    IN(x, "(n)", DATA, 0)
+    IN(z, "(n)", DATA, 0)
+OUTPUTS(combine)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
+   "p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x;  w = p",
+   "Jordan et al. 2024, Muon, as PyTorch's; x is the orthogonalised update, a tall one's transposed")
+INPUTS(muon_update)
+    IN(x, "(R,C)", DATA, SM_TRANSPOSABLE)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(muon_update)
+    OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
+    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
+END
+
 // Made by rewrites, each equal to the composition it replaces.
 
 OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
@@ -328,12 +512,39 @@ OUTPUTS(residual_layernorm_backward)
     OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
 END
 
+OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),
+   "r = a + b;  y, rstd = rmsnorm(r; w)",
+   "residual, then rmsnorm_forward, in one pass over a row")
+INPUTS(residual_rmsnorm_forward)
+    IN(a, "(N,C)", DATA, 0)
+    IN(b, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+OUTPUTS(residual_rmsnorm_forward)
+    OUT(r, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_RESIDUAL_RMSNORM_BACKWARD, residual_rmsnorm_backward, SM_IN(residual_rmsnorm_backward, dskip),
+   "dx = dskip + rmsnorm_backward(dy; x, w, rstd);  dw += sum_n dy xh",
+   "rmsnorm_backward, then residual (the skip's gradient joins), in one pass over a row")
+INPUTS(residual_rmsnorm_backward)
+    IN(dy, "(N,C)", DATA, 0)
+    IN(x, "(N,C)", DATA, 0)
+    IN(w, "(C)", REAL, 0)
+    IN(rstd, "(N)", REAL, 0)
+    IN(dskip, "(N,C)", DATA, 0)
+OUTPUTS(residual_rmsnorm_backward)
+    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
+    OUT(dw, "(C)", REAL, SM_ADDS, 0)
+END
+
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
    "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
 INPUTS(flash_attention_forward)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
@@ -346,12 +557,12 @@ OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
    "Dao et al. 2022, algorithm 4")
 INPUTS(flash_attention_backward)
     IN(dy, "(B,T,C)", DATA, 0)
-    IN(qkv, "(B,T,3C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(y, "(B,T,C)", DATA, 0)
     IN(lse, "(B,NH,T)", REAL, 0)
     IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_backward)
-    OUT(dqkv, "(B,T,3C)", DATA, SM_WRITES, 0)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 #undef OP

@@ -9,7 +9,7 @@
 #include "status.h"
 
 // The scalars that change from step to step live in the tensor `hyper` (real type), so that an
-// executable's arguments never change. AdamW: Loshchilov and Hutter 2019, algorithm 2.
+// executable's arguments never change. Kernels in cl/ know them by their places.
 typedef enum {
     SM_HYPER_LR,
     SM_HYPER_BETA1,
@@ -20,6 +20,11 @@ typedef enum {
     SM_HYPER_BIAS_CORRECTION2, // 1 - beta2^t
     SM_HYPER_GRAD_CLIP,        // largest global gradient norm; 0 = no clipping
     SM_HYPER_LOSS_SCALE,       // 1 / micro-batches a step
+    SM_HYPER_MOMENTUM,         // sgd, muon
+    SM_HYPER_NESTEROV,         // sgd, muon: 1 = look ahead by the momentum, 0 = do not
+    SM_HYPER_RELATIVE_STEP,    // adafactor: rho = min(lr, 1/sqrt(t))
+    SM_HYPER_EPS2,             // adafactor: smallest root mean square of a parameter
+    SM_HYPER_UPDATE_RMS,       // adafactor: d, largest root mean square of an update
     SM_HYPER_COUNT
 } sm_hyper;
 

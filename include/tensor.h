@@ -5,7 +5,7 @@
 // a backend gives the arena an address.
 //
 // Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,
-// Vp padded vocabulary, NH heads, HS = C/NH head size, L layers, N = B*T rows.
+// Vp padded vocabulary, NH heads, HS = C/NH head size, NKV heads of keys and values, L layers, N = B*T rows.
 #ifndef STEPMARK_TENSOR_H
 #define STEPMARK_TENSOR_H
 
@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SM_F32, SM_F64, SM_BF16, SM_I32, SM_U32 } sm_dtype;
+typedef enum { SM_F32, SM_F64, SM_BF16, SM_I32, SM_U32, SM_U8 } sm_dtype;
 
 size_t sm_dtype_size(sm_dtype dtype);      // bytes an element
-const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32"
+const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32", "u8"
 
 // What a tensor is for; memory is reported by role. X(code, name)
 #define SM_ROLE_LIST(X)                                                                      \

@@ -353,6 +353,24 @@ static void verify_is_filtered(void **state) {
     assert_non_null(strstr(err, "--filter: '('"));
 }
 
+static void architectures_and_optimizers_are_chosen(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
+        {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
+        {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
+        {"init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
+        {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
+    };
+    CHECK_ALL(cases);
+    expect_exit("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json", 0);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
+    assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");
+    json_decref(rows);
+}
+
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
     char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
@@ -617,6 +635,7 @@ int main(void) {
         cmocka_unit_test(walk_leaves_nothing_out),
         cmocka_unit_test(verify_passes),
         cmocka_unit_test(verify_is_filtered),
+        cmocka_unit_test(architectures_and_optimizers_are_chosen),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),

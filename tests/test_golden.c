@@ -20,9 +20,6 @@
 #include "tokens.h"
 #include "weights.h"
 
-#define MODEL_DIR  SM_TEST_GOLDEN_DIR "/model"
-#define KEY_PREFIX "transformer."
-
 static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass
 static const double LOG_P_TOLERANCE = 1e-4;    // absolute
 static const double GRADIENT_TOLERANCE = 1e-4; // largest difference over largest value, a tensor
@@ -30,12 +27,14 @@ static const double WEIGHT_TOLERANCE = 1e-4;   // the same
 static const double RUN_TOLERANCE = 1e-3;      // relative, a loss of the 50-step run
 
 typedef struct {
+    const char *golden; // folder of the model's goldens
     const char *backend;
     sm_mode mode;
 } variant;
 
 // A session on the golden's model, with the arrays and scalars of one golden file.
 typedef struct {
+    char model_dir[256];
     sm_model_config config;
     sm_device *device;
     sm_session *session;
@@ -119,12 +118,13 @@ static fixture open_fixture(const variant *v, const char *name) {
     fixture f = {0};
     char path[256];
     json_error_t error;
-    snprintf(path, sizeof path, "%s/%s.json", SM_TEST_GOLDEN_DIR, name);
+    snprintf(f.model_dir, sizeof f.model_dir, "%s/%s/model", SM_TEST_GOLDEN_DIR, v->golden);
+    snprintf(path, sizeof path, "%s/%s/%s.json", SM_TEST_GOLDEN_DIR, v->golden, name);
     f.scalars = json_load_file(path, 0, &error);
     if (f.scalars == NULL) {
         fail_msg("%s: %s", path, error.text);
     }
-    snprintf(path, sizeof path, "%s/%s.safetensors", SM_TEST_GOLDEN_DIR, name);
+    snprintf(path, sizeof path, "%s/%s/%s.safetensors", SM_TEST_GOLDEN_DIR, v->golden, name);
     if (access(path, F_OK) == 0) {
         ok(sm_safetensors_open(path, &f.arrays));
     }
@@ -135,7 +135,7 @@ static fixture open_fixture(const variant *v, const char *name) {
     ok(backend->open(0, &open_options, &f.device));
 
     sm_plan *plan;
-    ok(sm_weights_read_config(MODEL_DIR, &f.config));
+    ok(sm_weights_read_config(f.model_dir, &f.config));
     const sm_plan_options options = {
         .B = (int64_t)scalar(f.scalars, "B"),
         .T = (int64_t)scalar(f.scalars, "T"),
@@ -146,7 +146,7 @@ static fixture open_fixture(const variant *v, const char *name) {
     ok(sm_model_build(&f.config, &options, &plan));
     ok(sm_plan_rewrite(plan, v->mode, 0));
     ok(sm_session_open(f.device, plan, &f.session));
-    ok(sm_weights_load(MODEL_DIR, &f.config, f.session, NULL));
+    ok(sm_weights_load(f.model_dir, &f.config, f.session, NULL));
     return f;
 }
 
@@ -185,6 +185,14 @@ static void expect_array_near(const char *name, const float *values, const float
     }
 }
 
+static int count_arrays(const sm_safetensors *file, const char *prefix) {
+    int n = 0;
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        n += strncmp(sm_safetensors_at(file, i)->name, prefix, strlen(prefix)) == 0;
+    }
+    return n;
+}
+
 // Compares the tensor `plan_prefix` + parameter of the session with `golden_prefix` + parameter of
 // the golden, for every parameter.
 static void expect_params_near(const fixture *f, const char *plan_prefix, const char *golden_prefix, bool with_keys,
@@ -202,7 +210,7 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
         assert_true(tensor != SM_NO_TENSOR);
         float *values = new_floats(n);
         ok(sm_session_read(f->session, tensor, n, values));
-        snprintf(name, sizeof name, "%s%s%s", golden_prefix, KEY_PREFIX, plan->tensors[i].name);
+        snprintf(name, sizeof name, "%s%s%s", golden_prefix, f->config.model->disk_prefix, plan->tensors[i].name);
         float *truth = read_array(f->arrays, name, n);
         if (!with_keys && strstr(name, "attn.c_attn.bias") != NULL) {
             expect_array_near(name, values, truth, 0, n / 3, tolerance);
@@ -214,7 +222,7 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
         free(truth);
         n_compared++;
     }
-    assert_int_equal(n_compared, 4 + 12 * f->config.n_layer);
+    assert_int_equal(n_compared, count_arrays(f->arrays, golden_prefix));
 }
 
 // --- tests ------------------------------------------------------------------------------------
@@ -382,7 +390,9 @@ static void saved_as_transformers_saves(void **state) {
     assert_memory_equal(&config, &f.config, sizeof config);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     ok(sm_safetensors_open(path, &ours));
-    ok(sm_safetensors_open(MODEL_DIR "/model.safetensors", &theirs));
+    char their_path[sizeof f.model_dir + 32];
+    snprintf(their_path, sizeof their_path, "%s/model.safetensors", f.model_dir);
+    ok(sm_safetensors_open(their_path, &theirs));
     assert_int_equal(sm_safetensors_count(ours), sm_safetensors_count(theirs));
     for (int i = 0; i < sm_safetensors_count(theirs); i++) {
         expect_same_entry(ours, theirs, sm_safetensors_at(theirs, i)->name);
@@ -402,10 +412,16 @@ static void saved_as_transformers_saves(void **state) {
 
 int main(void) {
     static variant variants[] = {
-        {"reference", SM_MODE_NAIVE},
-        {"reference", SM_MODE_FUSED},
-        {"cpu", SM_MODE_NAIVE},
-        {"cpu", SM_MODE_FUSED},
+        {".", "reference", SM_MODE_NAIVE},
+        {".", "reference", SM_MODE_FUSED},
+        {".", "cpu", SM_MODE_NAIVE},
+        {".", "cpu", SM_MODE_FUSED},
+        {"llama", "reference", SM_MODE_NAIVE},
+        {"llama", "reference", SM_MODE_FUSED},
+        {"llama", "cpu", SM_MODE_NAIVE},
+        {"llama", "cpu", SM_MODE_FUSED},
+        {"llama_tied", "reference", SM_MODE_NAIVE},
+        {"llama_tied", "cpu", SM_MODE_FUSED},
     };
     static const struct CMUnitTest each[] = {
         cmocka_unit_test(loss_and_gradients),
@@ -415,12 +431,13 @@ int main(void) {
         cmocka_unit_test(saved_as_transformers_saves),
     };
     enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_EACH = sizeof each / sizeof each[0] };
-    static char names[N_VARIANTS * N_EACH][64];
+    static char names[N_VARIANTS * N_EACH][96];
     struct CMUnitTest tests[N_VARIANTS * N_EACH];
     for (int i = 0; i < N_VARIANTS * N_EACH; i++) {
         variant *v = &variants[i / N_EACH];
         tests[i] = each[i % N_EACH];
-        snprintf(names[i], sizeof names[i], "%s, %s %s", tests[i].name, v->backend, sm_mode_name(v->mode));
+        snprintf(names[i], sizeof names[i], "%s, %s: %s %s", tests[i].name, v->golden, v->backend,
+                 sm_mode_name(v->mode));
         tests[i].name = names[i];
         tests[i].initial_state = v;
     }

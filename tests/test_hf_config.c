@@ -20,11 +20,22 @@
 static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
                                   "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
 
-// Writes BASE_CONFIG with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
+static const char LLAMA_CONFIG[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
+    "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"unknown\": [1, {}]}";
+
+// A Llama of LLAMA_CONFIG's dimensions, but for these.
+#define LLAMA(NKV, eps, theta, has_head)                                                                  \
+    {                                                                                                     \
+        .model = &sm_model_llama, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .d_model = 24, .d_ff = 50, \
+        .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = theta, .untied = has_head             \
+    }
+
+// Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
 // and reads it.
-static sm_status read_changed_config(const char *changes, sm_model_config *config) {
+static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
     char *path = temp_path("config.json");
-    json_t *root = json_loads(BASE_CONFIG, 0, NULL);
+    json_t *root = json_loads(base, 0, NULL);
     json_t *changed = json_loads(changes, 0, NULL);
     const char *key;
     json_t *value;
@@ -46,11 +57,16 @@ static sm_status read_changed_config(const char *changes, sm_model_config *confi
     return status;
 }
 
+static sm_status read_changed_config(const char *changes, sm_model_config *config) {
+    return read_changed(BASE_CONFIG, changes, config);
+}
+
 static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
     if (config->model != expected->model || config->n_layer != expected->n_layer ||
         config->n_head != expected->n_head || config->d_model != expected->d_model || config->d_ff != expected->d_ff ||
         config->vocab != expected->vocab || config->context != expected->context ||
-        config->norm_eps != expected->norm_eps) {
+        config->norm_eps != expected->norm_eps || config->n_kv_head != expected->n_kv_head ||
+        config->rope_theta != expected->rope_theta || config->untied != expected->untied) {
         fail_msg("%s: the config differs", label);
     }
 }
@@ -90,7 +106,7 @@ static void bad_configs_are_refused_by_key(void **state) {
     } cases[] = {
         {"{\"model_type\": null}", SM_ERR_FORMAT, "has no model_type"},
         {"{\"model_type\": 2}", SM_ERR_FORMAT, "model_type|string"},
-        {"{\"model_type\": \"llama\"}", SM_ERR_UNSUPPORTED, "model_type is 'llama'|'gpt2'"},
+        {"{\"model_type\": \"mistral\"}", SM_ERR_UNSUPPORTED, "model_type is 'mistral'|'gpt2'|'llama'"},
         {"{\"model_type\": \"a\\nb\"}", SM_ERR_UNSUPPORTED, "model_type|'gpt2'"},
         {"{\"vocab_size\": null}", SM_ERR_FORMAT, "has no vocab_size"},
         {"{\"n_positions\": null}", SM_ERR_FORMAT, "has no n_positions"},
@@ -123,6 +139,61 @@ static void bad_configs_are_refused_by_key(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
         sm_status status = read_changed_config(cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+static void llama_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_model_config config;
+    } cases[] = {
+        {"{}", LLAMA(4, 1e-6, 1e4, true)},
+        {"{\"num_key_value_heads\": \"NULL\", \"rope_scaling\": \"NULL\"}", LLAMA(4, 1e-6, 1e4, true)},
+        {"{\"num_key_value_heads\": 2, \"head_dim\": 6, \"hidden_act\": \"silu\"}", LLAMA(2, 1e-6, 1e4, true)},
+        {"{\"rms_norm_eps\": 1e-5, \"rope_theta\": 500000}", LLAMA(4, 1e-5, 5e5, true)},
+        {"{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}}", LLAMA(4, 1e-6, 5e5, true)},
+        {"{\"tie_word_embeddings\": true, \"attention_bias\": false, \"mlp_bias\": false}", LLAMA(4, 1e-6, 1e4, false)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        expect_ok(cases[i].changes, read_changed(LLAMA_CONFIG, cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static void bad_llama_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"hidden_size\": null}", SM_ERR_FORMAT, "has no hidden_size"},
+        {"{\"intermediate_size\": null}", SM_ERR_FORMAT, "has no intermediate_size"},
+        {"{\"num_key_value_heads\": 3}", SM_ERR_INVALID, "num_attention_heads 4|num_key_value_heads 3"},
+        {"{\"num_key_value_heads\": 8}", SM_ERR_INVALID, "num_attention_heads 4|num_key_value_heads 8"},
+        {"{\"num_key_value_heads\": \"2\"}", SM_ERR_FORMAT, "num_key_value_heads|whole number"},
+        {"{\"num_attention_heads\": 5}", SM_ERR_INVALID, "hidden_size 24|num_attention_heads 5"},
+        {"{\"num_attention_heads\": 8}", SM_ERR_INVALID, "3 channels"},
+        {"{\"head_dim\": 8}", SM_ERR_UNSUPPORTED, "head_dim is 8"},
+        {"{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", SM_ERR_UNSUPPORTED, "rope_scaling"},
+        {"{\"rope_parameters\": {\"rope_type\": \"llama3\"}}", SM_ERR_UNSUPPORTED, "rope_type is 'llama3'"},
+        {"{\"rope_parameters\": 1}", SM_ERR_FORMAT, "rope_parameters|object"},
+        {"{\"rope_theta\": 0}", SM_ERR_INVALID, "rope_theta is 0"},
+        {"{\"rope_theta\": \"1e4\"}", SM_ERR_FORMAT, "rope_theta|number"},
+        {"{\"rms_norm_eps\": 2}", SM_ERR_INVALID, "rms_norm_eps is 2"},
+        {"{\"attention_bias\": true}", SM_ERR_UNSUPPORTED, "attention_bias is true"},
+        {"{\"mlp_bias\": true}", SM_ERR_UNSUPPORTED, "mlp_bias is true"},
+        {"{\"sliding_window\": 4096}", SM_ERR_UNSUPPORTED, "sliding_window"},
+        {"{\"hidden_act\": \"gelu\"}", SM_ERR_UNSUPPORTED, "hidden_act is 'gelu'|'silu'"},
+        {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        sm_status status = read_changed(LLAMA_CONFIG, cases[i].changes, &config);
         expect_failure(cases[i].changes, status, cases[i].status, "config.json");
         expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
     }
@@ -229,6 +300,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_configs_are_read),
         cmocka_unit_test(bad_configs_are_refused_by_key),
+        cmocka_unit_test(llama_configs_are_read),
+        cmocka_unit_test(bad_llama_configs_are_refused_by_key),
         cmocka_unit_test(files_that_are_no_config_are_refused),
         cmocka_unit_test(written_configs_are_read),
         cmocka_unit_test(a_failed_allocation_leaves_the_old_config),

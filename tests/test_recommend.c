@@ -78,6 +78,28 @@ static void the_best_of_three_kinds(void **state) {
     json_decref(records);
 }
 
+static void another_architecture_is_another_group(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    for (int batch = 1; batch <= 2; batch++) {
+        json_t *usual = make_row(batch, "naive", 1, 1, 1);
+        json_t *other = make_row(batch, "naive", 2, 1, 1);
+        json_object_set_new(usual, "model_arch", json_string("gpt2"));
+        json_object_set_new(usual, "optimizer", json_string("adamw"));
+        json_object_set_new(other, "model_arch", json_string("another"));
+        json_object_set_new(other, "optimizer", json_string("sign"));
+        json_array_append_new(rows, usual);
+        json_array_append_new(rows, other);
+    }
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "group", "(A processor), tiny,");
+    const json_t *second = advice(records, "fastest", 1);
+    assert_non_null(second);
+    assert_non_null(strstr(json_string_value(json_object_get(second, "group")), "another tiny,"));
+    assert_non_null(strstr(json_string_value(json_object_get(second, "configuration")), ", sign"));
+    json_decref(records);
+}
+
 static void what_overlaps_is_not_told_apart(void **state) {
     (void)state;
     json_t *rows = json_array();
@@ -211,6 +233,7 @@ static void strange_rows_do_no_harm(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_of_three_kinds),
+        cmocka_unit_test(another_architecture_is_another_group),
         cmocka_unit_test(what_overlaps_is_not_told_apart),
         cmocka_unit_test(all_must_be_told_apart),
         cmocka_unit_test(noise_wins_nothing),

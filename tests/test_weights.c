@@ -465,15 +465,16 @@ static void a_part_beyond_the_tensor_is_refused(void **state) {
 }
 
 static void expect_refused_optimizer(const char *label, const char *dir, const sm_safetensors_spec *spec,
-                                     const sm_safetensors_pair *pair, const char *message) {
+                                     const sm_safetensors_pair *pairs, int n_pairs, sm_status status,
+                                     const char *message) {
     char path[PATH_MAX];
     sm_session *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
     int64_t step = -1;
     snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
-    expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pair, pair != NULL, &writer));
+    expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pairs, n_pairs, &writer));
     expect_ok("finish", sm_safetensors_finish(writer));
-    expect_failure(label, sm_weights_load(dir, &tiny, session, &step), SM_ERR_FORMAT, message);
+    expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);
     assert_int_equal(step, 0);
     sm_session_close(session);
 }
@@ -499,11 +500,16 @@ static void bad_optimizer_files_are_refused(void **state) {
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const sm_safetensors_pair bad = {"step", steps[i]};
-        expect_refused_optimizer(steps[i], dir, NULL, &bad, "optimizer.safetensors|'step'");
+        expect_refused_optimizer(steps[i], dir, NULL, &bad, 1, SM_ERR_FORMAT, "optimizer.safetensors|'step'");
     }
-    expect_refused_optimizer("no step", dir, NULL, NULL, "optimizer.safetensors|'step'");
-    expect_refused_optimizer("missing", dir, NULL, &good, "'m.wte.weight' is missing");
-    expect_refused_optimizer("unknown", dir, &unknown, &good, "'m.nothing' is not part");
+    expect_refused_optimizer("no step", dir, NULL, NULL, 0, SM_ERR_FORMAT, "optimizer.safetensors|'step'");
+    expect_refused_optimizer("missing", dir, NULL, &good, 1, SM_ERR_FORMAT, "'m.wte.weight' is missing");
+    expect_refused_optimizer("unknown", dir, &unknown, &good, 1, SM_ERR_FORMAT, "'m.nothing' is not part");
+    static const sm_safetensors_pair other[] = {{"step", "1"}, {"optimizer", "no\n-such"}};
+    static const sm_safetensors_pair named[] = {{"step", "1"}, {"optimizer", "sign"}};
+    expect_refused_optimizer("other", dir, NULL, named, 2, SM_ERR_INVALID,
+                             "state of sign, not of adamw|--optimizer sign");
+    expect_refused_optimizer("no name", dir, NULL, other, 2, SM_ERR_INVALID, "state of ?, not of adamw");
     free(dir);
 }
 

@@ -1,7 +1,7 @@
 // cpu_head.h: one head of one sequence, as flash attention sees it: where it lies in memory, and copies of TILE of its
 // rows at a time.
 //
-// Rows of a head lie 3C elements apart in qkv, which strikes the same few cache sets over and over, and may be bf16: so
+// Rows of a head lie far apart in qkv, which strikes the same few cache sets over and over, and may be bf16: so
 // they are copied to scratch, as float. Tiles are padded with zeros to TILE rows of whole vectors.
 #ifndef STEPMARK_CPU_HEAD_H
 #define STEPMARK_CPU_HEAD_H
@@ -16,14 +16,14 @@
 
 enum { TILE = 64, TILE_ELEMS = TILE * TILE };
 
-// One head of one sequence: what it is, and where it lies in qkv (B,T,3C) and y (B,T,C).
+// One head of one sequence: what it is, and where it lies in qkv (B,T,(NH+2NKV)HS) and y (B,T,C).
 typedef struct {
     int64_t T, HS;
     int64_t width;   // HS rounded up to whole vectors: the rows of a packed tile
     int64_t n_tiles; // of T
     int64_t index;   // b*NH + h
     int64_t ld_qkv, ld_y;
-    int64_t qkv_offset_elems; // of its first q; k and v follow C and 2C further
+    int64_t q_offset_elems, k_offset_elems, v_offset_elems; // of its first elements in qkv
     int64_t y_offset_elems;
     float scale;
     cpu_dropout_rule dropout;
@@ -34,21 +34,27 @@ static inline int64_t padded_width(int64_t HS) { return cpu_divide_up(HS, CPU_VE
 
 static inline head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, int64_t index) {
     const sm_attrs *attr = &op->op->attr;
-    int64_t T = y->dims[1];
-    int64_t C = y->dims[2];
-    int64_t HS = C / attr->n_head;
-    int64_t row = index / attr->n_head * T;
-    int64_t column = index % attr->n_head * HS;
+    const int64_t NH = attr->n_head;
+    const int64_t NKV = attr->n_kv_head;
+    const int64_t T = y->dims[1];
+    const int64_t C = y->dims[2];
+    const int64_t HS = C / NH;
+    const int64_t row = index / NH * T;
+    const int64_t h = index % NH;
+    const int64_t ld_qkv = C + 2 * NKV * HS;
+    const int64_t k_offset_elems = row * ld_qkv + (NH + h / (NH / NKV)) * HS;
     return (head){
         .T = T,
         .HS = HS,
         .width = padded_width(HS),
         .n_tiles = cpu_divide_up(T, TILE),
         .index = index,
-        .ld_qkv = 3 * C,
+        .ld_qkv = ld_qkv,
         .ld_y = C,
-        .qkv_offset_elems = row * 3 * C + column,
-        .y_offset_elems = row * C + column,
+        .q_offset_elems = row * ld_qkv + h * HS,
+        .k_offset_elems = k_offset_elems,
+        .v_offset_elems = k_offset_elems + NKV * HS,
+        .y_offset_elems = row * C + h * HS,
         .scale = 1.0f / sqrtf((float)HS),
         .dropout = cpu_dropout_make(attr->dropout_p, attr->rng_key, rng_step),
         .drops = attr->dropout_p > 0,

@@ -105,8 +105,12 @@ CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
 
 CPU_SCRATCH(layernorm_backward); // both kinds of it
+CPU_SCRATCH(rmsnorm_backward);   // both kinds of it
+CPU_SCRATCH(rope);
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
+CPU_SCRATCH(adafactor);
+CPU_SCRATCH(adafactor_vector);
 CPU_SCRATCH(attention_forward);
 CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);

@@ -2,8 +2,8 @@
 //
 // The unit of work is a block of query rows t0..t1 of one head: the scores against the keys
 // s < t1 that some row of it may see, their softmax, and the product with the values, each by
-// one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all rows, so a head belongs
-// to one thread.
+// one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all rows of all heads that
+// share them, so a head of keys and values belongs to one thread.
 #include <math.h>
 #include <string.h>
 
@@ -13,23 +13,30 @@
 
 enum { BLOCK_ROWS = 64 };
 
-// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,3C), rows 3C apart.
+// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,(NH+2NKV)HS).
 typedef struct {
     int64_t T, C, HS;
-    int64_t index;      // b*NH + h
-    int64_t qkv_offset; // elements, of its first q; k and v follow C and 2C further
-    int64_t y_offset;   // of its first element in y (B,T,C)
+    int64_t index;                        // b*NH + h
+    int64_t group;                        // heads that share its keys and values
+    int64_t ld_qkv;                       // elements of a row of qkv
+    int64_t q_offset, k_offset, v_offset; // of its first elements in qkv
+    int64_t y_offset;                     // of its first element in y (B,T,C)
     float scale;
 } head;
 
 static head find_head(const host_op *op, const sm_tensor *y, int64_t index) {
-    int64_t NH = op->op->attr.n_head;
-    int64_t T = y->dims[1];
-    int64_t C = y->dims[2];
-    int64_t HS = C / NH;
-    int64_t column = index % NH * HS;
-    int64_t row = index / NH * T;
-    return (head){T, C, HS, index, row * 3 * C + column, row * C + column, 1.0f / sqrtf((float)HS)};
+    const int64_t NH = op->op->attr.n_head;
+    const int64_t NKV = op->op->attr.n_kv_head;
+    const int64_t h = index % NH;
+    const int64_t row = index / NH * y->dims[1];
+    head d = {.T = y->dims[1], .C = y->dims[2], .HS = y->dims[2] / NH, .index = index, .group = NH / NKV};
+    d.ld_qkv = d.C + 2 * NKV * d.HS;
+    d.q_offset = row * d.ld_qkv + h * d.HS;
+    d.k_offset = row * d.ld_qkv + (NH + h / d.group) * d.HS;
+    d.v_offset = d.k_offset + NKV * d.HS;
+    d.y_offset = row * d.C + h * d.HS;
+    d.scale = 1.0f / sqrtf((float)d.HS);
+    return d;
 }
 
 // Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.
@@ -100,7 +107,7 @@ CPU_SCRATCH(attention_forward) {
 }
 
 static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
-    const cpu_data *qkv = (const cpu_data *)op->in[SM_IN(attention_forward, qkv)] + h->qkv_offset;
+    const cpu_data *qkv = op->in[SM_IN(attention_forward, qkv)];
     cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset;
     cpu_data *att = (cpu_data *)op->out[SM_OUT(attention_forward, att)] + (h->index * h->T + t0) * h->T;
     float *scores = scratch;                     // (BLOCK_ROWS, t1)
@@ -111,9 +118,9 @@ static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t 
     float *v = k + h->T * h->HS;                 // (t1, HS)
     const double p = op->op->attr.dropout_p;
     cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_forward, rng_step)]);
-    gather(h, qkv, 3 * h->C, t0, t1, q);
-    gather(h, qkv + h->C, 3 * h->C, 0, t1, k);
-    gather(h, qkv + 2 * h->C, 3 * h->C, 0, t1, v);
+    gather(h, qkv + h->q_offset, h->ld_qkv, t0, t1, q);
+    gather(h, qkv + h->k_offset, h->ld_qkv, 0, t1, k);
+    gather(h, qkv + h->v_offset, h->ld_qkv, 0, t1, v);
     small_gemm(false, true, t1 - t0, t1, h->HS, h->scale, q, h->HS, k, false, scores);
     for (int64_t t = t0; t < t1; t++) {
         float *row = scores + (t - t0) * t1;
@@ -143,7 +150,7 @@ CPU_KERNEL(attention_forward) {
 // Scratch of the backward pass: a head's operands and gradients, and one block of rows.
 typedef struct {
     float *q, *k, *v, *dy;     // (T, HS)
-    float *dq, *dk, *dv;       // (T, HS)
+    float *dq, *dk, *dv;       // (T, HS); dk and dv of all heads that share them
     float *att, *ds, *factors; // (BLOCK_ROWS, T); of one row: (T)
 } backward_scratch;
 
@@ -213,22 +220,27 @@ static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t
 
 CPU_KERNEL(attention_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(attention_backward, dy)];
-    cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
-    for (int64_t index = mine.first; index < mine.end; index++) {
+    const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
+    const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
+    for (int64_t index = mine.first * group; index < mine.end * group; index++) {
         head h = find_head(op, dy, index);
         backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        const cpu_data *qkv = (const cpu_data *)op->in[SM_IN(attention_backward, qkv)] + h.qkv_offset;
-        cpu_data *dqkv = (cpu_data *)op->out[SM_OUT(attention_backward, dqkv)] + h.qkv_offset;
-        gather(&h, qkv, 3 * h.C, 0, h.T, s.q);
-        gather(&h, qkv + h.C, 3 * h.C, 0, h.T, s.k);
-        gather(&h, qkv + 2 * h.C, 3 * h.C, 0, h.T, s.v);
+        const cpu_data *qkv = op->in[SM_IN(attention_backward, qkv)];
+        cpu_data *dqkv = op->out[SM_OUT(attention_backward, dqkv)];
+        gather(&h, qkv + h.q_offset, h.ld_qkv, 0, h.T, s.q);
         gather(&h, (const cpu_data *)op->in[SM_IN(attention_backward, dy)] + h.y_offset, h.C, 0, h.T, s.dy);
-        memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
+        if (index % group == 0) {
+            gather(&h, qkv + h.k_offset, h.ld_qkv, 0, h.T, s.k);
+            gather(&h, qkv + h.v_offset, h.ld_qkv, 0, h.T, s.v);
+            memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
+        }
         for (int64_t t0 = 0; t0 < h.T; t0 += BLOCK_ROWS) {
             backward_block(op, &h, t0, t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T, &s);
         }
-        scatter(&h, s.dq, 0, h.T, dqkv, 3 * h.C);
-        scatter(&h, s.dk, 0, h.T, dqkv + h.C, 3 * h.C);
-        scatter(&h, s.dv, 0, h.T, dqkv + 2 * h.C, 3 * h.C);
+        scatter(&h, s.dq, 0, h.T, dqkv + h.q_offset, h.ld_qkv);
+        if (index % group == group - 1) {
+            scatter(&h, s.dk, 0, h.T, dqkv + h.k_offset, h.ld_qkv);
+            scatter(&h, s.dv, 0, h.T, dqkv + h.v_offset, h.ld_qkv);
+        }
     }
 }

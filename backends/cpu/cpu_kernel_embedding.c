@@ -4,17 +4,17 @@
 CPU_KERNEL(embedding_forward) {
     const int32_t *token = op->in[SM_IN(embedding_forward, token)];
     const float *wte = op->in[SM_IN(embedding_forward, wte)];
-    const float *wpe = op->in[SM_IN(embedding_forward, wpe)];
+    const float *wpe = op->in[SM_IN(embedding_forward, wpe)]; // NULL: no positions
     cpu_data *x = op->out[SM_OUT(embedding_forward, x)];
     int64_t T = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[1];
     int64_t C = op->out_tensor[SM_OUT(embedding_forward, x)]->dims[2];
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[SM_OUT(embedding_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         const float *token_row = wte + token[n] * C;
-        const float *position_row = wpe + n % T * C;
+        const float *position_row = wpe == NULL ? NULL : wpe + n % T * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
-            x[n * C + c] = cpu_round(token_row[c] + position_row[c]);
+            x[n * C + c] = cpu_round(position_row == NULL ? token_row[c] : token_row[c] + position_row[c]);
         }
     }
 }
@@ -51,7 +51,7 @@ CPU_KERNEL(embedding_backward) {
         if (token[n] % n_row_parts == row_part) {
             add_columns(dwte + token[n] * C, dx + n * C, cols);
         }
-        if (n % T % n_row_parts == row_part) {
+        if (dwpe != NULL && n % T % n_row_parts == row_part) {
             add_columns(dwpe + n % T * C, dx + n * C, cols);
         }
     }

@@ -192,7 +192,7 @@ static void finish_rows(const head *h, const forward_scratch *s, int64_t row_til
 
 static void forward_tile(const host_op *op, const head *h, const forward_scratch *s, int64_t row_tile,
                          cpu_fetching *f) {
-    const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + h->qkv_offset_elems;
+    const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + h->q_offset_elems;
     cpu_data *y = (cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems;
     pack_rows(h, row_tile, q, h->ld_qkv, h->scale * LOG2_E, s->rows);
     transpose_rows(h, s->rows, s->rows_t);
@@ -230,10 +230,10 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
                                      int64_t tile) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {
-        const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + next->qkv_offset_elems;
-        fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
-        fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
-        fetch_tile(&f, next, tile, q, next->ld_qkv);
+        const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
+        fetch_tile(&f, next, tile, qkv + next->v_offset_elems, next->ld_qkv);
+        fetch_tile(&f, next, tile, qkv + next->k_offset_elems, next->ld_qkv);
+        fetch_tile(&f, next, tile, qkv + next->q_offset_elems, next->ld_qkv);
     }
     fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
                h->ld_y);
@@ -252,12 +252,12 @@ CPU_KERNEL(flash_attention_forward) {
         const head h = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], unit / n_parts);
         const head next = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], (unit + 1) / n_parts);
         const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
-        const cpu_data *k = (const cpu_data *)op->in[SM_IN(flash_attention_forward, qkv)] + h.qkv_offset_elems + h.ld_y;
+        const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
         int64_t n_packed = 0;
         for (int64_t row_tile = unit % n_parts; row_tile < h.n_tiles; row_tile += n_parts) {
             for (; n_packed <= row_tile; n_packed++) {
-                pack_rows(&h, n_packed, k, h.ld_qkv, 1.0f, s.keys + n_packed * TILE * h.width);
-                pack_rows(&h, n_packed, k + h.ld_y, h.ld_qkv, 1.0f, s.values + n_packed * TILE * h.width);
+                pack_rows(&h, n_packed, qkv + h.k_offset_elems, h.ld_qkv, 1.0f, s.keys + n_packed * TILE * h.width);
+                pack_rows(&h, n_packed, qkv + h.v_offset_elems, h.ld_qkv, 1.0f, s.values + n_packed * TILE * h.width);
             }
             const bool last = row_tile + n_parts >= h.n_tiles;
             cpu_fetching f =
@@ -323,12 +323,12 @@ static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
 
 static void pack_backward(const host_op *op, const head *h, const backward_scratch *s, int64_t tile) {
     const cpu_data *dy = (const cpu_data *)op->in[SM_IN(flash_attention_backward, dy)] + h->y_offset_elems;
-    const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_backward, qkv)] + h->qkv_offset_elems;
+    const cpu_data *qkv = op->in[SM_IN(flash_attention_backward, qkv)];
     const cpu_data *y = (const cpu_data *)op->in[SM_IN(flash_attention_backward, y)] + h->y_offset_elems;
     const float *lse = (const float *)op->in[SM_IN(flash_attention_backward, lse)] + h->index * h->T;
-    pack_rows(h, tile, q, h->ld_qkv, h->scale * LOG2_E, s->q);
-    pack_rows(h, tile, q + h->ld_y, h->ld_qkv, 1.0f, s->k + tile * TILE * h->width);
-    pack_rows(h, tile, q + 2 * h->ld_y, h->ld_qkv, 1.0f, s->v + tile * TILE * h->width);
+    pack_rows(h, tile, qkv + h->q_offset_elems, h->ld_qkv, h->scale * LOG2_E, s->q);
+    pack_rows(h, tile, qkv + h->k_offset_elems, h->ld_qkv, 1.0f, s->k + tile * TILE * h->width);
+    pack_rows(h, tile, qkv + h->v_offset_elems, h->ld_qkv, 1.0f, s->v + tile * TILE * h->width);
     pack_rows(h, tile, dy, h->ld_y, 1.0f, s->dy);
     transpose_rows(h, s->q, s->q_t);
     transpose_rows(h, s->dy, s->dy_t);
@@ -366,7 +366,8 @@ static void score_gradients(const head *h, const backward_scratch *s, int64_t i,
     }
 }
 
-static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile, cpu_fetching *f) {
+// first: of the heads that share keys and values, whose gradients the others add to.
+static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile, bool first, cpu_fetching *f) {
     for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
         const bool diagonal = row_tile == key_tile;
         const int64_t keys = key_tile * TILE * h->width;
@@ -381,8 +382,9 @@ static void backward_tile(const head *h, const backward_scratch *s, int64_t row_
             }
             score_gradients(h, s, i, diagonal ? i + CPU_VECTOR : TILE);
         }
-        multiply_to_keys(h, s->weights, s->dy, diagonal, !diagonal, s->dv + keys, f);
-        multiply_to_keys(h, s->ds, s->q, diagonal, !diagonal, s->dk + keys, f); // q carries log2(e) / sqrt(HS)
+        const bool add = !diagonal || !first;
+        multiply_to_keys(h, s->weights, s->dy, diagonal, add, s->dv + keys, f);
+        multiply_to_keys(h, s->ds, s->q, diagonal, add, s->dk + keys, f); // q carries log2(e) / sqrt(HS)
         multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > 0, s->dq, f);
     }
 }
@@ -393,44 +395,54 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t 
                                       int64_t tile) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {
-        const cpu_data *q = (const cpu_data *)op->in[SM_IN(flash_attention_backward, qkv)] + next->qkv_offset_elems;
+        const cpu_data *qkv = op->in[SM_IN(flash_attention_backward, qkv)];
         fetch_tile(&f, next, tile, (const cpu_data *)op->in[SM_IN(flash_attention_backward, y)] + next->y_offset_elems,
                    next->ld_y);
         fetch_tile(&f, next, tile, (const cpu_data *)op->in[SM_IN(flash_attention_backward, dy)] + next->y_offset_elems,
                    next->ld_y);
-        fetch_tile(&f, next, tile, q + 2 * next->ld_y, next->ld_qkv);
-        fetch_tile(&f, next, tile, q + next->ld_y, next->ld_qkv);
-        fetch_tile(&f, next, tile, q, next->ld_qkv);
+        fetch_tile(&f, next, tile, qkv + next->v_offset_elems, next->ld_qkv);
+        fetch_tile(&f, next, tile, qkv + next->k_offset_elems, next->ld_qkv);
+        fetch_tile(&f, next, tile, qkv + next->q_offset_elems, next->ld_qkv);
     }
-    const cpu_data *dq = (const cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h->qkv_offset_elems;
-    fetch_tile(&f, h, row_tile, dq, h->ld_qkv);
+    const cpu_data *dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)];
+    fetch_tile(&f, h, row_tile, dqkv + h->q_offset_elems, h->ld_qkv);
     if (row_tile + 1 == h->n_tiles) {
-        fetch_rows(&f, dq + h->ld_y, h->ld_qkv, h->T);
-        fetch_rows(&f, dq + 2 * h->ld_y, h->ld_qkv, h->T);
+        fetch_rows(&f, dqkv + h->k_offset_elems, h->ld_qkv, h->T);
+        fetch_rows(&f, dqkv + h->v_offset_elems, h->ld_qkv, h->T);
     }
     pace_fetching(&f, h, 5 * (row_tile + 1));
     return f;
 }
 
+static void write_key_gradients(const host_op *op, const head *h, const backward_scratch *s) {
+    cpu_data *dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)];
+    for (int64_t tile = 0; tile < h->n_tiles; tile++) {
+        unpack_rows(h, tile, s->dk + tile * TILE * h->width, LN_2, dqkv + h->k_offset_elems, h->ld_qkv);
+        unpack_rows(h, tile, s->dv + tile * TILE * h->width, 1.0f, dqkv + h->v_offset_elems, h->ld_qkv);
+    }
+}
+
+// A unit of work is a head of keys and values, with all heads of queries that share it.
 CPU_KERNEL(flash_attention_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
-    const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_head);
+    const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
+    const cpu_range units = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
+    const cpu_range mine = {units.first * group, units.end * group};
     for (int64_t index = mine.first; index < mine.end; index++) {
         const head h = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index);
         const head next = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index + 1);
         const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.qkv_offset_elems;
+        cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {
             const bool last = tile + 1 == h.n_tiles;
             cpu_fetching f = last ? backward_fetching(op, &h, tile, index + 1 < mine.end ? &next : NULL, 0)
                                   : backward_fetching(op, &h, tile, &h, tile + 1);
             pack_backward(op, &h, &s, tile);
-            backward_tile(&h, &s, tile, &f);
+            backward_tile(&h, &s, tile, index % group == 0, &f);
             unpack_rows(&h, tile, s.dq, h.scale, dq, h.ld_qkv);
         }
-        for (int64_t tile = 0; tile < h.n_tiles; tile++) {
-            unpack_rows(&h, tile, s.dk + tile * TILE * h.width, LN_2, dq + h.ld_y, h.ld_qkv);
-            unpack_rows(&h, tile, s.dv + tile * TILE * h.width, 1.0f, dq + 2 * h.ld_y, h.ld_qkv);
+        if (index % group == group - 1) {
+            write_key_gradients(op, &h, &s);
         }
     }
 }

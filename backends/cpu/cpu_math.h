@@ -94,6 +94,21 @@ static inline float cpu_gelu_derivative(float wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
+static inline float cpu_sigmoid(float x) { return 1.0f / (1.0f + cpu_exp(-x)); }
+
+// Cosine and sine of a phase, in 2^-32 of a turn: Taylor series within an eighth of a turn of the nearest quarter.
+static inline float cpu_cos_sin(uint32_t phase, float *sine) {
+    const uint32_t quarter = (phase + 0x20000000u) >> 30;
+    const float a = (float)(int32_t)(phase - (quarter << 30)) * (6.28318530718f * 0x1p-32f);
+    const float a2 = a * a;
+    const float s = a + a * a2 * (-1.0f / 6 + a2 * (1.0f / 120 + a2 * (-1.0f / 5040 + a2 / 362880)));
+    const float c = 1.0f + a2 * (-0.5f + a2 * (1.0f / 24 + a2 * (-1.0f / 720 + a2 / 40320)));
+    const float along = quarter & 1 ? s : c;
+    const float across = quarter & 1 ? c : s;
+    *sine = quarter & 2 ? -across : across;
+    return (quarter + 1) & 2 ? -along : along;
+}
+
 // The largest of n values; NaNs are passed over. Lanes by hand: compilers are shy of a maximum as
 // a reduction, because of NaN.
 static inline float cpu_largest(const float *x, int64_t n) {

@@ -143,7 +143,7 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
 
 // Weights come by the hundred million, hence the threads.
 static void copy(void *to, const void *from, size_t size_bytes) {
-    enum { PART_BYTES = 1 << 22 };
+    enum { PART_BYTES = 1 << 19 };
     const int64_t n_parts = (int64_t)((size_bytes + PART_BYTES - 1) / PART_BYTES);
     const int n_threads = omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
 #pragma omp parallel for schedule(static) if (n_parts > 1) num_threads(n_threads)

@@ -1,5 +1,7 @@
 // opencl_bind.c: how each kind of op is launched. The order of operands is that of op_table.h, the order of arguments
 // that of the kernel in cl/STEM.cl.
+#include <math.h>
+
 #include "opencl_bind.h"
 #include "opencl_tier.h"
 
@@ -52,13 +54,63 @@ static void bind_dropout(opencl_binder *b) {
     opencl_launch_items(b, (n + 3) / 4);
 }
 
-static void bind_adamw(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw, p)));
-    opencl_begin(b, "adamw", "", "adamw");
+// --- optimizers: updates of each parameter by itself ----------------------------------------------------
+
+static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0.0f; }
+
+static void bind_update(opencl_binder *b, const char *kernel) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin(b, "optimizer", "", kernel);
     arg_count(b, n);
-    opencl_arg_float(b, b->op->attr.decay ? 1.0f : 0.0f);
+    opencl_arg_float(b, decay(b));
     arg_operands(b);
     opencl_launch_vecs(b, n);
+}
+
+static void bind_adamw(opencl_binder *b) { bind_update(b, "adamw"); }
+static void bind_adam(opencl_binder *b) { bind_update(b, "adam"); }
+static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd"); }
+static void bind_lion(opencl_binder *b) { bind_update(b, "lion"); }
+
+static void bind_adamw8bit(opencl_binder *b) {
+    opencl_begin(b, "adamw8bit", "", "adamw8bit");
+    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, p))));
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))));
+}
+
+static void bind_muon_momentum(opencl_binder *b) { bind_elements(b, "muon", "muon_momentum"); }
+
+static void bind_normalize(opencl_binder *b) {
+    const sm_tensor *u = in(b, SM_IN(normalize, u));
+    opencl_begin(b, "muon", "", "normalize_update");
+    arg_count(b, sm_tensor_rows(u));
+    arg_count(b, sm_tensor_cols(u));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(u), sm_tensor_rows(u));
+}
+
+static void bind_combine(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(combine, y)));
+    opencl_begin(b, "muon", "", "combine");
+    arg_count(b, n);
+    opencl_arg_float(b, (float)b->op->attr.a);
+    opencl_arg_float(b, (float)b->op->attr.b);
+    arg_operands(b);
+    opencl_launch_vecs(b, n);
+}
+
+static void bind_muon_update(opencl_binder *b) {
+    const sm_tensor *p = out(b, SM_OUT(muon_update, p));
+    opencl_begin(b, "muon", "", "muon_update");
+    arg_count(b, sm_tensor_rows(p));
+    arg_count(b, sm_tensor_cols(p));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(p), sm_tensor_rows(p));
 }
 
 // --- sums over rows --------------------------------------------------------------------------------
@@ -86,6 +138,16 @@ static void bind_bias_forward(opencl_binder *b) {
     opencl_launch_grid(b, C, N);
 }
 
+// What the strips in scratch add up to joins an output of C elements.
+static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
+    opencl_begin(b, "bias", "", "bias_backward_sum");
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, output);
+    opencl_launch_vecs(b, C);
+}
+
 static void bind_bias_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
@@ -97,12 +159,72 @@ static void bind_bias_backward(opencl_binder *b) {
     arg_in(b, SM_IN(bias_backward, dy));
     opencl_arg_scratch(b, 0);
     opencl_launch_strips(b, C, n_strips);
-    opencl_begin(b, "bias", "", "bias_backward_sum");
+    add_strips(b, n_strips, C, SM_OUT(bias_backward, db));
+}
+
+// --- adafactor: kernels that hand each other sums by way of scratch (cl/adafactor.cl) -----------------------
+
+static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
+    opencl_begin(b, "adafactor", "", kernel);
+    arg_count(b, R);
+    arg_count(b, C);
+}
+
+static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t n_strips) {
+    arg_matrix(b, "adafactor_rows", R, C);
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_in(b, SM_IN(adafactor, clip));
+    arg_out(b, SM_OUT(adafactor, row));
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_column_strips", R, C);
+    arg_count(b, strip_rows(R, n_strips));
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, clip));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_strips(b, C, n_strips);
+    opencl_begin(b, "adafactor", "", "adafactor_columns");
     arg_count(b, n_strips);
+    arg_count(b, R);
     arg_count(b, C);
     opencl_arg_scratch(b, 0);
-    arg_out(b, SM_OUT(bias_backward, db));
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_out(b, SM_OUT(adafactor, col));
     opencl_launch_vecs(b, C);
+}
+
+static void bind_adafactor(opencl_binder *b) {
+    const int64_t R = sm_tensor_rows(out(b, SM_OUT(adafactor, p)));
+    const int64_t C = sm_tensor_cols(out(b, SM_OUT(adafactor, p)));
+    const int64_t n_strips = count_strips(b->e->device, R, C);
+    const size_t squares_at = (size_t)(n_strips * C);
+    bind_adafactor_means(b, R, C, n_strips);
+    opencl_begin(b, "adafactor", "", "adafactor_mean");
+    arg_count(b, R);
+    arg_out(b, SM_OUT(adafactor, row));
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at + 2 * (size_t)R);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_measure", R, C);
+    arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_step", R, C);
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_move", R, C);
+    opencl_arg_float(b, decay(b));
+    arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_grid(b, C, R);
+}
+
+static void bind_adafactor_vector(opencl_binder *b) {
+    opencl_begin(b, "adafactor", "", "adafactor_vector");
+    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p))));
+    arg_operands(b);
+    opencl_launch_rows(b, 1);
 }
 
 static bool is_residual(const opencl_binder *b) {
@@ -179,16 +301,122 @@ static void bind_layernorm_backward(opencl_binder *b) {
     opencl_launch_rows(b, N);
 }
 
+// What one kernel computes of rows of `x`, for both kinds.
+static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
+    opencl_begin(b, "rmsnorm", "", "rmsnorm_forward");
+    opencl_arg_uint(b, residual);
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, sm_tensor_cols(x));
+    opencl_arg_float(b, (float)b->op->attr.eps);
+}
+
+static void bind_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(rmsnorm_forward, x));
+    begin_rmsnorm_forward(b, x, false);
+    arg_in(b, SM_IN(rmsnorm_forward, x));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    arg_in(b, SM_IN(rmsnorm_forward, w));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
+    arg_out(b, SM_OUT(rmsnorm_forward, y));
+    arg_out(b, SM_OUT(rmsnorm_forward, rstd));
+    opencl_launch_rows(b, sm_tensor_rows(x));
+}
+
+static void bind_residual_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *a = in(b, SM_IN(residual_rmsnorm_forward, a));
+    begin_rmsnorm_forward(b, a, true);
+    arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(a));
+}
+
+// residual_rmsnorm_backward has rmsnorm_backward's operands at the same places, and dskip.
+_Static_assert(SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
+                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
+                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
+               "what one binder reads of both kinds");
+
+// dw first: dx may overwrite dskip, never what it reads.
+static void bind_rmsnorm_backward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(rmsnorm_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
+    const bool residual = b->op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
+    const int64_t n_strips = count_strips(b->e->device, N, C);
+    opencl_begin(b, "rmsnorm", "", "rmsnorm_backward_strips");
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, strip_rows(N, n_strips));
+    arg_in(b, SM_IN(rmsnorm_backward, dy));
+    arg_in(b, SM_IN(rmsnorm_backward, x));
+    arg_in(b, SM_IN(rmsnorm_backward, rstd));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_strips(b, C, n_strips);
+    add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
+    opencl_begin(b, "rmsnorm", "", "rmsnorm_backward_input");
+    opencl_arg_uint(b, residual);
+    arg_count(b, N);
+    arg_count(b, C);
+    for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
+        arg_in(b, i);
+    }
+    opencl_arg_tensor(b, residual ? b->op->in[SM_IN(residual_rmsnorm_backward, dskip)] : SM_NO_TENSOR);
+    arg_out(b, SM_OUT(rmsnorm_backward, dx));
+    opencl_launch_rows(b, N);
+}
+
+// --- rope and swiglu ----------------------------------------------------------------------------------
+
+// An item a pair of a head's channels and token. Angles: cl/rope.cl.
+static void bind_rope(opencl_binder *b) {
+    enum { ITEMS = 32 };
+    const sm_attrs *attr = &b->op->attr;
+    const sm_tensor *x = in(b, SM_IN(rope, x));
+    const int64_t half_size = x->dims[2] / (attr->n_head + 2 * attr->n_kv_head) / 2;
+    const double growth = 1 / 6.283185307179586477;
+    const double ratio = pow(attr->rope_theta, -1 / (double)half_size);
+    opencl_begin(b, "rope", "", "rope");
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, x->dims[1]);
+    opencl_arg_uint(b, (uint32_t)half_size);
+    opencl_arg_uint(b, (uint32_t)(attr->n_head + attr->n_kv_head));
+    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
+    opencl_arg_uint(b, attr->inverse);
+    opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
+    opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
+    arg_operands(b);
+    opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
+}
+
+// An item a vec of a row of y or dy, (N,F).
+static void bind_swiglu(opencl_binder *b, const char *kernel, const sm_tensor *y) {
+    opencl_begin(b, "swiglu", "", kernel);
+    arg_count(b, sm_tensor_rows(y));
+    arg_count(b, sm_tensor_cols(y));
+    arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(y), sm_tensor_rows(y));
+}
+
+static void bind_swiglu_forward(opencl_binder *b) {
+    bind_swiglu(b, "swiglu_forward", out(b, SM_OUT(swiglu_forward, y)));
+}
+
+static void bind_swiglu_backward(opencl_binder *b) {
+    bind_swiglu(b, "swiglu_backward", in(b, SM_IN(swiglu_backward, dy)));
+}
+
 // --- embedding --------------------------------------------------------------------------------------
 
 static void bind_embedding_forward(opencl_binder *b) {
     const int64_t N = sm_tensor_elems(in(b, SM_IN(embedding_forward, token)));
     const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
     opencl_begin(b, "embedding", "", "embedding_forward");
+    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR);
     arg_count(b, N);
     arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
     arg_count(b, C);
-    arg_operands(b);
+    arg_in(b, SM_IN(embedding_forward, token));
+    arg_in(b, SM_IN(embedding_forward, wte));
+    arg_in(b, SM_IN(embedding_forward, wpe));
+    arg_out(b, SM_OUT(embedding_forward, x));
     opencl_launch_grid(b, C, N);
 }
 
@@ -209,6 +437,9 @@ static void bind_embedding_backward(opencl_binder *b) {
     arg_in(b, SM_IN(embedding_backward, dx));
     arg_out(b, SM_OUT(embedding_backward, dwte));
     opencl_launch_grid(b, C, B * T);
+    if (b->op->out[SM_OUT(embedding_backward, dwpe)] == SM_NO_TENSOR) {
+        return;
+    }
     opencl_begin(b, "embedding", "", "embedding_backward_wpe");
     arg_count(b, B);
     arg_count(b, T);
@@ -374,7 +605,8 @@ static opencl_attention describe_attention(const sm_plan *plan, const sm_op *op)
     a.B = dims[0];
     a.T = dims[1];
     a.NH = op->attr.n_head;
-    a.HS = dims[2] / 3 / op->attr.n_head;
+    a.NKV = op->attr.n_kv_head;
+    a.HS = dims[2] / (a.NH + 2 * a.NKV);
     a.key = op->attr.rng_key;
     if (a.rng_step != SM_NO_TENSOR && p > 0) {
         a.threshold = sm_dropout_threshold(p);
@@ -407,6 +639,11 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_ATTENTION_BACKWARD] = bind_attention,
     [SM_OP_GELU_FORWARD] = bind_gelu_forward,
     [SM_OP_GELU_BACKWARD] = bind_gelu_backward,
+    [SM_OP_RMSNORM_FORWARD] = bind_rmsnorm_forward,
+    [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_ROPE] = bind_rope,
+    [SM_OP_SWIGLU_FORWARD] = bind_swiglu_forward,
+    [SM_OP_SWIGLU_BACKWARD] = bind_swiglu_backward,
     [SM_OP_RESIDUAL] = bind_residual,
     [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy_forward,
     [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy_backward,
@@ -414,8 +651,20 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_GRAD_SQNORM] = bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = bind_grad_clip,
     [SM_OP_ADAMW] = bind_adamw,
+    [SM_OP_ADAM] = bind_adam,
+    [SM_OP_SGD] = bind_sgd,
+    [SM_OP_LION] = bind_lion,
+    [SM_OP_ADAMW8BIT] = bind_adamw8bit,
+    [SM_OP_ADAFACTOR] = bind_adafactor,
+    [SM_OP_ADAFACTOR_VECTOR] = bind_adafactor_vector,
+    [SM_OP_MUON_MOMENTUM] = bind_muon_momentum,
+    [SM_OP_NORMALIZE] = bind_normalize,
+    [SM_OP_COMBINE] = bind_combine,
+    [SM_OP_MUON_UPDATE] = bind_muon_update,
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
+    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
     [SM_OP_FLASH_ATTENTION_FORWARD] = bind_attention,
     [SM_OP_FLASH_ATTENTION_BACKWARD] = bind_attention,
 };
@@ -443,9 +692,16 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     switch (op->kind) {
     case SM_OP_EMBEDDING_BACKWARD: return 2 * (size_t)sm_tensor_elems(first);
     case SM_OP_GRAD_SQNORM: return (size_t)count_parts(device);
+    case SM_OP_ADAFACTOR: {
+        const int64_t R = sm_tensor_rows(first);
+        const int64_t C = sm_tensor_cols(first);
+        return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
+    }
     case SM_OP_BIAS_BACKWARD:
     case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: {
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
+    case SM_OP_RMSNORM_BACKWARD:
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: {
         const int64_t C = sm_tensor_cols(first);
         return 2 * (size_t)(count_strips(device, sm_tensor_rows(first), C) * C);
     }

@@ -35,7 +35,7 @@ uint32_t opencl_epilogue(const opencl_product *product);
 typedef struct {
     bool forward;
     bool stores_weights; // att (B,NH,T,T) in the place of lse (B,NH,T)
-    int64_t B, T, NH, HS;
+    int64_t B, T, NH, NKV, HS;
     int dy, qkv, weights, y, dqkv, rng_step; // tensors; weights is att or lse; y is read by backward where lse is;
                                              // SM_NO_TENSOR where not used
     uint64_t key;

@@ -34,8 +34,9 @@ typedef struct {
     const char *const *stems;
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",   "adamw",     "bias", "dropout",  "embedding", "gelu",
-                                          "grad_norm", "layernorm", "loss", "residual", "zero"};
+static const char *const plain_stems[] = {"prelude",   "adafactor", "adamw8bit", "bias",    "dropout",   "embedding",
+                                          "gelu",      "grad_norm", "layernorm", "loss",    "muon",      "optimizer",
+                                          "residual",  "rmsnorm",   "rope",      "swiglu",  "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {

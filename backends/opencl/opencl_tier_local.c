@@ -222,6 +222,7 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
 }
 
 static void arg_mask(opencl_binder *b, const opencl_attention *a) {
@@ -230,10 +231,10 @@ static void arg_mask(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_float(b, a->drop_scale);
 }
 
-// A group a tile of rows (or, for dk and dv, of keys) and head.
-static void launch_tiles(opencl_binder *b, const opencl_attention *a) {
+// A group a tile of rows (or, for dk and dv, of keys) of each of n_heads a sequence.
+static void launch_tiles(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
-    opencl_launch_groups(b, a->B * a->NH, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
+    opencl_launch_groups(b, a->B * n_heads, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
 }
 
 // An item a token and head.
@@ -250,11 +251,11 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_tensor(b, a->y);
     if (!a->stores_weights) {
         opencl_arg_tensor(b, a->weights);
-        launch_tiles(b, a);
+        launch_tiles(b, a, a->NH);
         return;
     }
     opencl_arg_scratch(b, 0);
-    launch_tiles(b, a);
+    launch_tiles(b, a, a->NH);
     begin_attention(b, a, "attention_weights");
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_scratch(b, 0);
@@ -284,7 +285,7 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
             launch_tokens(b, a);
         } else {
             opencl_arg_tensor(b, a->dqkv);
-            launch_tiles(b, a);
+            launch_tiles(b, a, i == 1 ? a->NH : a->NKV);
         }
     }
 }

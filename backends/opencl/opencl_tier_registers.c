@@ -154,14 +154,16 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_arg_uint(b, a->stores_weights);
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
     opencl_arg_ulong(b, a->key);
     opencl_arg_uint(b, a->threshold);
     opencl_arg_float(b, a->drop_scale);
 }
 
-static void launch_attention(opencl_binder *b, const opencl_attention *a) {
+// An item a token of each of n_heads a sequence.
+static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
     enum { GROUP = 8 };
-    opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * a->NH, GROUP);
+    opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * n_heads, GROUP);
 }
 
 static void attention(opencl_binder *b, const opencl_attention *a) {
@@ -171,7 +173,7 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
         opencl_arg_tensor(b, a->rng_step);
         opencl_arg_tensor(b, a->y);
         opencl_arg_tensor(b, a->weights);
-        launch_attention(b, a);
+        launch_attention(b, a, a->NH);
         return;
     }
     static const char *const kernels[] = {"attention_backward_rows", "attention_backward_keys"};
@@ -186,7 +188,7 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
         }
         opencl_arg_scratch(b, 0);
         opencl_arg_tensor(b, a->dqkv);
-        launch_attention(b, a);
+        launch_attention(b, a, i == 0 ? a->NH : a->NKV);
     }
 }
 

@@ -58,6 +58,13 @@ void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x
 void REF(residual_layernorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
                                      const real *beta, real *r, real *y, real *mean, real *rstd);
 
+// ref_rmsnorm.c
+void REF(rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, real *y, real *rstd);
+void REF(rmsnorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *rstd,
+                           const real *dskip, real *dx, real *dw);
+void REF(residual_rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
+                                   real *r, real *y, real *rstd);
+
 // ref_matmul.c
 void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y);
 void REF(matmul_backward_input)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *dy, const real *W,
@@ -71,7 +78,7 @@ void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 
 // ref_attention.c
 typedef struct {
-    int64_t B, T, NH, HS;
+    int64_t B, T, NH, NKV, HS;
     ref_mask mask; // on the attention weights
 } ref_attention;
 
@@ -85,6 +92,14 @@ void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const
 // ref_gelu.c
 void REF(gelu_forward)(int64_t n, const real *x, real *y);
 void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
+
+// ref_rope.c
+void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse, const real *x,
+               real *y);
+
+// ref_swiglu.c
+void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);
+void REF(swiglu_backward)(int64_t N, int64_t F, const real *dy, const real *x, real *dx);
 
 // ref_residual.c
 void REF(residual)(int64_t n, const real *a, const real *b, real *y);
@@ -101,7 +116,25 @@ void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *lo
 void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);
 void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, real *norm, real *clip);
 
-// ref_adamw.c
+// ref_optimizer.c
 void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
+void REF(adam)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
+void REF(sgd)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
+void REF(lion)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
+
+// ref_adamw8bit.c
+void REF(adamw8bit)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, uint8_t *m,
+                    uint8_t *v, real *m_max, real *v_max);
+
+// ref_adafactor.c
+void REF(adafactor)(int64_t R, int64_t C, bool decay, const real *g, const real *hyper, const real *clip, real *p,
+                    real *row, real *col);
+void REF(adafactor_vector)(int64_t n, const real *g, const real *hyper, const real *clip, real *p, real *v);
+
+// ref_muon.c
+void REF(muon_momentum)(int64_t n, const real *g, const real *hyper, const real *clip, real *m, real *u);
+void REF(normalize)(int64_t R, int64_t C, bool transposed, const real *u, const real *sqnorm, real *x);
+void REF(combine)(int64_t n, double a, double b, const real *x, const real *z, real *y);
+void REF(muon_update)(int64_t R, int64_t C, bool transposed, bool decay, const real *x, const real *hyper, real *p);
 
 #endif

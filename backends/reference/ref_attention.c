@@ -1,30 +1,37 @@
 // ref_attention.c: causal multi-head attention (Vaswani et al. 2017, equation 1). Token t of a
 // head mixes the values of tokens s <= t, weighted by how well its query meets their keys.
 //
-// A row of qkv (B,T,3C) holds q (C), k (C), v (C) of one token; head h has the channels
-// h*HS .. h*HS + HS-1 of each. Flash attention (Dao et al. 2022) is the same function of qkv:
-// instead of the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from
-// which backward computes the weights again.
+// A row of qkv (B,T,(NH+2NKV)HS) holds the queries, keys and values of one token, a head of HS channels after the
+// other: NH of q, NKV of k, NKV of v. NH/NKV heads of queries, next to each other, share a head of keys and values
+// (Ainslie et al. 2023); in GPT-2 each has its own, NKV = NH. Flash attention (Dao et al. 2022) is the same function of
+// qkv: instead of the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from which backward
+// computes the weights again.
 #include "ref.h"
 
 // One head of one batch row. Token t's query is q[t * qkv_row ..], HS elements; its output, or
 // the output's gradient, begins at first_y + t * y_row.
 typedef struct {
     int64_t T, HS, qkv_row, y_row;
-    int64_t first_qkv, first_y, first_row; // of [b,0,h], and of row [b,h,0] of att and lse
+    int64_t first_q, first_k, first_v; // of [b,0,h] in qkv
+    int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of att and lse
+    bool first_of_group;               // of the heads that share keys and values
     const real *q, *k, *v;
     const ref_mask *mask;
 } head;
 
 static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t h) {
     int64_t C = a->NH * a->HS;
-    head d = {.T = a->T, .HS = a->HS, .qkv_row = 3 * C, .y_row = C, .mask = &a->mask};
-    d.first_qkv = b * a->T * 3 * C + h * a->HS;
+    int64_t group = a->NH / a->NKV;
+    head d = {.T = a->T, .HS = a->HS, .qkv_row = C + 2 * a->NKV * a->HS, .y_row = C, .mask = &a->mask};
+    d.first_q = b * a->T * d.qkv_row + h * a->HS;
+    d.first_k = b * a->T * d.qkv_row + (a->NH + h / group) * a->HS;
+    d.first_v = d.first_k + a->NKV * a->HS;
     d.first_y = b * a->T * C + h * a->HS;
     d.first_row = (b * a->NH + h) * a->T;
-    d.q = qkv + d.first_qkv;
-    d.k = d.q + C;
-    d.v = d.k + C;
+    d.first_of_group = h % group == 0;
+    d.q = qkv + d.first_q;
+    d.k = qkv + d.first_k;
+    d.v = qkv + d.first_v;
     return d;
 }
 
@@ -91,12 +98,12 @@ static void forward(const ref_attention *a, const real *qkv, real *y, real *att,
     }
 }
 
-// qkv (B,T,3C), y (B,T,C), att (B,NH,T,T)
+// qkv (B,T,(NH+2NKV)HS), y (B,T,C), att (B,NH,T,T)
 void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch) {
     forward(a, qkv, y, att, NULL, scratch);
 }
 
-// qkv (B,T,3C), y (B,T,C), lse (B,NH,T)
+// qkv (B,T,(NH+2NKV)HS), y (B,T,C), lse (B,NH,T)
 void REF(flash_attention_forward)(const ref_attention *a, const real *qkv, real *y, real *lse, double *scratch) {
     forward(a, qkv, y, NULL, lse, scratch);
 }
@@ -127,7 +134,8 @@ static void backward_row(const head *d, int64_t t, const real *dy, double *att, 
 }
 
 // dq_r = sum_{s<=r} ds[r,s] k_s / sqrt(HS);  dk_r = sum_{t>=r} ds[t,r] q_t / sqrt(HS);  dv_r = sum_{t>=r} att[t,r] dy_t
-// att, after dropout, and ds (T,T); dqkv (B,T,3C)
+// att, after dropout, and ds (T,T); dqkv (B,T,(NH+2NKV)HS). Of heads that share keys and values dk and dv are sums:
+// the others add to what the first of them wrote.
 static void backward_qkv(const head *d, const real *dy, const double *att, const double *ds, real *dqkv) {
     for (int64_t r = 0; r < d->T; r++) {
         for (int64_t i = 0; i < d->HS; i++) {
@@ -141,10 +149,12 @@ static void backward_qkv(const head *d, const real *dy, const double *att, const
                 dk += ds[t * d->T + r] * (double)d->q[t * d->qkv_row + i];
                 dv += att[t * d->T + r] * (double)dy[d->first_y + t * d->y_row + i];
             }
-            real *row = dqkv + d->first_qkv + r * d->qkv_row + i;
-            row[0] = (real)(dq / sqrt((double)d->HS));
-            row[d->y_row] = (real)(dk / sqrt((double)d->HS));
-            row[2 * d->y_row] = (real)dv;
+            real *row = dqkv + r * d->qkv_row + i;
+            double dk_before = d->first_of_group ? 0 : (double)row[d->first_k];
+            double dv_before = d->first_of_group ? 0 : (double)row[d->first_v];
+            row[d->first_q] = (real)(dq / sqrt((double)d->HS));
+            row[d->first_k] = (real)(dk_before + dk / sqrt((double)d->HS));
+            row[d->first_v] = (real)(dv_before + dv);
         }
     }
 }
@@ -165,13 +175,13 @@ static void backward(const ref_attention *a, const real *dy, const real *qkv, co
     }
 }
 
-// dy (B,T,C), qkv (B,T,3C), att (B,NH,T,T), dqkv (B,T,3C)
+// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), att (B,NH,T,T), dqkv (B,T,(NH+2NKV)HS)
 void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
                              double *scratch) {
     backward(a, dy, qkv, att, NULL, dqkv, scratch);
 }
 
-// dy (B,T,C), qkv (B,T,3C), lse (B,NH,T), dqkv (B,T,3C). The algorithm's D = sum_c dy y is a
+// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), lse (B,NH,T), dqkv (B,T,(NH+2NKV)HS). The algorithm's D = sum_c dy y is a
 // cheaper form of sum_r att da, so the definition does not need y.
 void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
                                    double *scratch) {

@@ -1,5 +1,5 @@
 // ref_embedding.c: from token ids to vectors: a row of wte for the token, plus a row of wpe
-// for its position (Radford et al. 2018, section 3.1).
+// for its position (Radford et al. 2018, section 3.1), where there are such rows: wpe and dwpe may be NULL.
 #include "ref.h"
 
 // x[b,t,:] = wte[token[b,t],:] + wpe[t,:]
@@ -9,9 +9,9 @@ void REF(embedding_forward)(int64_t B, int64_t T, int64_t C, const int32_t *toke
     for (int64_t b = 0; b < B; b++) {
         for (int64_t t = 0; t < T; t++) {
             const real *word = wte + token[b * T + t] * C;
-            const real *position = wpe + t * C;
             for (int64_t c = 0; c < C; c++) {
-                x[(b * T + t) * C + c] = (real)((double)word[c] + (double)position[c]);
+                double position = wpe == NULL ? 0 : (double)wpe[t * C + c];
+                x[(b * T + t) * C + c] = (real)((double)word[c] + position);
             }
         }
     }
@@ -52,5 +52,7 @@ static void embedding_backward_wpe(int64_t B, int64_t T, int64_t C, const real *
 void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const int32_t *token, const real *dx,
                              real *dwte, real *dwpe, double *scratch) {
     embedding_backward_wte(B * T, C, V, token, dx, dwte, scratch);
-    embedding_backward_wpe(B, T, C, dx, dwpe);
+    if (dwpe != NULL) {
+        embedding_backward_wpe(B, T, C, dx, dwpe);
+    }
 }

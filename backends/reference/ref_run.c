@@ -28,9 +28,13 @@ static ref_mask mask(const host_op *op, int i) {
 // qkv is input `i` and rng_step, where there is one, input `i_step`.
 static ref_attention attention(const host_op *op, int i, int i_step) {
     const sm_tensor *qkv = op->in_tensor[i];
-    int64_t NH = op->op->attr.n_head;
-    return (ref_attention){
-        .B = qkv->dims[0], .T = qkv->dims[1], .NH = NH, .HS = qkv->dims[2] / 3 / NH, .mask = mask(op, i_step)};
+    const sm_attrs *attr = &op->op->attr;
+    return (ref_attention){.B = qkv->dims[0],
+                           .T = qkv->dims[1],
+                           .NH = attr->n_head,
+                           .NKV = attr->n_kv_head,
+                           .HS = qkv->dims[2] / (attr->n_head + 2 * attr->n_kv_head),
+                           .mask = mask(op, i_step)};
 }
 
 RUN(zero) { CALL(zero, n_elems(op->out_tensor[SM_OUT(zero, x)]), OUTPUT(zero, x)); }
@@ -143,6 +147,38 @@ RUN(gelu_backward) {
          INPUT(gelu_backward, x), OUTPUT(gelu_backward, dx));
 }
 
+RUN(rmsnorm_forward) {
+    const sm_tensor *x = op->in_tensor[SM_IN(rmsnorm_forward, x)];
+    CALL(rmsnorm_forward, n_rows(x), n_cols(x), op->op->attr.eps, INPUT(rmsnorm_forward, x), INPUT(rmsnorm_forward, w),
+         OUTPUT(rmsnorm_forward, y), OUTPUT(rmsnorm_forward, rstd));
+}
+
+RUN(rmsnorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(rmsnorm_backward, dy)];
+    CALL(rmsnorm_backward, n_rows(dy), n_cols(dy), INPUT(rmsnorm_backward, dy), INPUT(rmsnorm_backward, x),
+         INPUT(rmsnorm_backward, w), INPUT(rmsnorm_backward, rstd), NULL, OUTPUT(rmsnorm_backward, dx),
+         OUTPUT(rmsnorm_backward, dw));
+}
+
+RUN(rope) {
+    const sm_attrs *attr = &op->op->attr;
+    const int64_t *dims = op->in_tensor[SM_IN(rope, x)]->dims; // (B,T,(NH+2NKV)HS)
+    const int64_t HS = dims[2] / (attr->n_head + 2 * attr->n_kv_head);
+    CALL(rope, dims[0], dims[1], attr->n_head, attr->n_kv_head, HS, attr->rope_theta, attr->inverse, INPUT(rope, x),
+         OUTPUT(rope, y));
+}
+
+RUN(swiglu_forward) {
+    const sm_tensor *y = op->out_tensor[SM_OUT(swiglu_forward, y)];
+    CALL(swiglu_forward, n_rows(y), n_cols(y), INPUT(swiglu_forward, x), OUTPUT(swiglu_forward, y));
+}
+
+RUN(swiglu_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(swiglu_backward, dy)];
+    CALL(swiglu_backward, n_rows(dy), n_cols(dy), INPUT(swiglu_backward, dy), INPUT(swiglu_backward, x),
+         OUTPUT(swiglu_backward, dx));
+}
+
 RUN(residual) {
     CALL(residual, n_elems(op->out_tensor[SM_OUT(residual, y)]), INPUT(residual, a), INPUT(residual, b),
          OUTPUT(residual, y));
@@ -181,6 +217,62 @@ RUN(adamw) {
          INPUT(adamw, clip), OUTPUT(adamw, p), OUTPUT(adamw, m), OUTPUT(adamw, v));
 }
 
+RUN(adam) {
+    CALL(adam, n_elems(op->out_tensor[SM_OUT(adam, p)]), op->op->attr.decay, INPUT(adam, g), INPUT(adam, hyper),
+         INPUT(adam, clip), OUTPUT(adam, p), OUTPUT(adam, m), OUTPUT(adam, v));
+}
+
+RUN(sgd) {
+    CALL(sgd, n_elems(op->out_tensor[SM_OUT(sgd, p)]), op->op->attr.decay, INPUT(sgd, g),
+         INPUT(sgd, hyper), INPUT(sgd, clip), OUTPUT(sgd, p), OUTPUT(sgd, m));
+}
+
+RUN(lion) {
+    CALL(lion, n_elems(op->out_tensor[SM_OUT(lion, p)]), op->op->attr.decay, INPUT(lion, g), INPUT(lion, hyper),
+         INPUT(lion, clip), OUTPUT(lion, p), OUTPUT(lion, m));
+}
+
+RUN(adamw8bit) {
+    CALL(adamw8bit, n_elems(op->out_tensor[SM_OUT(adamw8bit, p)]), op->op->attr.decay, INPUT(adamw8bit, g),
+         INPUT(adamw8bit, hyper), INPUT(adamw8bit, clip), OUTPUT(adamw8bit, p), OUTPUT(adamw8bit, m),
+         OUTPUT(adamw8bit, v), OUTPUT(adamw8bit, m_max), OUTPUT(adamw8bit, v_max));
+}
+
+RUN(adafactor) {
+    const sm_tensor *p = op->out_tensor[SM_OUT(adafactor, p)];
+    CALL(adafactor, n_rows(p), n_cols(p), op->op->attr.decay, INPUT(adafactor, g), INPUT(adafactor, hyper),
+         INPUT(adafactor, clip), OUTPUT(adafactor, p), OUTPUT(adafactor, row), OUTPUT(adafactor, col));
+}
+
+RUN(adafactor_vector) {
+    CALL(adafactor_vector, n_elems(op->out_tensor[SM_OUT(adafactor_vector, p)]), INPUT(adafactor_vector, g),
+         INPUT(adafactor_vector, hyper), INPUT(adafactor_vector, clip), OUTPUT(adafactor_vector, p),
+         OUTPUT(adafactor_vector, v));
+}
+
+RUN(muon_momentum) {
+    CALL(muon_momentum, n_elems(op->out_tensor[SM_OUT(muon_momentum, m)]),
+         INPUT(muon_momentum, g), INPUT(muon_momentum, hyper), INPUT(muon_momentum, clip), OUTPUT(muon_momentum, m),
+         OUTPUT(muon_momentum, u));
+}
+
+RUN(normalize) {
+    const sm_tensor *u = op->in_tensor[SM_IN(normalize, u)];
+    CALL(normalize, n_rows(u), n_cols(u), op->op->attr.w_transposed, INPUT(normalize, u), INPUT(normalize, sqnorm),
+         OUTPUT(normalize, x));
+}
+
+RUN(combine) {
+    CALL(combine, n_elems(op->out_tensor[SM_OUT(combine, y)]), op->op->attr.a, op->op->attr.b, INPUT(combine, x),
+         INPUT(combine, z), OUTPUT(combine, y));
+}
+
+RUN(muon_update) {
+    const sm_tensor *p = op->out_tensor[SM_OUT(muon_update, p)];
+    CALL(muon_update, n_rows(p), n_cols(p), op->op->attr.w_transposed, op->op->attr.decay, INPUT(muon_update, x),
+         INPUT(muon_update, hyper), OUTPUT(muon_update, p));
+}
+
 RUN(residual_layernorm_forward) {
     const sm_tensor *a = op->in_tensor[SM_IN(residual_layernorm_forward, a)];
     CALL(residual_layernorm_forward, n_rows(a), n_cols(a), op->op->attr.eps, INPUT(residual_layernorm_forward, a),
@@ -197,6 +289,21 @@ RUN(residual_layernorm_backward) {
          INPUT(residual_layernorm_backward, mean), INPUT(residual_layernorm_backward, rstd),
          INPUT(residual_layernorm_backward, dskip), OUTPUT(residual_layernorm_backward, dx),
          OUTPUT(residual_layernorm_backward, dw), OUTPUT(residual_layernorm_backward, dbeta));
+}
+
+RUN(residual_rmsnorm_forward) {
+    const sm_tensor *a = op->in_tensor[SM_IN(residual_rmsnorm_forward, a)];
+    CALL(residual_rmsnorm_forward, n_rows(a), n_cols(a), op->op->attr.eps, INPUT(residual_rmsnorm_forward, a),
+         INPUT(residual_rmsnorm_forward, b), INPUT(residual_rmsnorm_forward, w), OUTPUT(residual_rmsnorm_forward, r),
+         OUTPUT(residual_rmsnorm_forward, y), OUTPUT(residual_rmsnorm_forward, rstd));
+}
+
+RUN(residual_rmsnorm_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(residual_rmsnorm_backward, dy)];
+    CALL(rmsnorm_backward, n_rows(dy), n_cols(dy), INPUT(residual_rmsnorm_backward, dy),
+         INPUT(residual_rmsnorm_backward, x), INPUT(residual_rmsnorm_backward, w),
+         INPUT(residual_rmsnorm_backward, rstd), INPUT(residual_rmsnorm_backward, dskip),
+         OUTPUT(residual_rmsnorm_backward, dx), OUTPUT(residual_rmsnorm_backward, dw));
 }
 
 RUN(flash_attention_forward) {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Relative, by the format of the numbers: of the first step as in src/verify/loss_check.c, of later ones as bench/peers.
+// Relative, by the format of the numbers: of the first step as in src/verify/loss_check.c, of later ones as
+// bench/peers.
 static const double first_tolerance_fp32 = 1e-4;
 static const double later_tolerance_fp32 = 1e-3;
 static const double tolerance_other = 1e-2;

@@ -11,9 +11,9 @@
 
 enum { VALUE_SIZE = 160, WORK_SIZE = 512 };
 
-static const char *const work_fields[] = {"pass_type", "n_batch",    "n_seq",    "n_accum", "vocab",
-                                          "n_ctx",     "n_layer",    "n_head",   "d_model", "d_ff",
-                                          "dropout",   "model_arch", "optimizer"};
+static const char *const work_fields[] = {"pass_type", "n_batch",    "n_seq",     "n_accum",  "vocab",
+                                          "n_ctx",     "n_layer",    "n_head",    "d_model",  "d_ff",
+                                          "dropout",   "model_arch", "optimizer", "n_kv_head"};
 enum { N_WORK_FIELDS = sizeof(work_fields) / sizeof(work_fields[0]), MAX_FACTOR_FIELDS = 3 };
 
 static const struct {

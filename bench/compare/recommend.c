@@ -35,9 +35,11 @@ const sm_table sm_recommend_table = {"recommendations", columns, (int)(sizeof(co
 
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
     const char *gpu = sm_rows_text(row, "gpu_info");
+    char model[128];
+    sm_rows_model(row, model, sizeof(model));
     snprintf(text, size_bytes, "%s (%s), %s, %s s%.0f", sm_rows_text(row, "device"),
-             gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"), sm_rows_text(row, "model_type"),
-             sm_rows_text(row, "pass_type"), sm_json_number(row, "n_seq"));
+             gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"), model, sm_rows_text(row, "pass_type"),
+             sm_json_number(row, "n_seq"));
 }
 
 void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes) {
@@ -48,7 +50,10 @@ void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes
     sm_text_precision(row, precision, sizeof(precision));
     int used = snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), mode, precision);
     if (n_threads > 0 && used > 0 && (size_t)used < size_bytes) {
-        snprintf(text + used, size_bytes - (size_t)used, ", %.0f threads", n_threads);
+        used += snprintf(text + used, size_bytes - (size_t)used, ", %.0f threads", n_threads);
+    }
+    if (sm_rows_other_optimizer(row)[0] != '\0' && used > 0 && (size_t)used < size_bytes) {
+        snprintf(text + used, size_bytes - (size_t)used, ", %s", sm_rows_other_optimizer(row));
     }
 }
 
@@ -70,9 +75,10 @@ static bool same_fields(const json_t *a, const json_t *b, const char *const *nam
 
 // What two rows must share to be one configuration but for mode, batch and length.
 static bool alike(const json_t *a, const json_t *b) {
-    static const char *const names[] = {"backend_used", "device", "cpu_info",  "gpu_info", "model_type", "precision",
-                                        "n_threads",    "isa",    "pass_type", "n_accum",  "vocab",      "n_ctx",
-                                        "n_layer",      "n_head", "d_model",   "d_ff",     "dropout"};
+    static const char *const names[] = {"backend_used", "device",    "cpu_info", "gpu_info",   "model_type",
+                                        "precision",    "n_threads", "isa",      "pass_type",  "n_accum",
+                                        "vocab",        "n_ctx",     "n_layer",  "n_head",     "n_kv_head",
+                                        "d_model",      "d_ff",      "dropout",  "model_arch", "optimizer"};
     return same_fields(a, b, names, sizeof(names) / sizeof(names[0]));
 }
 

@@ -13,7 +13,7 @@
 static double update_bytes(const sm_plan *plan) {
     double bytes = 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        bytes += sm_op_is_update(&plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
+        bytes += sm_op_is_update(plan, &plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
     }
     return bytes;
 }

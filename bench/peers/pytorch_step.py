@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the GPT-2 training step in PyTorch on the CPU, and prints a row like stepmark's.
+"""Measures the training step of GPT-2 or Llama in PyTorch on the CPU, and prints a row like stepmark's.
 
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 64 --mode eager
 
@@ -22,98 +22,15 @@ import traceback
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from safetensors import safe_open
-from torch import nn
 
 import peer_row
+import pytorch_models
 
 OPENED_NS = time.monotonic_ns() - START_NS
 
 # What `stepmark run` trains with.
 ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
 WEIGHT_DECAY = 0.01  # on matrices and embeddings only
-
-CONV1D = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")  # kept as [in, out] on disk
-
-
-# --- model: the names are those of the file -----------------------------------------------------
-
-
-class Attention(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        C = config["n_embd"]
-        self.n_head = config["n_head"]
-        self.c_attn = nn.Linear(C, 3 * C)
-        self.c_proj = nn.Linear(C, C)
-
-    def forward(self, x):
-        B, T, C = x.shape
-        qkv = self.c_attn(x).view(B, T, 3, self.n_head, C // self.n_head)
-        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))  # (B, NH, T, HS)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.c_proj(y.transpose(1, 2).reshape(B, T, C))
-
-
-class MLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        C = config["n_embd"]
-        d_ff = config.get("n_inner") or 4 * C
-        self.c_fc = nn.Linear(C, d_ff)
-        self.c_proj = nn.Linear(d_ff, C)
-
-    def forward(self, x):
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
-
-
-class Block(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        C, eps = config["n_embd"], config["layer_norm_epsilon"]
-        self.ln_1 = nn.LayerNorm(C, eps=eps)
-        self.attn = Attention(config)
-        self.ln_2 = nn.LayerNorm(C, eps=eps)
-        self.mlp = MLP(config)
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
-
-
-class GPT2(nn.Module):
-    """Tokens and targets (B, T) in, the mean loss out. The head is the token embedding."""
-
-    def __init__(self, config):
-        super().__init__()
-        C = config["n_embd"]
-        self.wte = nn.Embedding(config["vocab_size"], C)
-        self.wpe = nn.Embedding(config["n_positions"], C)
-        self.h = nn.ModuleList(Block(config) for _ in range(config["n_layer"]))
-        self.ln_f = nn.LayerNorm(C, eps=config["layer_norm_epsilon"])
-
-    def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
-        for block in self.h:
-            x = block(x)
-        logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
-
-
-def load_model(folder, config):
-    """The parameters are made without initial values and filled from the file, one at a time."""
-    with torch.device("meta"):
-        model = GPT2(config)
-    model.to_empty(device="cpu")
-    with safe_open(folder / "model.safetensors", framework="pt") as file, torch.no_grad():
-        names = {name.removeprefix("transformer."): name for name in file.keys()}
-        for name, parameter in model.named_parameters():
-            tensor = file.get_tensor(names[name])
-            is_conv1d = name.endswith(".weight") and any(f".{stem}." in name for stem in CONV1D)
-            parameter.copy_(tensor.T if is_conv1d else tensor)
-    return model.train()
-
 
 def make_optimizer(model, row):
     parameters = list(model.parameters())
@@ -155,12 +72,11 @@ def configure(args, row):
         torch.set_num_threads(args.threads)
     row.update(
         n_threads=torch.get_num_threads(), isa=torch.backends.cpu.get_cpu_capability().lower(),
-        vocab=config["vocab_size"], n_ctx=config["n_positions"], n_layer=config["n_layer"], n_head=config["n_head"],
-        d_model=config["n_embd"], d_ff=config.get("n_inner") or 4 * config["n_embd"],
+        model_arch=config["model_type"], vocab=config["vocab_size"], **pytorch_models.model_class(config).sizes(config),
     )
     batches = load_batches(pathlib.Path(args.data), 1 + args.warmup + args.repetitions, args.batch_size, args.seq_len)
     begin_ns = time.monotonic_ns()
-    model = load_model(folder, config)
+    model = pytorch_models.load_model(folder, config)
     row["model_n_params"] = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, row)
     forward = torch.compile(model, mode=args.compile_mode) if args.mode == "compile" else model

@@ -150,7 +150,8 @@ class Bench:
         """The folder of a fresh model, the same for all."""
         folder = self.folder / f"model_{test.vocab or 'own'}"
         if not (folder / "config.json").exists():
-            command = [self.args.stepmark, "init", "-m", self.args.model_size, "--save", str(folder)]
+            command = [self.args.stepmark, "init", "--arch", self.args.arch, "-m", self.args.model_size]
+            command += ["--save", str(folder)]
             command += ["--vocab", str(test.vocab)] if test.vocab else []
             command += ["--context", str(self.args.context)] if self.args.context else []
             run_or_fail(command, self.environment, self.args.timeout)
@@ -350,6 +351,7 @@ def parse_arguments():
     add("--ours", default="", metavar="FLAGS", help="more flags for it, of both `run` and `train`; the last one counts")
     add("--peers", default="pytorch-eager", metavar="NAME[,NAME]", help=f"of {', '.join(KNOWN_PEERS)}, or --peer's")
     add("--peer", action="append", type=name_and_command, default=[], metavar="NAME=COMMAND", help="one more peer")
+    add("--arch", default="gpt2", metavar="NAME", help="as `stepmark init` knows it (default gpt2)")
     add("-m", "--model-size", default="small", metavar="SIZE", help="as `stepmark init` knows it (default small)")
     add("--tests", default="v50304b4s64,v10000b4s128,v50304b4s256", metavar="LIST",
         help="vocabulary, batch, sequence length (default %(default)s)")

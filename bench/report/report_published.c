@@ -50,6 +50,9 @@ static void mean_text(const json_t *row, const char *mean, const char *stddev, c
 // "124M" is small, and so on.
 static bool is_size(const json_t *row, int size) {
     static const char *const by_parameters[N_SIZES] = {"124M", "355M", "774M", "1558M", "2.7B"};
+    if (sm_rows_other_arch(row)[0] != '\0') {
+        return false; // the published figures are GPT-2's
+    }
     const char *model = sm_rows_text(row, "model_type");
     size_t length = strlen(sizes[size]);
     bool named = strncmp(model, sizes[size], length) == 0 && (model[length] == '\0' || model[length] == ' ');

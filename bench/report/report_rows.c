@@ -11,8 +11,8 @@
 
 // --- names ---------------------------------------------------------------------------------
 
-static const char *const how_fields[] = {"cpu_info", "gpu_info", "device",    "isa",
-                                         "tier",     "mode",     "precision", "n_threads"};
+static const char *const how_fields[] = {"cpu_info", "gpu_info",  "device",    "isa",      "tier",
+                                         "mode",     "precision", "n_threads", "optimizer"};
 enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), FIRST_OF_DEVICE = 2 };
 
 static void value_text(const json_t *row, const char *name, char *text, size_t size_bytes) {
@@ -21,6 +21,9 @@ static void value_text(const json_t *row, const char *name, char *text, size_t s
     if (strcmp(name, "device") == 0 && string[0] == '\0') {
         string = sm_rows_text(row, "backend_used")[0] != '\0' ? sm_rows_text(row, "backend_used")
                                                               : sm_rows_text(row, "backend");
+    }
+    if (strcmp(name, "optimizer") == 0) {
+        string = sm_rows_other_optimizer(row);
     }
     snprintf(text, size_bytes, "%.60s", string);
     if (strcmp(name, "mode") == 0) {
@@ -78,7 +81,8 @@ static const struct {
     const char *name;
     const char *word;
 } dimensions[] = {
-    {"vocab", "vocabulary"}, {"n_layer", "layers"}, {"n_head", "heads"}, {"d_model", "width"}, {"d_ff", "MLP"},
+    {"vocab", "vocabulary"},        {"n_layer", "layers"}, {"n_head", "heads"},
+    {"n_kv_head", "heads of keys"}, {"d_model", "width"},  {"d_ff", "MLP"},
 };
 enum { N_DIMENSIONS = sizeof(dimensions) / sizeof(dimensions[0]), MAX_MODELS = 32 };
 
@@ -89,9 +93,14 @@ typedef struct {
     int n;
 } models;
 
+static bool is_same_model(const json_t *a, const json_t *b) {
+    return strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) == 0 &&
+           strcmp(sm_rows_other_arch(a), sm_rows_other_arch(b)) == 0;
+}
+
 static int find_model(const models *m, const json_t *row) {
     int i = 0;
-    while (i < m->n && strcmp(sm_rows_text(m->first[i], "model_type"), sm_rows_text(row, "model_type")) != 0) {
+    while (i < m->n && !is_same_model(m->first[i], row)) {
         i++;
     }
     return i;
@@ -128,7 +137,8 @@ static void append_dimensions(const models *m, sm_report_row *r) {
 static void name_panel(const models *m, sm_report_row *r) {
     char part[SM_SERIES_NAME_SIZE];
     double n_accum = sm_json_number(r->json, "n_accum");
-    const char *model = sm_rows_text(r->json, "model_type");
+    char model[SM_SERIES_NAME_SIZE];
+    sm_rows_model(r->json, model, sizeof(model));
     snprintf(r->panel, sizeof(r->panel), "%.60s", model[0] != '\0' ? model : "model not named");
     append_dimensions(m, r);
     value_text(r->json, "n_seq", part, sizeof(part));

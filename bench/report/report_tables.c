@@ -197,7 +197,8 @@ void sm_report_machines(sm_doc *doc, const sm_report_rows *report) {
 static void write_row(sm_doc *doc, const sm_report_row *row) {
     char text[SM_SERIES_NAME_SIZE];
     sm_doc_row_begin(doc);
-    sm_doc_cell(doc, "%s", sm_rows_text(row->json, "model_type"));
+    sm_rows_model(row->json, text, sizeof(text));
+    sm_doc_cell(doc, "%s", text);
     sm_doc_cell(doc, "%s", sm_rows_text(row->json, "test"));
     sm_report_how(row->json, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
@@ -258,10 +259,11 @@ void sm_report_failures(sm_doc *doc, const sm_report_rows *report) {
             continue;
         }
         const char *reason = sm_rows_text(row->json, "reason");
-        sm_report_how(row->json, how, sizeof(how));
         sm_doc_row_begin(doc);
         sm_doc_cell(doc, "%s", row->status);
-        sm_doc_cell(doc, "%s", sm_rows_text(row->json, "model_type"));
+        sm_rows_model(row->json, how, sizeof(how));
+        sm_doc_cell(doc, "%s", how);
+        sm_report_how(row->json, how, sizeof(how));
         sm_doc_cell(doc, "%s", sm_rows_text(row->json, "test"));
         sm_doc_cell(doc, "%s", how);
         sm_doc_cell(doc, "%s", reason[0] != '\0' ? reason : "no reason given");

@@ -3,6 +3,7 @@
 // arrays one after the other are then all the same.
 #include "read_rows.h"
 
+#include "model.h"
 #include "rows_foreign.h"
 #include "row.h"
 #include "row_json_schema.h"
@@ -41,6 +42,21 @@ void sm_rows_free(sm_rows *rows) {
 const char *sm_rows_text(const json_t *row, const char *name) {
     const char *text = json_string_value(sm_json_get(row, name));
     return text != NULL ? text : "";
+}
+
+static const char *unless(const char *usual, const char *name) { return strcmp(name, usual) == 0 ? "" : name; }
+
+const char *sm_rows_other_arch(const json_t *row) {
+    return unless(sm_model_at(0)->name, sm_rows_text(row, "model_arch"));
+}
+
+const char *sm_rows_other_optimizer(const json_t *row) {
+    return unless(sm_optimizer_at(0)->name, sm_rows_text(row, "optimizer"));
+}
+
+void sm_rows_model(const json_t *row, char *text, size_t size_bytes) {
+    const char *arch = sm_rows_other_arch(row);
+    snprintf(text, size_bytes, "%s%s%s", arch, arch[0] != '\0' ? " " : "", sm_rows_text(row, "model_type"));
 }
 
 const char *sm_rows_status(const json_t *row) {

@@ -43,6 +43,13 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 // A text field; "" when it is null, absent or no text.
 const char *sm_rows_text(const json_t *row, const char *name);
 
+// The model as a reader names it: "small", or "llama small" where the architecture is not the default one.
+void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
+
+// A name of the row that need not be said where it is the default's: "" then.
+const char *sm_rows_other_arch(const json_t *row);
+const char *sm_rows_other_optimizer(const json_t *row);
+
 // "ok" where the row does not say but has figures.
 const char *sm_rows_status(const json_t *row);
 

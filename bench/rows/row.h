@@ -87,6 +87,7 @@ typedef struct {
     int64_t n_ctx;
     int64_t n_layer;
     int64_t n_head;
+    int64_t n_kv_head;
     int64_t d_model;
     int64_t d_ff;
     double dropout;

@@ -150,6 +150,7 @@ static const sm_column columns[] = {
     {INTEGER(n_ctx, "", "longest sequence the model takes (--context)")},
     {INTEGER(n_layer, "", "L: blocks")},
     {INTEGER(n_head, "", "NH: attention heads")},
+    {INTEGER(n_kv_head, "", "NKV: heads of keys and values, which NH / NKV heads share")},
     {INTEGER(d_model, "", "C: width of the residual stream")},
     {INTEGER(d_ff, "", "F: width of the MLP")},
     {REAL(dropout, "", "probability of dropout")},

@@ -26,6 +26,7 @@ typedef struct {
     int n_dims;
     int64_t dims[SM_MAX_DIMS];         // on disk: without wte's padding rows
     char name[MAX_DISK_NAME];          // on disk
+    bool is_bytes;                     // U8, codes of an optimizer's state; others are floating
     const sm_safetensors_entry *entry; // when loading: the file's tensor
 } slot;
 
@@ -38,25 +39,31 @@ typedef struct {
 
 // ---- slots ----
 
-// The saved tensors of a role, as `prefix` + their names.
+static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_list *list) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    slot *s = &list->slots[list->n_slots++];
+    s->tensor = tensor;
+    s->n_elems = t->real_elems;
+    s->n_dims = t->n_dims;
+    memcpy(s->dims, t->dims, sizeof s->dims);
+    s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
+    snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
+    s->is_bytes = t->dtype == SM_U8;
+    list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
+}
+
+// The saved tensors of a role, as `prefix` + their names; bytes last, so that floats are aligned.
 static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
     *list = (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot))};
     if (list->slots == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", plan->n_tensors);
     }
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
-        if (t->role != role || !t->is_saved) {
-            continue;
+    for (int i = 0; i < 2 * plan->n_tensors; i++) {
+        const int tensor = i % plan->n_tensors;
+        const sm_tensor *t = &plan->tensors[tensor];
+        if (t->role == role && t->is_saved && (t->dtype == SM_U8) == (i >= plan->n_tensors)) {
+            add_slot(plan, tensor, prefix, list);
         }
-        slot *s = &list->slots[list->n_slots++];
-        s->tensor = i;
-        s->n_elems = t->real_elems;
-        s->n_dims = t->n_dims;
-        memcpy(s->dims, t->dims, sizeof s->dims);
-        s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
-        snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
-        list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
     }
     return SM_OK;
 }
@@ -170,9 +177,9 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
     if (is_tied_head) {
         return SM_OK; // the same as the parameter that it is tied to
     }
-    if (!sm_safetensors_is_float(entry->dtype)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not a floating type", path, entry->name,
-                       sm_safetensors_dtype_name(entry->dtype));
+    if (s->is_bytes ? entry->dtype != SM_ST_U8 : !sm_safetensors_is_float(entry->dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not %s", path, entry->name,
+                       sm_safetensors_dtype_name(entry->dtype), s->is_bytes ? "U8" : "a floating type");
     }
     if (s->entry != NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
@@ -367,6 +374,7 @@ static sm_status fetch(const source *from, const slot *s, float *values) {
 
 static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
                              int n_metadata, sm_safetensors_writer **writer) {
+    int n_floats = 0;
     sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
     if (specs == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to describe %d tensors", path, list->n_slots);
@@ -375,10 +383,24 @@ static sm_status create_file(const char *path, const slot_list *list, const sm_s
         const slot *s = &list->slots[i];
         specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
+        n_floats += !s->is_bytes; // which come first
     }
-    sm_status status = sm_safetensors_create(path, specs, list->n_slots, metadata, n_metadata, writer);
+    sm_status status =
+        sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, writer);
     free(specs);
     return status;
+}
+
+// The slot's values, as they are stored; they are not needed any more.
+static sm_status append(sm_safetensors_writer *writer, const slot *s, float *values) {
+    uint8_t *bytes = (uint8_t *)values; // each behind what it is made of
+    if (!s->is_bytes) {
+        return sm_safetensors_append(writer, values, s->n_elems);
+    }
+    for (int64_t i = 0; i < s->n_elems; i++) {
+        bytes[i] = (uint8_t)values[i];
+    }
+    return sm_safetensors_append_bytes(writer, bytes, s->n_elems);
 }
 
 static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
@@ -392,7 +414,7 @@ static sm_status save_slots(const char *path, slot_list *list, const source *fro
         const slot *s = &list->slots[i];
         SM_TRY_GOTO(fetch(from, s, values));
         digest_add(list, s, values);
-        SM_TRY_GOTO(sm_safetensors_append(writer, values, s->n_elems));
+        SM_TRY_GOTO(append(writer, s, values));
     }
     status = sm_safetensors_finish(writer);
     writer = NULL;

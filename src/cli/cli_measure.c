@@ -137,6 +137,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     row->n_ctx = c->context;
     row->n_layer = c->n_layer;
     row->n_head = c->n_head;
+    row->n_kv_head = sm_model_n_kv_head(c);
     row->d_model = c->d_model;
     row->d_ff = c->d_ff;
     row->dropout = options->dropout;

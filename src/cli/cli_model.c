@@ -30,6 +30,7 @@ sm_status cli_model_config(const cli_options *options, const char *size_name, sm
     replace(&config->context, options->context);
     replace(&config->n_layer, options->n_layer);
     replace(&config->n_head, options->n_head);
+    replace(&config->n_kv_head, options->n_kv_head);
     replace(&config->d_model, options->d_model);
     replace(&config->d_ff, options->d_model * 4);
     replace(&config->d_ff, options->d_ff);

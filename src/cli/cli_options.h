@@ -89,7 +89,7 @@ typedef struct {
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
-    int64_t vocab, context, n_layer, n_head, d_model, d_ff; // 0 = as the size says
+    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = as the size says
     double dropout;
 
     cli_texts backends;

@@ -155,6 +155,7 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_model
     SM_TRY(refuse_dimension("context", options->context));
     SM_TRY(refuse_dimension("n-layer", options->n_layer));
     SM_TRY(refuse_dimension("n-head", options->n_head));
+    SM_TRY(refuse_dimension("n-kv-head", options->n_kv_head));
     SM_TRY(refuse_dimension("d-model", options->d_model));
     SM_TRY(refuse_dimension("d-ff", options->d_ff));
     return sm_weights_read_config(options->weights, config);

@@ -44,9 +44,13 @@ static void print_title(const walk *w) {
     const sm_model_config *c = &w->config;
     const sm_plan *plan = w->plan;
     char n_params[32];
+    char shared[64] = "";
+    if (sm_model_n_kv_head(c) != c->n_head) {
+        snprintf(shared, sizeof(shared), " that share NKV=%lld of keys and values", (long long)c->n_kv_head);
+    }
     sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
-    printf("%s %s: L=%lld blocks, NH=%lld heads, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
-           c->model->title, w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head,
+    printf("%s %s: L=%lld blocks, NH=%lld heads%s, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
+           c->model->title, w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head, shared,
            (long long)c->d_model, (long long)c->d_ff, (long long)c->vocab, (long long)sm_model_padded_vocab(c),
            n_params);
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
@@ -212,10 +216,11 @@ static json_t *settings_json(const sm_plan *plan) {
 static json_t *make_head(const walk *w) {
     const sm_model_config *c = &w->config;
     const int64_t n = w->plan->B * w->plan->T;
-    json_t *config = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
-                               (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
-                               (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "d_model",
-                               (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
+    json_t *config =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
+                  (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
+                  (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
+                  (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
     return json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}",
                      "model_arch", c->model->name, "optimizer", w->plan->optimizer->name, "model",
                      w->options->models.texts[0], "config", config, "model_n_params", (json_int_t)w->plan->n_params,

@@ -53,6 +53,9 @@ static void print_attributes(const sm_op *op) {
         before = "; ";         \
     }
     PRINT(a->n_head > 0, "NH = %d", a->n_head)
+    PRINT(a->n_kv_head > 0 && a->n_kv_head != a->n_head, "NKV = %d", a->n_kv_head)
+    PRINT(a->rope_theta > 0, "theta = %g", a->rope_theta)
+    PRINT(a->inverse, "angles of the other sign")
     PRINT(a->vocab > 0, "V = %lld (the columns behind it are padding)", (long long)a->vocab)
     PRINT(a->w_transposed, "W stored as (F,C) and used transposed")
     PRINT(a->epilogue & SM_EPILOGUE_BIAS, "then y += b")

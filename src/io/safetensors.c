@@ -316,6 +316,8 @@ static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int
             double value;
             memcpy(&value, source + 8 * i, sizeof value);
             values[i] = (float)value;
+        } else if (dtype == SM_ST_U8) {
+            values[i] = source[i];
         } else {
             uint16_t bits;
             memcpy(&bits, source + 2 * i, sizeof bits);
@@ -327,8 +329,8 @@ static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values) {
     int64_t offset = file->data_offset + entry->begin_bytes;
     sm_safetensors_dtype dtype = entry->dtype;
-    if (!sm_safetensors_is_float(dtype)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16 and BF16 can be read", file->path,
+    if (!sm_safetensors_is_float(dtype) && dtype != SM_ST_U8) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16, BF16 and U8 can be read", file->path,
                        entry->name, dtypes[dtype].name);
     }
     if (dtype == SM_ST_F32) {
@@ -351,8 +353,8 @@ sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_e
 struct sm_safetensors_writer {
     sm_atomic_file *file;
     char *path;
-    int64_t n_elems; // of all tensors
-    int64_t n_written;
+    int64_t size_bytes; // of all tensors
+    int64_t written_bytes;
 };
 
 static json_t *shape_to_json(const sm_safetensors_spec *spec) {
@@ -368,24 +370,23 @@ static json_t *shape_to_json(const sm_safetensors_spec *spec) {
     return shape;
 }
 
-// Adds the description of one tensor at *n_elems of the data, and moves *n_elems on.
-static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, int64_t *n_elems) {
-    int64_t begin = *n_elems;
-    int64_t size = 1;
-    int64_t end_bytes = 0;
+// Adds the description of one tensor at *at_bytes of the data, and moves *at_bytes on.
+static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, sm_safetensors_dtype dtype,
+                          int64_t *at_bytes) {
+    int64_t begin = *at_bytes;
+    int64_t size = dtypes[dtype].size_bytes;
     bool fits = true;
     for (int i = 0; i < spec->n_dims; i++) {
         fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);
     }
-    fits = fits && !__builtin_add_overflow(begin, size, n_elems);
-    fits = fits && !__builtin_mul_overflow(*n_elems, (int64_t)sizeof(float), &end_bytes);
+    fits = fits && !__builtin_add_overflow(begin, size, at_bytes);
     if (!fits) {
         return sm_fail(SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
     }
     json_t *shape = shape_to_json(spec);
     json_t *info = shape == NULL ? NULL
-                                 : json_pack("{s:s, s:O, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                                             (json_int_t)begin * (json_int_t)sizeof(float), (json_int_t)end_bytes);
+                                 : json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtypes[dtype].name, "shape", shape,
+                                             "data_offsets", (json_int_t)begin, (json_int_t)*at_bytes);
     json_decref(shape);
     if (json_object_set_new(header, spec->name, info) != 0) { // NULL of NULL
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
@@ -393,9 +394,9 @@ static sm_status describe(const char *path, json_t *header, const sm_safetensors
     return SM_OK;
 }
 
-// The header as JSON; *n_elems becomes the size of the data.
-static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs,
-                              const sm_safetensors_pair *pairs, int n_pairs, json_t *header, int64_t *n_elems) {
+// The header as JSON; *size_bytes becomes the size of the data.
+static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                              const sm_safetensors_pair *pairs, int n_pairs, json_t *header, int64_t *size_bytes) {
     json_t *metadata = json_pack("{s:s}", "format", "pt");
     bool fits = json_object_set_new(header, METADATA_KEY, metadata) == 0;
     for (int i = 0; i < n_pairs; i++) {
@@ -404,9 +405,9 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
     if (!fits) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
     }
-    *n_elems = 0;
+    *size_bytes = 0;
     for (int i = 0; i < n_specs; i++) {
-        SM_TRY(describe(path, header, &specs[i], n_elems));
+        SM_TRY(describe(path, header, &specs[i], i < n_floats ? SM_ST_F32 : SM_ST_U8, size_bytes));
     }
     return SM_OK;
 }
@@ -432,6 +433,12 @@ cleanup:
 
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
+    return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, writer);
+}
+
+sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      sm_safetensors_writer **writer) {
     sm_status status = SM_OK;
     *writer = NULL;
     json_t *header = json_object();
@@ -440,7 +447,7 @@ sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *spe
         status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
         goto cleanup;
     }
-    SM_TRY_GOTO(build_header(path, specs, n_specs, metadata, n_metadata, header, &w->n_elems));
+    SM_TRY_GOTO(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
     SM_TRY_GOTO(sm_atomic_open(path, &w->file));
     SM_TRY_GOTO(write_header(w, header));
     *writer = w;
@@ -453,12 +460,20 @@ cleanup:
     return status;
 }
 
-sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems) {
-    if (n_elems < 0 || n_elems > writer->n_elems - writer->n_written) {
+sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes) {
+    if (size_bytes < 0 || size_bytes > writer->size_bytes - writer->written_bytes) {
         return sm_fail(SM_ERR_INTERNAL, "%s: more data than its header tells of", writer->path);
     }
-    writer->n_written += n_elems;
-    return sm_atomic_write(writer->file, values, (size_t)n_elems * sizeof *values);
+    writer->written_bytes += size_bytes;
+    return sm_atomic_write(writer->file, bytes, (size_t)size_bytes);
+}
+
+sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems) {
+    int64_t size_bytes = -1; // where it overflows: more than any header tells of
+    if (__builtin_mul_overflow(n_elems, (int64_t)sizeof *values, &size_bytes)) {
+        size_bytes = -1;
+    }
+    return sm_safetensors_append_bytes(writer, values, size_bytes);
 }
 
 static void free_writer(sm_safetensors_writer *writer) {
@@ -467,9 +482,9 @@ static void free_writer(sm_safetensors_writer *writer) {
 }
 
 sm_status sm_safetensors_finish(sm_safetensors_writer *writer) {
-    if (writer->n_written != writer->n_elems) {
-        sm_status status = sm_fail(SM_ERR_INTERNAL, "%s: %lld of %lld elements were written", writer->path,
-                                   (long long)writer->n_written, (long long)writer->n_elems);
+    if (writer->written_bytes != writer->size_bytes) {
+        sm_status status = sm_fail(SM_ERR_INTERNAL, "%s: %lld of %lld bytes were written", writer->path,
+                                   (long long)writer->written_bytes, (long long)writer->size_bytes);
         sm_safetensors_abandon(writer);
         return status;
     }

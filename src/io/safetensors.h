@@ -45,7 +45,7 @@ typedef enum {
 
 const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype);
 
-// F16, BF16, F32 or F64: what sm_safetensors_read reads.
+// F16, BF16, F32 or F64.
 bool sm_safetensors_is_float(sm_safetensors_dtype dtype);
 
 enum { SM_SAFETENSORS_MAX_DIMS = 8, SM_SAFETENSORS_MAX_NAME = 255 };
@@ -72,11 +72,11 @@ const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int in
 // A value of "__metadata__"; NULL if there is none of that key.
 const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key);
 
-// Reads a floating tensor into entry->n_elems floats, rounded where it is F64.
+// Reads a floating tensor, or one of U8, into entry->n_elems floats, rounded where it is F64.
 // SM_ERR_UNSUPPORTED names a tensor of another dtype.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
-// What a file to be written holds: F32 tensors, in this order.
+// What a file to be written holds: tensors in this order.
 typedef struct {
     const char *name;
     int n_dims;
@@ -91,12 +91,17 @@ typedef struct {
 typedef struct sm_safetensors_writer sm_safetensors_writer;
 
 // Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
-// the given pairs as metadata. Written by way of atomic_file.h.
+// the given pairs as metadata. Written by way of atomic_file.h. All tensors are F32, or, where n_floats is given, the
+// first n_floats, and the others U8.
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
+sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      sm_safetensors_writer **writer);
 
 // Appends the next n_elems floats of the data: the tensors one after the other.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
+sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes);
 
 // Ends the file, of which every element must have been written. The writer is gone
 // afterwards, whatever is returned.

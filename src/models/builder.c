@@ -53,17 +53,41 @@ void sm_build_op(sm_builder *b, const sm_op *op) {
 int sm_build_value(const sm_builder *b, int kind, int layer) { return sm_params_get(&b->params, kind, layer)->value; }
 
 int sm_build_matrix(const sm_builder *b, int kind, int layer) {
-    return sm_params_get(&b->params, kind, layer)->operand;
+    return sm_params_get(&b->params, kind, layer)->whole_operand;
 }
 
 int sm_build_gradient(const sm_builder *b, int kind, int layer) {
-    return sm_params_get(&b->params, kind, layer)->gradient;
+    return sm_params_get(&b->params, kind, layer)->whole_gradient;
 }
 
 // --- lines of a model -----------------------------------------------------------------------------
 
+int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
+    sm_op op = sm_op_make(SM_OP_EMBEDDING_FORWARD, SM_PHASE_FORWARD, -1);
+    op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, wte_kind, -1);
+    if (wpe_kind != SM_NO_PARAM) {
+        op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, wpe_kind, -1);
+    }
+    op.out[SM_OUT(embedding_forward, x)] = sm_build_activation(b, -1, "encoded", SM_DIMS(b->B, b->T, b->C));
+    sm_build_op(b, &op);
+    return op.out[SM_OUT(embedding_forward, x)];
+}
+
+void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind) {
+    sm_op op = sm_op_make(SM_OP_EMBEDDING_BACKWARD, SM_PHASE_BACKWARD, -1);
+    op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_backward, dx)] = dx;
+    op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, wte_kind, -1);
+    if (wpe_kind != SM_NO_PARAM) {
+        op.out[SM_OUT(embedding_backward, dwpe)] = sm_build_gradient(b, wpe_kind, -1);
+    }
+    sm_build_op(b, &op);
+}
+
 int sm_build_matmul(sm_builder *b, int layer, const char *name, const char *part, int x, int w_kind, int64_t n_cols) {
     sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, layer);
+    op.attr.w_transposed = b->config->model->out_by_in;
     op.in[SM_IN(matmul_forward, x)] = x;
     op.in[SM_IN(matmul_forward, W)] = sm_build_matrix(b, w_kind, layer);
     op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, layer, name, part, SM_DIMS(b->B, b->T, n_cols));
@@ -73,6 +97,7 @@ int sm_build_matmul(sm_builder *b, int layer, const char *name, const char *part
 
 void sm_build_matmul_backward_weight(sm_builder *b, int layer, int x, int dy, int w_kind) {
     sm_op op = sm_op_make(SM_OP_MATMUL_BACKWARD_WEIGHT, SM_PHASE_BACKWARD, layer);
+    op.attr.w_transposed = b->config->model->out_by_in;
     op.in[SM_IN(matmul_backward_weight, x)] = x;
     op.in[SM_IN(matmul_backward_weight, dy)] = dy;
     op.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, w_kind, layer);
@@ -81,6 +106,7 @@ void sm_build_matmul_backward_weight(sm_builder *b, int layer, int x, int dy, in
 
 int sm_build_matmul_backward_input(sm_builder *b, int layer, const char *dx_name, int dy, int w_kind, int64_t n_cols) {
     sm_op op = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, layer);
+    op.attr.w_transposed = b->config->model->out_by_in;
     op.in[SM_IN(matmul_backward_input, dy)] = dy;
     op.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, w_kind, layer);
     op.out[SM_OUT(matmul_backward_input, dx)] = sm_build_activation(b, layer, dx_name, SM_DIMS(b->B, b->T, n_cols));
@@ -137,6 +163,7 @@ int sm_build_residual(sm_builder *b, sm_phase phase, int layer, const char *name
 static sm_op attention_op(const sm_builder *b, sm_op_kind kind, sm_phase phase, int layer) {
     sm_op op = sm_op_make(kind, phase, layer);
     op.attr.n_head = (int)b->config->n_head;
+    op.attr.n_kv_head = (int)sm_model_n_kv_head(b->config);
     op.attr.dropout_p = b->options->dropout_p;
     op.attr.rng_key = mask_key(b, layer, "attn.dropout");
     return op;
@@ -159,7 +186,7 @@ int sm_build_attention_backward(sm_builder *b, int layer, int dy, int qkv, int a
     op.in[SM_IN(attention_backward, qkv)] = qkv;
     op.in[SM_IN(attention_backward, att)] = att;
     op.in[SM_IN(attention_backward, rng_step)] = b->plan->rng_step;
-    op.out[SM_OUT(attention_backward, dqkv)] = sm_build_activation(b, layer, "d.qkv", SM_DIMS(b->B, b->T, 3 * b->C));
+    op.out[SM_OUT(attention_backward, dqkv)] = sm_build_activation(b, layer, "d.qkv", SM_DIMS(b->B, b->T, b->QKV));
     sm_build_op(b, &op);
     return op.out[SM_OUT(attention_backward, dqkv)];
 }
@@ -307,6 +334,7 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         .F = config->d_ff,
         .V = config->vocab,
         .Vp = sm_model_padded_vocab(config),
+        .QKV = config->d_model / config->n_head * (config->n_head + 2 * sm_model_n_kv_head(config)),
         .scale = SM_NO_TENSOR,
         .status = SM_OK,
     };

@@ -13,6 +13,7 @@ typedef struct sm_builder {
     const sm_model_config *config;
     const sm_plan_options *options;
     int64_t B, T, C, F, V, Vp;
+    int64_t QKV; // (NH + 2 NKV) HS
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
     sm_params params;
     int scale;        // tensor: the factor on the loss's gradient; SM_NO_TENSOR without backward
@@ -32,12 +33,18 @@ int sm_build_statistic(sm_builder *b, int layer, const char *name, const char *w
 
 void sm_build_op(sm_builder *b, const sm_op *op);
 
-// A parameter by kind: itself, what matmuls read of a matrix, its gradient.
+// A parameter by kind: itself, what matmuls read of a matrix, its gradient; the last two of all of a matrix in parts,
+// by its first.
 int sm_build_value(const sm_builder *b, int kind, int layer);
 int sm_build_matrix(const sm_builder *b, int kind, int layer);
 int sm_build_gradient(const sm_builder *b, int kind, int layer);
 
 // --- lines of a model -----------------------------------------------------------------------------
+
+// x = a row of wte for each token, plus one of wpe for each position, or SM_NO_PARAM.
+enum { SM_NO_PARAM = -1 };
+int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind);
+void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind);
 
 // y = x W, the tensor named after `name` and, where it is not NULL, `part`: "qkv.xw".
 int sm_build_matmul(sm_builder *b, int layer, const char *name, const char *part, int x, int w_kind, int64_t n_cols);

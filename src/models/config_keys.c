@@ -57,14 +57,34 @@ sm_status sm_config_check_text(const char *path, const json_t *root, const char 
                    sm_is_printable(value) ? value : "?", accepted[0]);
 }
 
-sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only) {
+sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value) {
     const json_t *item = json_object_get(root, key);
+    *value = item == NULL ? fallback : json_is_true(item);
     if (item != NULL && !json_is_boolean(item)) {
         return sm_fail(SM_ERR_FORMAT, "%s: %s is neither true nor false", path, key);
     }
-    if (item != NULL && json_is_true(item) != only) {
+    return SM_OK;
+}
+
+sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only) {
+    bool value = false;
+    SM_TRY(sm_config_switch(path, root, key, only, &value));
+    if (value != only) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s is %s; only %s is supported", path, key, only ? "false" : "true",
                        only ? "true" : "false");
     }
     return SM_OK;
+}
+
+json_t *sm_config_pack(const sm_config_field *fields, size_t n_fields) {
+    json_t *root = json_object();
+    bool complete = root != NULL;
+    for (size_t i = 0; i < n_fields; i++) {
+        complete = json_object_set_new(root, fields[i].key, fields[i].value) == 0 && complete;
+    }
+    if (!complete) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
 }

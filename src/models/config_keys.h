@@ -23,7 +23,18 @@ sm_status sm_config_real(const char *path, const json_t *root, const char *key, 
 // A text that must be one of `accepted`, a list that ends with NULL.
 sm_status sm_config_check_text(const char *path, const json_t *root, const char *key, const char *const *accepted);
 
+// true or false; `fallback` where the key is absent.
+sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value);
+
 // true or false, of which `only` is the one supported; so is an absent key.
 sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only);
+
+// What a model writes: an object of these fields, whose values it takes. NULL: out of memory, also of a value.
+typedef struct {
+    const char *key;
+    json_t *value;
+} sm_config_field;
+
+json_t *sm_config_pack(const sm_config_field *fields, size_t n_fields);
 
 #endif

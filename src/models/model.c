@@ -43,6 +43,10 @@ int64_t sm_model_n_params(const sm_model_config *config) {
     return sm_param_count(specs, config->model->params(config, specs), config->n_layer);
 }
 
+int64_t sm_model_n_kv_head(const sm_model_config *config) {
+    return config->n_kv_head > 0 ? config->n_kv_head : config->n_head;
+}
+
 sm_status sm_model_check(const sm_model_config *config) {
     const struct {
         const char *name;
@@ -62,6 +66,11 @@ sm_status sm_model_check(const sm_model_config *config) {
     if (config->d_model % config->n_head != 0) {
         return sm_fail(SM_ERR_INVALID, "d_model %lld does not divide into %lld heads; choose n_head so that it does",
                        (long long)config->d_model, (long long)config->n_head);
+    }
+    if (config->n_kv_head < 0 || config->n_head % sm_model_n_kv_head(config) != 0) {
+        return sm_fail(SM_ERR_INVALID,
+                       "n_kv_head %lld does not divide n_head %lld; choose it so that as many heads share each",
+                       (long long)config->n_kv_head, (long long)config->n_head);
     }
     if (!(config->norm_eps >= 0 && config->norm_eps < 1)) {
         return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);

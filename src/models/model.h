@@ -9,7 +9,7 @@
 
 // The architectures there are, in the order of --arch's words; the first is the default. X(name), sm_model_NAME in a
 // folder of its own.
-#define SM_MODEL_LIST(X) X(gpt2)
+#define SM_MODEL_LIST(X) X(gpt2) X(llama)
 
 typedef struct sm_model sm_model;
 
@@ -62,6 +62,8 @@ struct sm_model {
     // odd size where they may be, a vocabulary with padding. Verify trains it.
     sm_model_config odd;
 
+    bool out_by_in; // matrices of linear layers are (out,in), as torch.nn.Linear has them; false: (in,out), as Conv1D
+
     // What sm_model_check does not know: SM_ERR_INVALID names the dimension that does not fit.
     sm_status (*check)(const sm_model_config *config);
 
@@ -101,6 +103,9 @@ sm_status sm_model_check(const sm_model_config *config);
 
 // Parameters of the model, padding excluded.
 int64_t sm_model_n_params(const sm_model_config *config);
+
+// Heads of keys and values: n_head where n_kv_head is 0.
+int64_t sm_model_n_kv_head(const sm_model_config *config);
 
 // Rows that embeddings and columns that logits really have: V rounded up to a multiple of 64.
 int64_t sm_model_padded_vocab(const sm_model_config *config);

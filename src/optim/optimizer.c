@@ -84,6 +84,79 @@ void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_
     }
 }
 
-bool sm_op_is_update(const sm_op *op) {
-    return op->range == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_SQNORM && op->kind != SM_OP_GRAD_CLIP;
+bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
+    const bool is_norm = op->kind == SM_OP_GRAD_SQNORM &&
+                         plan->tensors[op->in[SM_IN(grad_sqnorm, g)]].role == SM_ROLE_GRADIENT;
+    return op->range == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_CLIP && !is_norm;
+}
+
+// --- for builders ---------------------------------------------------------------------------------
+
+// Operands that all updates by element have at the same places.
+_Static_assert(SM_IN(adam, clip) == SM_IN(adamw, clip) && SM_IN(sgd, clip) == SM_IN(adamw, clip) &&
+                   SM_IN(lion, clip) == SM_IN(adamw, clip) && SM_OUT(sgd, p) == SM_OUT(adamw, p) &&
+                   SM_OUT(lion, p) == SM_OUT(adamw, p) && SM_OUT(adam, p) == SM_OUT(adamw, p),
+               "what one builder writes of all");
+
+// All operands but the states. The state of output k is then out[k], for every k that `is_state`.
+static sm_op begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    sm_op op = sm_op_make(kind, SM_PHASE_OPTIMIZER, -1);
+    op.attr.decay = decay;
+    op.in[SM_IN(adamw, g)] = gradient;
+    op.in[SM_IN(adamw, hyper)] = plan->hyper;
+    op.in[SM_IN(adamw, clip)] = clip;
+    op.out[SM_OUT(adamw, p)] = value;
+    for (int k = 1; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        if (strcmp(info->out[k].name, "w") == 0) {
+            op.out[k] = plan->tensors[value].working_copy;
+        }
+    }
+    return op;
+}
+
+static bool is_state(sm_op_kind kind, int k) {
+    const sm_operand_info *operand = &sm_op_get_info(kind)->out[k];
+    return k > SM_OUT(adamw, p) && operand->name != NULL && strcmp(operand->name, "w") != 0;
+}
+
+sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip) {
+    const sm_param_group *g = &params->groups[group];
+    sm_op op = begin_update(plan, kind, clip, g->gradient, g->value, g->is_matrix);
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_state(kind, k)) {
+            op.out[k] = sm_params_add_state(plan, params, group, sm_op_get_info(kind)->out[k].name, plan->real);
+            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        }
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip) {
+    sm_op op = begin_update(plan, kind, clip, param->gradient, param->value, param->is_matrix);
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_state(kind, k)) {
+            op.out[k] = sm_param_add_state(plan, param, sm_op_get_info(kind)->out[k].name, plan->real, 0, NULL);
+            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK);
+        }
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+sm_status sm_build_updates(sm_plan *plan, const sm_params *params, sm_op_kind kind, int clip) {
+    for (int g = 0; g < params->n_groups; g++) {
+        SM_TRY(sm_build_group_update(plan, params, g, kind, clip));
+    }
+    return SM_OK;
+}
+
+void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
+    hyper[SM_HYPER_LR] = settings->lr;
+    hyper[SM_HYPER_BETA1] = settings->beta1;
+    hyper[SM_HYPER_BETA2] = settings->beta2;
+    hyper[SM_HYPER_EPS] = settings->eps;
+    hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
+    // Computed here in double: in f32, 1 - 0.999^1 would lose four digits.
+    hyper[SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(settings->beta1, (double)step);
+    hyper[SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(settings->beta2, (double)step);
 }

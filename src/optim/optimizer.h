@@ -8,7 +8,7 @@
 
 // The optimizers there are, in the order of --optimizer's words. X(name), sm_optimizer_NAME in a file of its
 // own.
-#define SM_OPTIMIZER_LIST(X) X(adamw)
+#define SM_OPTIMIZER_LIST(X) X(adamw) X(adamw8bit) X(adam) X(adafactor) X(lion) X(muon) X(sgd)
 
 // What an optimizer may be set to; each is a flag of `train`, with dashes. X(name)
 #define SM_SETTING_LIST(X) \
@@ -17,6 +17,8 @@
     X(beta2)               \
     X(eps)                 \
     X(weight_decay)        \
+    X(momentum)            \
+    X(nesterov)            \
     X(grad_clip) /* largest global gradient norm; 0: no clipping */
 
 // The settings of one step. NaN where the optimizer has no such setting.
@@ -69,7 +71,20 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
 void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
                    double hyper[SM_HYPER_COUNT]);
 
-// Is it an op of the update itself, not of the norm and of the clipping before it?
-bool sm_op_is_update(const sm_op *op);
+// Is it an op of the update itself, not of the gradients' norm and of the clipping before it?
+bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
+
+// --- for builders ---------------------------------------------------------------------------------
+
+// Adds an update by element of a group, or of a parameter alone, of a kind whose inputs are g, hyper and clip and whose
+// outputs are p, states of the plan's real type, and w: its states are named after the operands.
+sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
+sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
+
+// All groups with one kind.
+sm_status sm_build_updates(sm_plan *plan, const sm_params *params, sm_op_kind kind, int clip);
+
+// The settings of Adam and its kin.
+void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 
 #endif

@@ -48,7 +48,8 @@ typedef struct {
     int n;
 } binding;
 
-// Binds one dimension, such as "3C" or "1", to its value; false when it contradicts.
+// Binds one dimension, such as "3C", "1" or "n/256", to its value; false when it contradicts. The letter before a slash
+// is bound by an operand that comes earlier.
 static bool bind_dim(binding *bound, const char *text, size_t length, int64_t value) {
     char *end = NULL;
     int64_t factor = strtoll(text, &end, 10);
@@ -65,10 +66,16 @@ static bool bind_dim(binding *bound, const char *text, size_t length, int64_t va
     value /= factor;
     const char *name = text + digits;
     size_t name_length = length - digits;
+    const char *slash = memchr(name, '/', name_length);
+    const int64_t block = slash == NULL ? 1 : strtoll(slash + 1, NULL, 10);
+    name_length = slash == NULL ? name_length : (size_t)(slash - name);
     for (int i = 0; i < bound->n; i++) {
         if (strlen(bound->letters[i].name) == name_length && memcmp(bound->letters[i].name, name, name_length) == 0) {
-            return bound->letters[i].value == value;
+            return (bound->letters[i].value + block - 1) / block == value;
         }
+    }
+    if (slash != NULL) {
+        return false;
     }
     letter *fresh = &bound->letters[bound->n++];
     memcpy(fresh->name, name, name_length);
@@ -132,6 +139,41 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
     return SM_OK;
 }
 
+// Value of a letter; 0 where the op has no such dimension.
+static int64_t value_of(const binding *bound, const char *name) {
+    for (int i = 0; i < bound->n; i++) {
+        if (strcmp(bound->letters[i].name, name) == 0) {
+            return bound->letters[i].value;
+        }
+    }
+    return 0;
+}
+
+// What shapes say of heads against what the attributes say.
+static sm_status check_heads(const char *kind, const binding *bound, const sm_attrs *attr) {
+    const int64_t C = value_of(bound, "C");
+    const int64_t NH = value_of(bound, "NH");
+    const int64_t QKV = value_of(bound, "QKV");
+    const int64_t n_heads = (int64_t)attr->n_head + 2 * (int64_t)attr->n_kv_head;
+    if (attr->n_head > 0 && C % attr->n_head != 0) {
+        return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", kind, (long long)C,
+                       attr->n_head);
+    }
+    if (NH > 0 && NH != attr->n_head) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind, (long long)NH,
+                       attr->n_head);
+    }
+    if (QKV > 0 && (attr->n_head < 1 || attr->n_kv_head < 1 || attr->n_head % attr->n_kv_head != 0 ||
+                    QKV % n_heads != 0 || (C > 0 && QKV / n_heads != C / attr->n_head))) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld channels of q, k and v are not those of %d heads with %d of k and v",
+                       kind, (long long)QKV, attr->n_head, attr->n_kv_head);
+    }
+    if (attr->rope_theta > 0 && QKV / n_heads % 2 != 0) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: heads of %lld channels have no halves", kind, (long long)(QKV / n_heads));
+    }
+    return SM_OK;
+}
+
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     binding bound = {.n = 0};
@@ -141,18 +183,7 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         SM_TRY(check_operand(plan, op, &info->out[i], op->out[i], &bound));
     }
-    for (int i = 0; i < bound.n; i++) {
-        const letter *l = &bound.letters[i];
-        if (strcmp(l->name, "C") == 0 && op->attr.n_head > 0 && l->value % op->attr.n_head != 0) {
-            return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", info->name,
-                           (long long)l->value, op->attr.n_head);
-        }
-        if (strcmp(l->name, "NH") == 0 && l->value != op->attr.n_head) {
-            return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", info->name,
-                           (long long)l->value, op->attr.n_head);
-        }
-    }
-    return SM_OK;
+    return check_heads(info->name, &bound, &op->attr);
 }
 
 // --- FLOPs and bytes ------------------------------------------------------------------
@@ -164,7 +195,8 @@ static const sm_tensor *input(const sm_plan *plan, const sm_op *op, int i) { ret
 static const sm_tensor *output(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->out[i]]; }
 static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
 
-enum { GELU_FORWARD_FLOPS = 9, GELU_BACKWARD_FLOPS = 18 }; // per element
+enum { GELU_FORWARD_FLOPS = 9, GELU_BACKWARD_FLOPS = 18 };     // per element
+enum { SWIGLU_FORWARD_FLOPS = 5, SWIGLU_BACKWARD_FLOPS = 12 }; // per element of y
 
 // x and y of the linear layer, or their gradients: rows x columns of both suffice, since two of the three operands
 // share each dimension.
@@ -193,6 +225,13 @@ static double attention_flops(const sm_tensor *y, int n_head, int n_products, in
     return B * pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
 }
 
+// Elements of q and k: what rope turns.
+static double rope_elems(const sm_plan *plan, const sm_op *op) {
+    const int NH = op->attr.n_head;
+    const int NKV = op->attr.n_kv_head;
+    return elems(input(plan, op, SM_IN(rope, x))) * (NH + NKV) / (NH + 2 * NKV);
+}
+
 double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     if (op->attr.recomputed) {
         return 0;
@@ -208,6 +247,13 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD: return 9 * elems(output(plan, op, SM_OUT(residual_layernorm_forward, r)));
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
         return 15 * elems(output(plan, op, SM_OUT(residual_layernorm_backward, dx)));
+    case SM_OP_RMSNORM_FORWARD: return 4 * elems(output(plan, op, SM_OUT(rmsnorm_forward, y)));
+    case SM_OP_RMSNORM_BACKWARD: return 9 * elems(output(plan, op, SM_OUT(rmsnorm_backward, dx)));
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return 5 * elems(output(plan, op, SM_OUT(residual_rmsnorm_forward, r)));
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return 10 * elems(output(plan, op, SM_OUT(residual_rmsnorm_backward, dx)));
+    case SM_OP_ROPE: return 3 * rope_elems(plan, op); // of a pair 4 products and 2 sums
+    case SM_OP_SWIGLU_FORWARD: return SWIGLU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(swiglu_forward, y)));
+    case SM_OP_SWIGLU_BACKWARD: return SWIGLU_BACKWARD_FLOPS * elems(input(plan, op, SM_IN(swiglu_backward, dy)));
     case SM_OP_MATMUL_FORWARD:
         return matmul_flops(op, input(plan, op, SM_IN(matmul_forward, x)), output(plan, op, SM_OUT(matmul_forward, y)));
     case SM_OP_MATMUL_BACKWARD_INPUT:
@@ -234,11 +280,24 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_LOSS_MEAN: return elems(input(plan, op, SM_IN(loss_mean, losses)));
     case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, SM_IN(grad_sqnorm, g)));
     case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
-    case SM_OP_ADAMW: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
+    case SM_OP_ADAMW:
+    case SM_OP_ADAM: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
+    case SM_OP_SGD: return 7 * elems(input(plan, op, SM_IN(sgd, g)));
+    case SM_OP_LION: return 11 * elems(input(plan, op, SM_IN(lion, g)));
+    case SM_OP_ADAMW8BIT: return 24 * elems(input(plan, op, SM_IN(adamw8bit, g)));
+    case SM_OP_ADAFACTOR: return 16 * elems(input(plan, op, SM_IN(adafactor, g)));
+    case SM_OP_ADAFACTOR_VECTOR: return 14 * elems(input(plan, op, SM_IN(adafactor_vector, g)));
+    case SM_OP_MUON_MOMENTUM: return 7 * elems(input(plan, op, SM_IN(muon_momentum, g)));
+    case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
+    case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
+    case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
     case SM_OP_KIND_COUNT: break;
     }
     return 0;
 }
+
+// Tables of an embedding: of tokens, and where there is one of positions.
+static double n_tables(int positions) { return positions == SM_NO_TENSOR ? 1 : 2; }
 
 double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     const sm_op_info *info = sm_op_get_info(op->kind);
@@ -254,16 +313,20 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
                      (info->out[i].mode == SM_WRITES || op->attr.overwrites ? 1 : 2);
         }
     }
+    if (op->kind == SM_OP_ROPE) { // v stays where it is
+        return 2 * rope_elems(plan, op) * (double)sm_dtype_size(plan->dtype);
+    }
     // The embedding touches one row of each table a token, not the tables: read forward, read and written backward.
     const double real_bytes = (double)sm_dtype_size(plan->real);
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
         const sm_tensor *x = output(plan, op, SM_OUT(embedding_forward, x));
         bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_forward, token))) + (double)sm_tensor_bytes(x) +
-                2.0 * elems(x) * real_bytes;
+                n_tables(op->in[SM_IN(embedding_forward, wpe)]) * elems(x) * real_bytes;
     } else if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
         const sm_tensor *dx = input(plan, op, SM_IN(embedding_backward, dx));
         bytes = (double)sm_tensor_bytes(input(plan, op, SM_IN(embedding_backward, token))) +
-                (double)sm_tensor_bytes(dx) + 4.0 * elems(dx) * real_bytes;
+                (double)sm_tensor_bytes(dx) +
+                2 * n_tables(op->out[SM_OUT(embedding_backward, dwpe)]) * elems(dx) * real_bytes;
     }
     return bytes;
 }

@@ -22,6 +22,15 @@ int64_t sm_param_count(const sm_param_spec *specs, int n_kinds, int64_t n_layer)
 
 // --- names and shapes ---------------------------------------------------------------------------
 
+static void make_name(char name[SM_NAME_SIZE], const char *pattern, int layer) {
+    const char *number = strstr(pattern, "%d");
+    if (number == NULL) {
+        snprintf(name, SM_NAME_SIZE, "%s", pattern);
+    } else {
+        snprintf(name, SM_NAME_SIZE, "%.*s%d%s", (int)(number - pattern), pattern, layer, number + 2);
+    }
+}
+
 static void describe(sm_params *all, const sm_param_spec *spec, int layer) {
     sm_param *p = &all->params[all->n_params++];
     p->spec = spec;
@@ -30,12 +39,7 @@ static void describe(sm_params *all, const sm_param_spec *spec, int layer) {
     p->rows = p->is_matrix ? spec->rows : 1;
     p->cols = spec->cols;
     p->value = p->operand = p->gradient = SM_NO_TENSOR;
-    const char *number = strstr(spec->name, "%d");
-    if (number == NULL) {
-        snprintf(p->name, sizeof p->name, "%s", spec->name);
-    } else {
-        snprintf(p->name, sizeof p->name, "%.*s%d%s", (int)(number - spec->name), spec->name, layer, number + 2);
-    }
+    make_name(p->name, spec->name, layer);
 }
 
 // How many kinds from `first` on each block has.
@@ -81,9 +85,25 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
 // So that a parameter starts on a cache line, and at a multiple of any vector.
 static int64_t align_elems(int64_t n) { return (n + 63) / 64 * 64; }
 
-// Puts a parameter at the end of the open group of its kind, or opens a new one.
-static void assign_group(sm_params *all, sm_param *p, size_t limit_bytes, size_t elem_bytes) {
-    const int64_t n_elems = align_elems(p->rows * p->cols);
+// How many parameters from `first` on are parts of the same matrix: 1 where it is none.
+static int count_parts(const sm_params *all, int first) {
+    const sm_param *p = &all->params[first];
+    int n = 1;
+    while (p->spec->part_of != NULL && first + n < all->n_params && p[n].layer == p->layer &&
+           p[n].spec->part_of != NULL && strcmp(p[n].spec->part_of, p->spec->part_of) == 0) {
+        n++;
+    }
+    return n;
+}
+
+// Puts a matrix's parts, or a parameter, at the end of the open group of its kind, or opens a new one.
+static void assign_group(sm_params *all, sm_param *p, int n_parts, size_t limit_bytes, size_t elem_bytes) {
+    int64_t n_elems = 0;
+    for (int i = 0; i < n_parts; i++) {
+        p[i].offset_elems = n_elems;
+        n_elems += p[i].rows * p[i].cols;
+    }
+    n_elems = align_elems(n_elems);
     int g = all->n_groups - 1;
     while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
         g--;
@@ -93,8 +113,10 @@ static void assign_group(sm_params *all, sm_param *p, size_t limit_bytes, size_t
         g = all->n_groups++;
         all->groups[g] = (sm_param_group){.is_matrix = p->is_matrix};
     }
-    p->group = g;
-    p->offset_elems = all->groups[g].n_elems;
+    for (int i = 0; i < n_parts; i++) {
+        p[i].group = g;
+        p[i].offset_elems += all->groups[g].n_elems;
+    }
     all->groups[g].n_elems += n_elems;
 }
 
@@ -149,7 +171,23 @@ static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
     t->init_std = p->spec->init_std;
     t->working_copy = p->operand;
     p->operand = p->operand == SM_NO_TENSOR ? p->value : p->operand;
+    p->whole_operand = p->operand;
+    p->whole_gradient = p->gradient;
     return SM_OK;
+}
+
+// The whole of a matrix in parts, at its first.
+static sm_status add_whole(sm_plan *plan, const sm_params *all, sm_param *first, int n_parts) {
+    const sm_param_group *g = &all->groups[first->group];
+    sm_param whole = *first;
+    make_name(whole.name, first->spec->part_of, first->layer);
+    for (int i = 1; i < n_parts; i++) {
+        whole.rows += first[i].rows;
+    }
+    const bool has_copy = g->working_copy != SM_NO_TENSOR;
+    SM_TRY(add_view(plan, &whole, has_copy ? g->working_copy : g->value, has_copy ? sm_dtype_name(plan->dtype) : "",
+                    &first->whole_operand));
+    return add_view(plan, &whole, g->gradient, "d", &first->whole_gradient);
 }
 
 sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, int n_layer, bool gradients,
@@ -166,14 +204,19 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu parameters", n);
     }
     describe_all(params);
-    for (int i = 0; i < params->n_params; i++) {
-        assign_group(params, &params->params[i], max_group_bytes, sm_dtype_size(plan->real));
+    for (int i = 0; i < params->n_params; i += count_parts(params, i)) {
+        assign_group(params, &params->params[i], count_parts(params, i), max_group_bytes, sm_dtype_size(plan->real));
     }
     for (int g = 0; g < params->n_groups; g++) {
         SM_TRY(add_group(plan, params, g, gradients));
     }
     for (int i = 0; i < params->n_params; i++) {
         SM_TRY(add_param(plan, params, &params->params[i]));
+    }
+    for (int i = 0; i < params->n_params; i += count_parts(params, i)) {
+        if (count_parts(params, i) > 1) {
+            SM_TRY(add_whole(plan, params, &params->params[i], count_parts(params, i)));
+        }
     }
     return SM_OK;
 }
@@ -198,4 +241,18 @@ int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const
         plan->tensors[view].real_elems = plan->tensors[p->value].real_elems;
     }
     return root;
+}
+
+int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,
+                       const int64_t *dims) {
+    const sm_tensor value = plan->tensors[param->value];
+    const bool is_alike = n_dims == 0;
+    int added = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, is_alike ? value.n_dims : n_dims,
+                                   is_alike ? value.dims : dims, "%s.%s", state, param->name);
+    if (added != SM_NO_TENSOR) {
+        sm_tensor *t = &plan->tensors[added];
+        t->is_saved = true;
+        t->real_elems = is_alike && dtype != SM_U8 ? value.real_elems : sm_tensor_elems(t);
+    }
+    return added;
 }

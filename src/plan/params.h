@@ -6,6 +6,9 @@
 //
 // Where the plan's data type is narrower than its real type, each group of matrices has a working copy
 // in the data type, "bf16.matrices.0", which the optimizer writes anew with each update and matmuls read.
+//
+// What one matmul multiplies by may be several parameters: blocks of rows of one matrix, which lie one behind the
+// other.
 #ifndef STEPMARK_PARAMS_H
 #define STEPMARK_PARAMS_H
 
@@ -13,12 +16,13 @@
 
 // A kind of parameter, as a model describes it.
 typedef struct {
-    const char *name;  // Hugging Face's; "%d" stands for the layer where each block has one
-    int64_t rows;      // 0 for a vector
-    int64_t cols;      //
-    int64_t real_rows; // of the model: those behind are padding; 0: all
-    double init_value; // before training: all elements are this,
-    double init_std;   // or, where this is above 0, drawn from N(0, init_std)
+    const char *name;    // Hugging Face's; "%d" stands for the layer where each block has one
+    int64_t rows;        // 0 for a vector
+    int64_t cols;        //
+    int64_t real_rows;   // of the model: those behind are padding; 0: all
+    const char *part_of; // the matrix that it is some rows of, with the kinds beside it that say the same; NULL: none
+    double init_value;   // before training: all elements are this,
+    double init_std;     // or, where this is above 0, drawn from N(0, init_std)
 } sm_param_spec;
 
 typedef struct {
@@ -33,6 +37,8 @@ typedef struct {
     int value;            // tensor index
     int operand;          // tensor index: what matmuls read; `value` itself, or its working copy
     int gradient;         // tensor index, or SM_NO_TENSOR
+    int whole_operand;    // the same two, of the first part of a matrix: of all of it
+    int whole_gradient;
 } sm_param;
 
 typedef struct {
@@ -69,6 +75,11 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer);
 // for each parameter, "m.wte.weight", under which it is saved. Returns the group's tensor, or SM_NO_TENSOR with the
 // error message set.
 int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype);
+
+// Adds a state that one parameter has by itself, "m.wte.weight", saved under that name: of the parameter's shape where
+// n_dims is 0. Codes are saved with those of padding, as a block of them has one scale.
+int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,
+                       const int64_t *dims);
 
 // Fills `values` with elements first .. first + n_elems - 1 of a parameter before training, from its tensor's
 // init_value and init_std. Depends on seed and name alone. `first` is a multiple of 4.

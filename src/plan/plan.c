@@ -10,6 +10,7 @@ size_t sm_dtype_size(sm_dtype dtype) {
     switch (dtype) {
     case SM_F64: return 8;
     case SM_BF16: return 2;
+    case SM_U8: return 1;
     case SM_F32:
     case SM_I32:
     case SM_U32: return 4;
@@ -19,7 +20,7 @@ size_t sm_dtype_size(sm_dtype dtype) {
 
 const char *sm_dtype_name(sm_dtype dtype) {
     static const char *const names[] = {
-        [SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32"};
+        [SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32", [SM_U8] = "u8"};
     return names[dtype];
 }
 

@@ -10,7 +10,7 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_flash_attention},
     {"matmul_epilogue", "bias, GELU and GELU's derivative applied to a matmul's block while it is in cache",
      sm_rewrite_matmul_epilogue},
-    {"residual_layernorm", "residual and layernorm, forward and backward, in one pass over a row",
+    {"residual_layernorm", "residual and layernorm or rmsnorm, forward and backward, in one pass over a row",
      sm_rewrite_residual_layernorm},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},

@@ -5,10 +5,10 @@
 //                                               y', mean', rstd' = layernorm(x)
 //   backward  dW += y^T dz                      dW += y'^T dz
 //
-// and act = gelu(fc) likewise, also where they are parts of a fused op. Equal because the op is the same
-// and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear memory
-// cost", section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that
-// all layers share. Of the 16 (N,C) that a block of GPT-2 keeps, 6 go: ln1, ln2 and the four of gelu.
+// and rmsnorm(x), act = gelu(fc) and swiglu(gate, up) likewise, also where they are parts of a fused op. Equal because
+// the op is the same and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear
+// memory cost", section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that all
+// layers share. Of the 16 (N,C) that a block of GPT-2 keeps, 6 go: ln1, ln2 and the four of gelu.
 #include "rewrite_again.h"
 #include "rewrite_passes.h"
 
@@ -25,6 +25,8 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
         part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
         return (op->attr.epilogue & SM_EPILOGUE_GELU) != 0;
     case SM_OP_LAYERNORM_FORWARD:
+    case SM_OP_RMSNORM_FORWARD:
+    case SM_OP_SWIGLU_FORWARD:
         *part = *op;
         part->phase = SM_PHASE_BACKWARD;
         part->range = SM_PHASE_BACKWARD;
@@ -38,6 +40,14 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
         part->out[SM_OUT(layernorm_forward, y)] = op->out[SM_OUT(residual_layernorm_forward, y)];
         part->out[SM_OUT(layernorm_forward, mean)] = op->out[SM_OUT(residual_layernorm_forward, mean)];
         part->out[SM_OUT(layernorm_forward, rstd)] = op->out[SM_OUT(residual_layernorm_forward, rstd)];
+        return true;
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD: // y, rstd = rmsnorm(r)
+        part->kind = SM_OP_RMSNORM_FORWARD;
+        part->attr = op->attr;
+        part->in[SM_IN(rmsnorm_forward, x)] = op->out[SM_OUT(residual_rmsnorm_forward, r)];
+        part->in[SM_IN(rmsnorm_forward, w)] = op->in[SM_IN(residual_rmsnorm_forward, w)];
+        part->out[SM_OUT(rmsnorm_forward, y)] = op->out[SM_OUT(residual_rmsnorm_forward, y)];
+        part->out[SM_OUT(rmsnorm_forward, rstd)] = op->out[SM_OUT(residual_rmsnorm_forward, rstd)];
         return true;
     default: return false;
     }

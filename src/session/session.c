@@ -76,7 +76,7 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name,
                        (long long)n_elems, (long long)offset_elems, (long long)total);
     }
-    if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16) {
+    if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16 && t->dtype != SM_U8) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
     }
     return SM_OK;
@@ -85,11 +85,14 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
 // Weights come by the hundred million, hence the threads.
 static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
     uint16_t *narrow = converted;
+    uint8_t *codes = converted;
     double *wide = converted;
 #pragma omp parallel for schedule(static) if (n_elems > 65536) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n_elems; i++) {
         if (dtype == SM_BF16) {
             narrow[i] = sm_bf16_round(values[i]);
+        } else if (dtype == SM_U8) {
+            codes[i] = (uint8_t)values[i];
         } else {
             wide[i] = values[i];
         }
@@ -98,9 +101,10 @@ static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *value
 
 static void convert_to_f32(sm_dtype dtype, int64_t n_elems, const void *values, float *converted) {
     const uint16_t *narrow = values;
+    const uint8_t *codes = values;
     const double *wide = values;
     for (int64_t i = 0; i < n_elems; i++) {
-        converted[i] = dtype == SM_BF16 ? sm_bf16_widen(narrow[i]) : (float)wide[i];
+        converted[i] = dtype == SM_BF16 ? sm_bf16_widen(narrow[i]) : dtype == SM_U8 ? codes[i] : (float)wide[i];
     }
 }
 

@@ -28,7 +28,7 @@ void sm_session_close(sm_session *session); // NULL is fine
 size_t sm_session_memory(const sm_device *device, const sm_plan *plan);
 
 // Copies the first n_elems of a floating tensor from or to host f32, whatever the tensor's dtype (bf16: rounded
-// to nearest even). Writing a parameter writes its working copy as well.
+// to nearest even; u8: whole numbers up to 255). Writing a parameter writes its working copy as well.
 sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values);
 sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                 const float *values); // the same from offset_elems on

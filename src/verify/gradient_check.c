@@ -101,7 +101,7 @@ typedef struct {
 static int gradient_of(const sm_plan *plan, int tensor) {
     char name[SM_NAME_SIZE + 2];
     snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
-    return plan->tensors[tensor].role == SM_ROLE_PARAMETER ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
+    return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
 }
 
 static bool forward_writes(const sm_plan *plan, int tensor) {
@@ -241,7 +241,6 @@ static double sum_columns(const checker *c, const piece *p, int64_t n, const flo
         const float *value = values + i * p->cols;
         const float *slope = slopes + i * p->cols;
         const float *sign = signs_of(c, (uint64_t)(value - c->values));
-#pragma omp simd
         for (int64_t j = 0; j < n; j++) {
             m->along[j] += (double)slope[j] * slope[j];
             m->scatter[j] += (double)slope[j] * sign[j];
@@ -290,14 +289,12 @@ static double move_columns(const checker *c, const piece *p, int64_t n, const fl
         float *slope = slopes + i * p->cols;
         const float *sign = signs_of(c, (uint64_t)(value - c->values));
         float moved[BLOCK_COLUMNS];
-#pragma omp simd
         for (int64_t j = 0; j < n; j++) {
             moved[j] = (float)(value[j] + m->along[j] * slope[j] + m->scatter[j] * sign[j]);
         }
         for (int64_t j = 0; j < n && p->copied; j++) {
             moved[j] = value[j] + (rounded(moved[j]) - rounded(value[j]));
         }
-#pragma omp simd reduction(+ : predicted)
         for (int64_t j = 0; j < n; j++) {
             predicted += (double)slope[j] * ((double)moved[j] - value[j]);
             slope[j] = moved[j];
@@ -365,7 +362,7 @@ static sm_status move_back(checker *c, const piece *p) {
         return SM_OK;
     }
     SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, c->moved));
-#pragma omp parallel for simd schedule(static) if (parallel : n > FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n > FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i++) {
         c->moved[i] = (float)(2 * (double)p->values[i] - c->moved[i]);
     }

@@ -23,6 +23,7 @@ typedef struct {
 #define ROWS     LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Layernorm of one or two channels has a gradient that is zero but for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
+#define SWIGLUS   LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
     LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
@@ -35,6 +36,15 @@ typedef struct {
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
          "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
+#define SHARED_HEADS                                                                                                   \
+    LIST("B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
+         "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2")
+#define ROPES                                                                          \
+    LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
+         "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
+         "B=1 T=2049 NH=2 NKV=1 HS=8 theta=1e4", "B=2 T=5 NH=1 NKV=1 HS=6 theta=1")
+#define MATRICES \
+    LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \
     LIST("N=3 vocab=3 Vp=64", "N=7 vocab=11 Vp=64", "N=3 vocab=64 Vp=64", "N=33 vocab=257 Vp=320", \
          "N=130 vocab=65 Vp=128", "N=2 vocab=50257 Vp=50304", "N=9 vocab=13 Vp=64 ignored=1")
@@ -42,12 +52,13 @@ typedef struct {
 #define PLAIN   LIST("")
 #define INPLACE LIST("", "inplace=1")
 #define DROPPED LIST("", "p=0.2")
+#define DECAYED LIST("decay=0", "decay=1")
 
 static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
     [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), ""},
-    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, NULL, ""},
-    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, NULL, "T,"},
+    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), ""},
+    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
     [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
@@ -59,8 +70,13 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1", "overwrites=1", "wt=1 overwrites=1"), HEADS, "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
-    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
-    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_RMSNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
+    [SM_OP_RMSNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_ROPE] = {ROPES, LIST("", "inplace=1", "inverse=1"), NULL, ""},
+    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, NULL, ""},
+    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, NULL, ""},
     [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
     [SM_OP_GELU_BACKWARD] = {ELEMENTS, INPLACE, NULL, ""},
     [SM_OP_RESIDUAL] = {ELEMENTS, INPLACE, NULL, ""},
@@ -70,11 +86,23 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_GRAD_SQNORM] = {ELEMENTS, PLAIN, NULL, "n,"},
     [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),
                          LIST("G=3 clip=1 zero=1"), "G,"},
-    [SM_OP_ADAMW] = {ELEMENTS, LIST("decay=0", "decay=1"), LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), NULL, ""},
+    [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
+    [SM_OP_ADAMW8BIT] = {ELEMENTS, DECAYED, LIST("n=256 decay=1", "n=300 decay=1 zero=1"), ""},
+    [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1"), "R,C,"},
+    [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1"), "n,"},
+    [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
+    [SM_OP_NORMALIZE] = {MATRICES, LIST("", "wt=1"), LIST("R=3 C=5 zero=1"), ""},
+    [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
+    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), NULL, ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
-    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
-    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, NULL, "T,C,"},
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
+    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
+    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
 };
 
 static int list_length(const char *const *list) {
@@ -133,6 +161,8 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     switch (kind) {
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return SM_OP_LAYERNORM_FORWARD;
+    case SM_OP_RMSNORM_BACKWARD:
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return SM_OP_RMSNORM_FORWARD;
     case SM_OP_ATTENTION_BACKWARD: return SM_OP_ATTENTION_FORWARD;
     case SM_OP_FLASH_ATTENTION_BACKWARD: return SM_OP_FLASH_ATTENTION_FORWARD;
     case SM_OP_CROSSENTROPY_BACKWARD: return SM_OP_CROSSENTROPY_FORWARD;
@@ -140,7 +170,26 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     }
 }
 
-// Shape of an operand, such as "(B,T,3C)", with the text's values. Returns the number of dims.
+// NKV; NH where the text leaves it out.
+static int64_t kv_heads(const char *text) {
+    const double NKV = value_of(text, "NKV");
+    return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
+}
+
+// Value of a dimension: QKV, of C or HS and the heads; h, of the settings; or as the text has it. 1 without letters.
+static int64_t dim_value(const char *text, const char *letters, size_t length) {
+    if (length == 3 && strncmp(letters, "QKV", length) == 0) {
+        const int64_t NH = (int64_t)value_of(text, "NH");
+        const int64_t HS = (int64_t)value_of(text, "HS");
+        return (HS > 0 ? HS : (int64_t)value_of(text, "C") / NH) * (NH + 2 * kv_heads(text));
+    }
+    if (length == 1 && *letters == 'h') {
+        return SM_HYPER_COUNT;
+    }
+    return length == 0 ? 1 : (int64_t)get(text, letters, length);
+}
+
+// Shape of an operand, such as "(N,2F)", with the text's values. Returns the number of dims.
 static int make_dims(const char *text, const sm_operand_info *operand, const sm_attrs *attr,
                      int64_t dims[SM_MAX_DIMS]) {
     int n = 0;
@@ -148,9 +197,10 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
         char *letter = NULL;
         long factor = strtol(part, &letter, 10);
         factor = letter == part ? 1 : factor;
-        size_t length = strcspn(letter, ",)");
-        int64_t value = length == 0 ? 1 : (int64_t)get(text, letter, length);
-        dims[n++] = factor * (length == 1 && *letter == 'h' ? SM_HYPER_COUNT : value);
+        size_t length = strcspn(letter, "/,)");
+        int64_t value = length == 0 ? 1 : dim_value(text, letter, length);
+        int64_t block = letter[length] == '/' ? strtol(letter + length + 1, NULL, 10) : 1;
+        dims[n++] = factor * ((value + block - 1) / block);
     }
     if (sm_operand_is_transposed(operand, attr)) {
         int64_t rows = dims[0];
@@ -161,10 +211,11 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
 }
 
 static bool has_optional(const sm_plan *plan, const char *text, const char *name) {
-    if (strcmp(name, "w") == 0) { // adamw's working copy
+    if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real;
     }
-    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"}};
+    const char *const needs[][2] = {{"b", "bias"},     {"act", "gelu"}, {"pre", "gelu_backward"},
+                                    {"rng_step", "p"}, {"wpe", "P"},    {"dwpe", "P"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -193,6 +244,9 @@ static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_
 static sm_attrs make_attrs(const char *text) {
     return (sm_attrs){
         .n_head = (int)value_of(text, "NH"),
+        .n_kv_head = (int)kv_heads(text),
+        .rope_theta = value_of(text, "theta"),
+        .inverse = value_of(text, "inverse") > 0,
         .vocab = (int64_t)value_of(text, "vocab"),
         .w_transposed = value_of(text, "wt") > 0,
         .epilogue = (value_of(text, "bias") > 0 ? SM_EPILOGUE_BIAS : 0u) |
@@ -203,6 +257,8 @@ static sm_attrs make_attrs(const char *text) {
         .dropout_p = value_of(text, "p"),
         .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward
         .decay = value_of(text, "decay") > 0,
+        .a = 3.4445,
+        .b = -4.775,
     };
 }
 
@@ -289,7 +345,7 @@ static uint32_t word_at(const source *from, int64_t i) {
     return sm_philox4x32(from->key, (uint64_t)i / 4, 0).word[i % 4];
 }
 
-// AdamW at step 3, with a learning rate large enough for an error in the update to show in p.
+// An optimizer at step 3, with a learning rate large enough for an error in the update to show in p.
 static void set_hyper(source *from, const char *text) {
     const double hyper[SM_HYPER_COUNT] = {
         [SM_HYPER_LR] = 0.1,
@@ -301,6 +357,11 @@ static void set_hyper(source *from, const char *text) {
         [SM_HYPER_BIAS_CORRECTION2] = 1 - 0.95 * 0.95 * 0.95,
         [SM_HYPER_GRAD_CLIP] = value_of(text, "clip"),
         [SM_HYPER_LOSS_SCALE] = 0.25,
+        [SM_HYPER_MOMENTUM] = 0.9,
+        [SM_HYPER_NESTEROV] = value_of(text, "nesterov"),
+        [SM_HYPER_RELATIVE_STEP] = 0.05,
+        [SM_HYPER_EPS2] = 1e-3,
+        [SM_HYPER_UPDATE_RMS] = 0.5,
     };
     memcpy(from->hyper, hyper, sizeof hyper);
 }
@@ -311,8 +372,9 @@ static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;
         double low, high;
-    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},     {"sqnorm", 0, 1},
-                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}};
+    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},      {"sqnorm", 0, 1},
+                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},
+                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {
@@ -375,6 +437,7 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
         case SM_F32: ((float *)values)[i] = (float)draw(&from, i); break;
         case SM_F64: ((double *)values)[i] = draw(&from, i); break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
+        case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
         case SM_BF16: ((uint16_t *)values)[i] = sm_bf16_round((float)draw(&from, i)); break;
         }

@@ -13,7 +13,11 @@
 #include "verify.h"
 
 static double value_at(sm_dtype dtype, const void *values, int64_t i) {
-    return dtype == SM_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+    switch (dtype) {
+    case SM_F64: return ((const double *)values)[i];
+    case SM_U8: return ((const uint8_t *)values)[i];
+    default: return (double)((const float *)values)[i];
+    }
 }
 
 double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale) {
@@ -52,6 +56,7 @@ static const double bf16_rounding = 0x1p-8;
 static bool goes_on_from_rounded(const sm_op *op) {
     switch (op->kind) {
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD:
     case SM_OP_ATTENTION_FORWARD:
     case SM_OP_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
@@ -62,6 +67,9 @@ static bool goes_on_from_rounded(const sm_op *op) {
 
 static double output_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
     const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
+    if (dtype == SM_U8) {
+        return 1; // a number half-way between two codes has either
+    }
     double tolerance = sum_tolerance(plan->real, sum_length);
     if (dtype == SM_BF16) {
         tolerance += bf16_rounding;
@@ -237,7 +245,8 @@ static double output_error(const op_case *c, const sm_op *op, int k) {
     const sm_tensor *t = device_tensor(c, op->out[k]);
     const sm_dtype dtype = wide(t->dtype);
     if (op->kind != SM_OP_MATMUL_FORWARD || op->attr.vocab == 0) {
-        return sm_verify_error(dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], 0);
+        const double scale = dtype == SM_U8 ? 1 : 0; // codes are counted
+        return sm_verify_error(dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], scale);
     }
     double worst = 0;
     size_t row_bytes = (size_t)sm_tensor_cols(t) * sm_dtype_size(dtype);

@@ -19,7 +19,7 @@ import tempfile
 import torch
 import torch.nn.functional as F
 import transformers
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 COMMAND_TIMEOUT_S = 120
 FIRST_LOSS_TOLERANCE = 1e-5  # one forward pass apart, relative
@@ -85,7 +85,9 @@ def loss_of(model, inputs, targets):
 
 def load(checks, name, folder):
     """The model in float64; fails a check where transformers finds a name or shape amiss."""
-    model, info = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True, attn_implementation="eager")
+    model, info = AutoModelForCausalLM.from_pretrained(
+        folder, output_loading_info=True, attn_implementation="eager"
+    )
     wrong = {key: sorted(map(str, names)) for key, names in info.items() if names}
     checks.check(name, not wrong, "every name and shape as expected" if not wrong else json.dumps(wrong))
     return model.double().eval()
@@ -111,7 +113,7 @@ def check_predictions(checks, name, stepmark, folder, model):
     With a learning rate of 0 each step's loss is a look at the unchanged model: at B = T = 1 it
     is the negative log-probability of one token.
     """
-    vocab, context = model.config.vocab_size, model.config.n_positions
+    vocab, context = model.config.vocab_size, model.config.max_position_embeddings
     for B, T, steps in ((1, 1, 40), (1, 2, 20), (2, context, 4)):
         tokens = random_tokens(vocab, B * T * steps + 1, seed=T)
         log = stepmark.train(folder, tokens, B, T, steps, "--lr", 0)
@@ -121,25 +123,43 @@ def check_predictions(checks, name, stepmark, folder, model):
         checks.within(f"{name}: loss of {steps} batches, b{B}s{T}", worst(errors), FIRST_LOSS_TOLERANCE)
 
 
-def check_ours(checks, stepmark, folder):
+def check_ours(checks, stepmark, folder, arch):
     """A fresh model of ours, in transformers."""
     ours = folder / "ours"
-    stepmark.run("init", "-m", "tiny", "--seed", 7, "--save", ours)
-    model = load(checks, "init, then from_pretrained", ours)
-    check_predictions(checks, "init", stepmark, ours, model)
+    stepmark.run("init", "--arch", arch, "-m", "tiny", "--seed", 7, "--save", ours)
+    model = load(checks, f"{arch}: init, then from_pretrained", ours)
+    check_predictions(checks, f"{arch}: init", stepmark, ours, model)
 
 
-def write_theirs(folder):
-    """A model of theirs: odd dimensions, n_inner and layer_norm_epsilon set, no parameter at its default."""
-    config = GPT2Config(
+def gpt2():
+    """Odd dimensions, n_inner and layer_norm_epsilon set."""
+    return GPT2LMHeadModel(GPT2Config(
         vocab_size=97, n_positions=19, n_embd=33, n_layer=3, n_head=3, n_inner=50, layer_norm_epsilon=1e-6,
         activation_function="gelu_new", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-    )
-    model = GPT2LMHeadModel(config)
+    ))
+
+
+def llama(**variant):
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=97, max_position_embeddings=19, hidden_size=36, intermediate_size=50, num_hidden_layers=3,
+        rms_norm_eps=1e-5, attention_dropout=0.0, bos_token_id=0, eos_token_id=0, **variant,
+    ))
+
+
+MODELS = {
+    "gpt2": gpt2,
+    "llama": lambda: llama(num_attention_heads=6, num_key_value_heads=2),
+    "llama, tied": lambda: llama(num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True),
+}
+
+
+def write_theirs(folder, make):
+    """A model of theirs, no parameter at its default."""
+    model = make()
     generator = torch.Generator().manual_seed(11)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            center = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
+            center = 1.0 if (".ln_" in name or "norm" in name) and name.endswith("weight") else 0.0
             parameter.copy_(center + 0.15 * torch.randn(parameter.shape, generator=generator))
     model.save_pretrained(folder)
 
@@ -187,7 +207,7 @@ def check_training(checks, name, stepmark, theirs, flags, lr, accum, **settings)
     The run is cut in two: the second part goes on from what the first saved.
     """
     B, T, steps, saved = 2, 16, 20, stepmark.folder / "saved"
-    model = GPT2LMHeadModel.from_pretrained(theirs, attn_implementation="eager").double().eval()
+    model = AutoModelForCausalLM.from_pretrained(theirs, attn_implementation="eager").double().eval()
     tokens = random_tokens(model.config.vocab_size, 500, seed=3)  # 15 batches, so that the walk wraps
     flags = [*flags, "--lr", lr, "--save", saved]
     log = stepmark.train(theirs, tokens, B, T, 12, *flags) + stepmark.train(saved, tokens, B, T, steps - 12, *flags)
@@ -205,23 +225,23 @@ def check_training(checks, name, stepmark, theirs, flags, lr, accum, **settings)
     return saved, ours
 
 
-def check_theirs(checks, program, folder):
+def check_theirs(checks, program, folder, name):
     """A model of theirs, read, trained and written by ours."""
     theirs = folder / "theirs"
-    write_theirs(theirs)
-    model = GPT2LMHeadModel.from_pretrained(theirs, attn_implementation="eager").double().eval()
+    write_theirs(theirs, MODELS[name])
+    model = AutoModelForCausalLM.from_pretrained(theirs, attn_implementation="eager").double().eval()
     fused = Stepmark(program, folder)
-    check_predictions(checks, "save_pretrained", fused, theirs, model)
+    check_predictions(checks, f"{name}: save_pretrained", fused, theirs, model)
 
     defaults = dict(accum=1, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=0.0)
     for backend, mode in (("cpu", "fused"), ("cpu", "naive"), ("reference", "naive")):
         stepmark = Stepmark(program, folder, backend, mode)
-        saved, ours = check_training(checks, f"train, {backend} {mode}", stepmark, theirs, [], lr=1e-3, **defaults)
-    check_predictions(checks, "train --save", fused, saved, ours)
+        saved, ours = check_training(checks, f"{name}: train, {backend} {mode}", stepmark, theirs, [], lr=1e-3, **defaults)
+    check_predictions(checks, f"{name}: train --save", fused, saved, ours)
 
     flags = "--accum 2 --grad-clip 1 --weight-decay 0.1 --beta2 0.95 --warmup-steps 5 --schedule cosine".split()
     everything = dict(accum=2, betas=(0.9, 0.95), weight_decay=0.1, grad_clip=1.0)
-    check_training(checks, "train with every flag", fused, theirs, flags, lr=3e-3, **everything)
+    check_training(checks, f"{name}: train with every flag", fused, theirs, flags, lr=3e-3, **everything)
 
 
 def main():
@@ -232,17 +252,14 @@ def main():
     transformers.utils.logging.set_verbosity_error()
 
     checks = Checks()
-    with tempfile.TemporaryDirectory(prefix="stepmark-peers-") as name:
-        folder = pathlib.Path(name)
-        parts = (
-            ("init", lambda: check_ours(checks, Stepmark(program, folder), folder)),
-            ("train", lambda: check_theirs(checks, program, folder)),
-        )
-        for part, run in parts:
+    parts = [(check_ours, arch) for arch in ("gpt2", "llama")] + [(check_theirs, name) for name in MODELS]
+    for check, name in parts:
+        with tempfile.TemporaryDirectory(prefix="stepmark-peers-") as path:
+            folder = pathlib.Path(path)
             try:
-                run()
+                check(checks, Stepmark(program, folder) if check is check_ours else program, folder, name)
             except (OSError, RuntimeError, ValueError, KeyError, subprocess.SubprocessError) as error:
-                checks.check(part, False, str(error).strip())
+                checks.check(name, False, str(error).strip())
     print(f"{checks.n_passed} passed, {checks.n_failed} failed")
     return 1 if checks.n_failed else 0
 

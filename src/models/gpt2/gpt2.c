@@ -135,14 +135,8 @@ static int block_forward(sm_builder *b, int layer, block *s, int x) {
 }
 
 static int embedding(sm_builder *b) {
-    sm_op op = sm_op_make(SM_OP_EMBEDDING_FORWARD, SM_PHASE_FORWARD, -1);
-    op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
-    op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, WTE, -1);
-    op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, WPE, -1);
-    op.out[SM_OUT(embedding_forward, x)] = sm_build_activation(b, -1, "encoded", SM_DIMS(b->B, b->T, b->C));
-    sm_build_op(b, &op);
-    return sm_build_dropout(b, SM_PHASE_FORWARD, -1, "encoded.dropout", "encoded.dropped",
-                            op.out[SM_OUT(embedding_forward, x)]);
+    int x = sm_build_embedding(b, WTE, WPE);
+    return sm_build_dropout(b, SM_PHASE_FORWARD, -1, "encoded.dropout", "encoded.dropped", x);
 }
 
 // --- backward -------------------------------------------------------------------------------------
@@ -198,12 +192,7 @@ static int block_backward(sm_builder *b, int layer, const block *s, int d) {
 
 static void embedding_backward(sm_builder *b, int d) {
     d = sm_build_dropout(b, SM_PHASE_BACKWARD, -1, "encoded.dropout", "d.encoded", d);
-    sm_op op = sm_op_make(SM_OP_EMBEDDING_BACKWARD, SM_PHASE_BACKWARD, -1);
-    op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
-    op.in[SM_IN(embedding_backward, dx)] = d;
-    op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, WTE, -1);
-    op.out[SM_OUT(embedding_backward, dwpe)] = sm_build_gradient(b, WPE, -1);
-    sm_build_op(b, &op);
+    sm_build_embedding_backward(b, d, WTE, WPE);
 }
 
 // --- the step -------------------------------------------------------------------------------------

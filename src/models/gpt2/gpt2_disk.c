@@ -38,10 +38,7 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
 // Every key of transformers' GPT2Config that says what is computed.
 json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
     const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // its last id is <|endoftext|>; others have none
-    const struct {
-        const char *key;
-        json_t *value;
-    } fields[] = {
+    const sm_config_field fields[] = {
         {"activation_function", json_string("gelu_new")},
         {"add_cross_attention", json_false()},
         {"architectures", json_pack("[s]", "GPT2LMHeadModel")},
@@ -65,14 +62,5 @@ json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
         {"use_cache", json_true()},
         {"vocab_size", json_integer(config->vocab)},
     };
-    json_t *root = json_object();
-    bool complete = root != NULL;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        complete = json_object_set_new(root, fields[i].key, fields[i].value) == 0 && complete;
-    }
-    if (!complete) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    return sm_config_pack(fields, sizeof fields / sizeof fields[0]);
 }

@@ -1,0 +1,57 @@
+// adafactor.c: Adafactor (Shazeer and Stern 2018) as PyTorch has it. State: of a matrix, an element a row and an element a
+// column; of a vector, v, an element a parameter.
+#include <float.h>
+#include <math.h>
+
+#include "optimizer.h"
+
+static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
+    sm_op op = sm_op_make(SM_OP_ADAFACTOR, SM_PHASE_OPTIMIZER, -1);
+    op.attr.decay = true;
+    op.in[SM_IN(adafactor, g)] = param->gradient;
+    op.in[SM_IN(adafactor, hyper)] = plan->hyper;
+    op.in[SM_IN(adafactor, clip)] = clip;
+    op.out[SM_OUT(adafactor, p)] = param->value;
+    op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &param->rows);
+    op.out[SM_OUT(adafactor, col)] = sm_param_add_state(plan, param, "col", plan->real, 1, &param->cols);
+    op.out[SM_OUT(adafactor, w)] = plan->tensors[param->value].working_copy;
+    if (op.out[SM_OUT(adafactor, row)] == SM_NO_TENSOR || op.out[SM_OUT(adafactor, col)] == SM_NO_TENSOR) {
+        return SM_ERR_INVALID; // its message was set where it failed
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+    for (int i = 0; i < params->n_params; i++) {
+        const sm_param *param = &params->params[i];
+        SM_TRY(param->is_matrix ? build_matrix(plan, param, clip)
+                                : sm_build_param_update(plan, param, SM_OP_ADAFACTOR_VECTOR, clip));
+    }
+    return SM_OK;
+}
+
+static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
+    hyper[SM_HYPER_LR] = settings->lr;
+    hyper[SM_HYPER_BETA2] = 1.0 - pow((double)step, -0.8);
+    hyper[SM_HYPER_EPS] = settings->eps;
+    hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
+    hyper[SM_HYPER_RELATIVE_STEP] = fmin(settings->lr, 1.0 / sqrt((double)step));
+    hyper[SM_HYPER_EPS2] = 1e-3;
+    hyper[SM_HYPER_UPDATE_RMS] = 1;
+}
+
+// The defaults are PyTorch's.
+const sm_optimizer sm_optimizer_adafactor = {
+    .name = "adafactor",
+    .title = "Adafactor",
+    .defaults = {.lr = 1e-2,
+                 .beta1 = NAN,
+                 .beta2 = NAN,
+                 .eps = (double)FLT_EPSILON,
+                 .weight_decay = 0,
+                 .momentum = NAN,
+                 .nesterov = NAN,
+                 .grad_clip = 0},
+    .build = build,
+    .fill_hyper = fill_hyper,
+};

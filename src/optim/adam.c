@@ -1,0 +1,25 @@
+// adam.c: Adam (Kingma and Ba 2015, algorithm 1) with decay as L2 in the gradient. State: m and v, an element a parameter
+// each.
+#include <math.h>
+
+#include "optimizer.h"
+
+static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+    return sm_build_updates(plan, params, SM_OP_ADAM, clip);
+}
+
+// The defaults are PyTorch's.
+const sm_optimizer sm_optimizer_adam = {
+    .name = "adam",
+    .title = "Adam",
+    .defaults = {.lr = 1e-3,
+                 .beta1 = 0.9,
+                 .beta2 = 0.999,
+                 .eps = 1e-8,
+                 .weight_decay = 0,
+                 .momentum = NAN,
+                 .nesterov = NAN,
+                 .grad_clip = 0},
+    .build = build,
+    .fill_hyper = sm_fill_adam,
+};

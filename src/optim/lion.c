@@ -1,0 +1,32 @@
+// lion.c: Lion (Chen et al. 2023, algorithm 2). State: m, an element a parameter.
+#include <math.h>
+
+#include "optimizer.h"
+
+static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+    return sm_build_updates(plan, params, SM_OP_LION, clip);
+}
+
+static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
+    (void)step;
+    hyper[SM_HYPER_LR] = settings->lr;
+    hyper[SM_HYPER_BETA1] = settings->beta1;
+    hyper[SM_HYPER_BETA2] = settings->beta2;
+    hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
+}
+
+// The defaults are lion-pytorch's.
+const sm_optimizer sm_optimizer_lion = {
+    .name = "lion",
+    .title = "Lion",
+    .defaults = {.lr = 1e-4,
+                 .beta1 = 0.9,
+                 .beta2 = 0.99,
+                 .eps = NAN,
+                 .weight_decay = 0,
+                 .momentum = NAN,
+                 .nesterov = NAN,
+                 .grad_clip = 0},
+    .build = build,
+    .fill_hyper = fill_hyper,
+};

@@ -1,0 +1,165 @@
+// muon.c: Muon (Jordan et al. 2024) as PyTorch has it, for the blocks' matrices; AdamW for all other parameters. State:
+// m, and for AdamW m and v, an element a parameter each.
+//
+// An update u (R,C) is replaced by the nearest matrix with singular values of about 1, by five steps of a
+// Newton-Schulz iteration. x is u/|u|, or its transpose where u is tall, so that the products x x^T are small:
+//
+//     x x^T -> gram    gram gram -> square    b gram + c square -> poly    poly x -> px    a x + px -> x
+#include <math.h>
+#include <stdio.h>
+
+#include "optimizer.h"
+
+enum { N_ITERATIONS = 5 };
+static const double A = 3.4445, B = -4.7750, C = 2.0315;
+
+typedef struct {
+    sm_plan *plan;
+    const sm_param *param;
+    int64_t rows, cols; // of x
+    bool is_tall;
+    int clip;
+    int iteration; // 0: before the first
+    sm_status status; // after the first failure nothing more is added
+} builder;
+
+static int add_tensor(builder *b, const char *name, sm_dtype dtype, int64_t rows, int64_t cols) {
+    const int64_t dims[2] = {rows, cols};
+    if (b->status != SM_OK) {
+        return SM_NO_TENSOR;
+    }
+    int added = sm_plan_add_tensor(b->plan, SM_ROLE_SCRATCH, dtype, 2, dims, "muon.%s.%d.%.44s", name, b->iteration,
+                                   b->param->name);
+    b->status = added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+    return added;
+}
+
+static void emit(builder *b, const sm_op *op) {
+    if (b->status == SM_OK) {
+        b->status = sm_plan_add_op(b->plan, op);
+    }
+}
+
+static sm_op make_op(sm_op_kind kind) { return sm_op_make(kind, SM_PHASE_OPTIMIZER, -1); }
+
+// x W, or x W^T: (rows, n)
+static int product(builder *b, const char *name, int x, int W, bool transposed, int64_t n) {
+    sm_op op = make_op(SM_OP_MATMUL_FORWARD);
+    op.attr.w_transposed = transposed;
+    op.in[SM_IN(matmul_forward, x)] = x;
+    op.in[SM_IN(matmul_forward, W)] = W;
+    op.out[SM_OUT(matmul_forward, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
+    emit(b, &op);
+    return op.out[SM_OUT(matmul_forward, y)];
+}
+
+// p x + q z: (rows, n)
+static int combine(builder *b, const char *name, double p, int x, double q, int z, int64_t n) {
+    sm_op op = make_op(SM_OP_COMBINE);
+    op.attr.a = p;
+    op.attr.b = q;
+    op.in[SM_IN(combine, x)] = x;
+    op.in[SM_IN(combine, z)] = z;
+    op.out[SM_OUT(combine, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
+    emit(b, &op);
+    return op.out[SM_OUT(combine, y)];
+}
+
+static int momentum(builder *b) {
+    sm_op op = make_op(SM_OP_MUON_MOMENTUM);
+    op.in[SM_IN(muon_momentum, g)] = b->param->gradient;
+    op.in[SM_IN(muon_momentum, hyper)] = b->plan->hyper;
+    op.in[SM_IN(muon_momentum, clip)] = b->clip;
+    op.out[SM_OUT(muon_momentum, m)] = sm_param_add_state(b->plan, b->param, "m", b->plan->real, 0, NULL);
+    op.out[SM_OUT(muon_momentum, u)] = add_tensor(b, "u", b->plan->real, b->param->rows, b->param->cols);
+    emit(b, &op);
+    return op.out[SM_OUT(muon_momentum, u)];
+}
+
+static int normalize(builder *b, int u) {
+    sm_op norm = make_op(SM_OP_GRAD_SQNORM);
+    norm.in[SM_IN(grad_sqnorm, g)] = u;
+    norm.out[SM_OUT(grad_sqnorm, sqnorm)] = add_tensor(b, "sqnorm", b->plan->real, 1, 1);
+    emit(b, &norm);
+    sm_op op = make_op(SM_OP_NORMALIZE);
+    op.attr.w_transposed = b->is_tall;
+    op.in[SM_IN(normalize, u)] = u;
+    op.in[SM_IN(normalize, sqnorm)] = norm.out[SM_OUT(grad_sqnorm, sqnorm)];
+    op.out[SM_OUT(normalize, x)] = add_tensor(b, "x", b->plan->dtype, b->rows, b->cols);
+    emit(b, &op);
+    return op.out[SM_OUT(normalize, x)];
+}
+
+static sm_status build_hidden(sm_plan *plan, const sm_param *param, int clip) {
+    const bool is_tall = param->rows > param->cols;
+    builder b = {.plan = plan,
+                 .param = param,
+                 .rows = is_tall ? param->cols : param->rows,
+                 .cols = is_tall ? param->rows : param->cols,
+                 .is_tall = is_tall,
+                 .clip = clip,
+                 .status = SM_OK};
+    int x = normalize(&b, momentum(&b));
+    for (b.iteration = 1; b.iteration <= N_ITERATIONS; b.iteration++) {
+        const int gram = product(&b, "gram", x, x, true, b.rows);
+        const int square = product(&b, "square", gram, gram, false, b.rows);
+        const int poly = combine(&b, "poly", B, gram, C, square, b.rows);
+        const int px = product(&b, "px", poly, x, false, b.cols);
+        x = combine(&b, "x", A, x, 1, px, b.cols);
+    }
+    sm_op op = make_op(SM_OP_MUON_UPDATE);
+    op.attr.w_transposed = is_tall;
+    op.attr.decay = true;
+    op.in[SM_IN(muon_update, x)] = x;
+    op.in[SM_IN(muon_update, hyper)] = plan->hyper;
+    op.out[SM_OUT(muon_update, p)] = param->value;
+    op.out[SM_OUT(muon_update, w)] = plan->tensors[param->value].working_copy;
+    emit(&b, &op);
+    return b.status;
+}
+
+static bool is_hidden(const sm_param *param) { return param->is_matrix && param->layer >= 0; }
+
+static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+    int n_hidden = 0;
+    for (int i = 0; i < params->n_params; i++) {
+        const sm_param *param = &params->params[i];
+        n_hidden += is_hidden(param);
+        if (is_hidden(param)) {
+            SM_TRY(build_hidden(plan, param, clip));
+        } else if (param->is_matrix) {
+            SM_TRY(sm_build_param_update(plan, param, SM_OP_ADAMW, clip));
+        }
+    }
+    if (n_hidden == 0) {
+        return sm_fail(SM_ERR_INVALID, "optimizer muon: the model has no hidden matrices; use adamw");
+    }
+    for (int g = 0; g < params->n_groups; g++) {
+        if (!params->groups[g].is_matrix) {
+            SM_TRY(sm_build_group_update(plan, params, g, SM_OP_ADAMW, clip));
+        }
+    }
+    return SM_OK;
+}
+
+static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
+    sm_fill_adam(settings, step, hyper);
+    hyper[SM_HYPER_MOMENTUM] = settings->momentum;
+    hyper[SM_HYPER_NESTEROV] = settings->nesterov;
+}
+
+// The defaults are those of PyTorch's Muon, and of its AdamW for the rest.
+const sm_optimizer sm_optimizer_muon = {
+    .name = "muon",
+    .title = "Muon",
+    .defaults = {.lr = 1e-3,
+                 .beta1 = 0.9,
+                 .beta2 = 0.999,
+                 .eps = 1e-8,
+                 .weight_decay = 0.1,
+                 .momentum = 0.95,
+                 .nesterov = 1,
+                 .grad_clip = 0},
+    .build = build,
+    .fill_hyper = fill_hyper,
+};

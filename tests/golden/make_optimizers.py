@@ -1,0 +1,103 @@
+"""Makes optimizers.json and optimizers.safetensors: what PyTorch's optimizers, lion-pytorch and bitsandbytes make of
+fixed weights and gradients (README.md). Writes into this folder, or into one named on the command line.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+from bitsandbytes.optim import AdamW8bit
+from lion_pytorch import Lion
+from safetensors.numpy import save_file
+
+N_STEPS = 4
+SHAPES = {"embed": (24, 16), "h.0.wide": (16, 40), "h.0.tall": (40, 16), "h.0.bias": (40,)}
+
+ADAM = dict(beta1=0.8, beta2=0.95, eps=1e-6)
+# Settings by stepmark's names; what is left out is stepmark's default.
+CASES = {
+    "sgd_plain": dict(optimizer="sgd", lr=0.1, momentum=0),
+    "sgd": dict(optimizer="sgd", lr=0.1, momentum=0.8, weight_decay=0.1),
+    "sgd_nesterov": dict(optimizer="sgd", lr=0.1, momentum=0.8, nesterov=1, weight_decay=0.1, grad_clip=5.0),
+    "adam": dict(optimizer="adam", lr=0.01, weight_decay=0.1, **ADAM),
+    "adamw": dict(optimizer="adamw", lr=0.01, weight_decay=0.1, **ADAM),
+    "adamw8bit": dict(optimizer="adamw8bit", lr=0.01, weight_decay=0.1, **ADAM),
+    "adafactor": dict(optimizer="adafactor", lr=0.8, weight_decay=0.1),
+    "lion": dict(optimizer="lion", lr=0.01, beta1=0.8, beta2=0.95, weight_decay=0.1),
+    "muon": dict(optimizer="muon", lr=0.02, momentum=0.8, weight_decay=0.1, **ADAM),
+}
+
+
+def make_inputs():
+    """Initial weights, and a gradient of its own size for each step, as a dictionary of arrays."""
+    generator = torch.Generator().manual_seed(12)
+    arrays = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+    for step in range(N_STEPS):
+        for name, shape in SHAPES.items():
+            arrays[f"grad.{step}.{name}"] = torch.randn(shape, generator=generator) * (0.1 + 0.1 * step)
+    return {name: value.numpy() for name, value in arrays.items()}
+
+
+def make_optimizers(settings, params):
+    """The optimizers of one case: decay is on matrices only; bitsandbytes and Muon work on matrices."""
+    settings = dict(settings)
+    kind = settings.pop("optimizer")
+    settings.pop("grad_clip", None)
+    lr, decay = settings["lr"], settings.get("weight_decay", 0)
+    matrices = [p for p in params.values() if p.dim() == 2]
+    vectors = [p for p in params.values() if p.dim() == 1]
+    groups = [dict(params=matrices, weight_decay=decay), dict(params=vectors, weight_decay=0.0)]
+    adam = dict(lr=lr, betas=(settings.get("beta1"), settings.get("beta2")), eps=settings.get("eps"))
+    if kind == "sgd":
+        nesterov = bool(settings.get("nesterov", 0))
+        return [torch.optim.SGD(groups, lr=lr, momentum=settings.get("momentum", 0), nesterov=nesterov)]
+    if kind == "adam":
+        return [torch.optim.Adam(groups, **adam)]
+    if kind == "adamw":
+        return [torch.optim.AdamW(groups, **adam)]
+    if kind == "adamw8bit":
+        quantised = AdamW8bit(matrices, weight_decay=decay, min_8bit_size=1, **adam)
+        return [quantised, torch.optim.AdamW(vectors, weight_decay=0.0, **adam)]
+    if kind == "adafactor":
+        return [torch.optim.Adafactor(groups, lr=lr)]
+    if kind == "lion":
+        return [Lion(groups, lr=lr, betas=adam["betas"])]
+    hidden = [params["h.0.wide"], params["h.0.tall"]]
+    groups[0]["params"] = [params["embed"]]
+    muon = torch.optim.Muon(hidden, lr=lr, momentum=settings["momentum"], weight_decay=decay)
+    return [muon, torch.optim.AdamW(groups, **adam)]
+
+
+def run(settings, arrays):
+    """The weights after the last step."""
+    dtype = torch.float32 if settings["optimizer"] == "adamw8bit" else torch.float64
+    params = {name: torch.nn.Parameter(torch.tensor(arrays[name], dtype=dtype)) for name in SHAPES}
+    optimizers = make_optimizers(settings, params)
+    for step in range(N_STEPS):
+        for name, param in params.items():
+            param.grad = torch.tensor(arrays[f"grad.{step}.{name}"], dtype=dtype)
+        if "grad_clip" in settings:
+            torch.nn.utils.clip_grad_norm_(params.values(), settings["grad_clip"])
+        for optimizer in optimizers:
+            optimizer.step()
+    return {name: param.detach().to(torch.float32).numpy() for name, param in params.items()}
+
+
+def main():
+    torch.set_num_threads(1)
+    # Muon's products are in bfloat16, which would hide what is wrong by less than a hundredth: in float64 instead.
+    torch.bfloat16 = torch.float64
+    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
+    arrays = make_inputs()
+    results = {}
+    for case, settings in CASES.items():
+        results.update({f"{case}.{name}": value for name, value in run(settings, arrays).items()})
+    save_file({name: np.ascontiguousarray(value) for name, value in (arrays | results).items()},
+              out / "optimizers.safetensors")
+    cases = [dict(name=name, **settings) for name, settings in CASES.items()]
+    (out / "optimizers.json").write_text(json.dumps(dict(n_steps=N_STEPS, cases=cases), indent=1) + "\n")
+
+
+main()

@@ -1,0 +1,332 @@
+// test_optimizers.c: every optimizer against its source on fixed gradients (tests/golden/README.md), on every backend; what
+// its state takes; and that 8-bit moments train as those of 32 bits do.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dynamic_map.h"
+#include "optimizer.h"
+#include "safetensors.h"
+#include "session.h"
+
+enum { MOST_ELEMS = 640 };
+
+static const sm_param_spec specs[] = {
+    {.name = "embed", .rows = 24, .cols = 16},
+    {.name = "h.%d.wide", .rows = 16, .cols = 40},
+    {.name = "h.%d.tall", .rows = 40, .cols = 16},
+    {.name = "h.%d.bias", .rows = 0, .cols = 40},
+};
+enum { N_SPECS = sizeof specs / sizeof specs[0] };
+
+static void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+// --- plans of an update alone -----------------------------------------------------------------
+
+static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec *kinds, int n_kinds, sm_dtype dtype,
+                             sm_status *status) {
+    sm_params params;
+    const int64_t n_hyper = SM_HYPER_COUNT;
+    const int64_t one = 1;
+    sm_plan *plan = sm_plan_new(dtype);
+    assert_non_null(plan);
+    ok(sm_params_add(plan, kinds, n_kinds, 1, true, 0, &params));
+    plan->hyper = sm_plan_add_tensor(plan, SM_ROLE_BATCH, plan->real, 1, &n_hyper, "hyper");
+    plan->grad_norm = sm_plan_add_tensor(plan, SM_ROLE_RESULT, plan->real, 1, &one, "grad_norm");
+    *status = sm_optimizer_build(optimizer, plan, &params);
+    sm_params_free(&params);
+    return plan;
+}
+
+static sm_session *open_update(const sm_optimizer *optimizer, sm_device *device, sm_dtype dtype) {
+    sm_session *session = NULL;
+    sm_status status;
+    sm_plan *plan = build_update(optimizer, specs, N_SPECS, dtype, &status);
+    ok(status);
+    ok(sm_session_open(device, plan, &session));
+    return session;
+}
+
+static sm_device *open_device(const char *name) {
+    const sm_backend *backend = sm_backend_find(name);
+    sm_device *device = NULL;
+    assert_non_null(backend);
+    ok(backend->open(0, &(sm_open_options){0}, &device));
+    return device;
+}
+
+// --- goldens ----------------------------------------------------------------------------------
+
+static const sm_safetensors_entry *find_entry(const sm_safetensors *file, const char *name) {
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        if (strcmp(sm_safetensors_at(file, i)->name, name) == 0) {
+            return sm_safetensors_at(file, i);
+        }
+    }
+    fail_msg("the golden has no array %s", name);
+    return NULL;
+}
+
+static int64_t read_array(const sm_safetensors *file, const char *prefix, const char *name, float *values) {
+    char full[2 * SM_NAME_SIZE];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const sm_safetensors_entry *entry = find_entry(file, full);
+    assert_true(entry->n_elems <= MOST_ELEMS);
+    ok(sm_safetensors_read(file, entry, values));
+    return entry->n_elems;
+}
+
+// Writes the golden's arrays "PREFIX + parameter" to the tensors "PREFIX_HERE + parameter".
+static void write_params(sm_session *session, const sm_safetensors *file, const char *prefix, bool gradients) {
+    float values[MOST_ELEMS];
+    char name[SM_NAME_SIZE];
+    for (int t = 0; t < session->plan->n_tensors; t++) {
+        const sm_tensor tensor = session->plan->tensors[t];
+        if (!sm_plan_is_param(session->plan, t)) {
+            continue;
+        }
+        const int64_t n = read_array(file, prefix, tensor.name, values);
+        snprintf(name, sizeof name, "%s%.50s", gradients ? "d." : "", tensor.name);
+        ok(sm_session_write(session, sm_plan_find_tensor(session->plan, name), n, values));
+    }
+}
+
+// Largest difference of a parameter from the golden's, over the largest value that it has.
+static double largest_error(sm_session *session, const sm_safetensors *file, const char *prefix) {
+    float want[MOST_ELEMS];
+    float got[MOST_ELEMS];
+    double worst = 0;
+    for (int t = 0; t < session->plan->n_tensors; t++) {
+        double difference = 0;
+        double largest = 0;
+        if (!sm_plan_is_param(session->plan, t)) {
+            continue;
+        }
+        const int64_t n = read_array(file, prefix, session->plan->tensors[t].name, want);
+        ok(sm_session_read(session, t, n, got));
+        for (int64_t i = 0; i < n; i++) {
+            difference = fmax(difference, isnan(got[i]) ? INFINITY : fabs((double)got[i] - (double)want[i]));
+            largest = fmax(largest, fabs((double)want[i]));
+        }
+        worst = fmax(worst, difference / largest);
+    }
+    return worst;
+}
+
+// Settings of a golden's case: the optimizer's own where it names none.
+static sm_step_settings read_settings(const sm_optimizer *optimizer, const json_t *golden) {
+    sm_step_settings settings = optimizer->defaults;
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const json_t *value = json_object_get(golden, sm_setting_at(i)->name);
+        if (value != NULL) {
+            *sm_setting_of(&settings, sm_setting_at(i)) = json_number_value(value);
+        }
+    }
+    return settings;
+}
+
+static double run_golden(sm_device *device, const json_t *golden, const sm_safetensors *file, int64_t n_steps) {
+    const char *name = json_string_value(json_object_get(golden, "name"));
+    const sm_optimizer *optimizer = sm_optimizer_find(json_string_value(json_object_get(golden, "optimizer")));
+    char prefix[SM_NAME_SIZE];
+    assert_non_null(optimizer);
+    const sm_step_settings settings = read_settings(optimizer, golden);
+    sm_session *session = open_update(optimizer, device, SM_F32);
+    write_params(session, file, "", false);
+    for (int64_t step = 0; step < n_steps; step++) {
+        snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)step);
+        write_params(session, file, prefix, true);
+        ok(sm_session_set_hyper(session, &settings, step + 1, 1));
+        ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+    }
+    ok(sm_session_synchronize(session));
+    snprintf(prefix, sizeof prefix, "%s.", name);
+    const double error = largest_error(session, file, prefix);
+    sm_session_close(session);
+    return error;
+}
+
+// Muon's iteration amplifies what rounding leaves of its small singular values; and bitsandbytes on a CPU gives one
+// element in fifty the code beside the nearest.
+static double tolerance_of(const char *name) {
+    return strcmp(name, "muon") == 0 ? 2e-5 : strcmp(name, "adamw8bit") == 0 ? 2e-4 : 2e-6;
+}
+
+static void check_goldens(const char *backend) {
+    json_error_t error;
+    sm_safetensors *file = NULL;
+    json_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
+    ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
+    assert_non_null(goldens);
+    sm_device *device = open_device(backend);
+    const int64_t n_steps = json_integer_value(json_object_get(goldens, "n_steps"));
+    bool seen[64] = {false};
+    size_t i;
+    json_t *golden;
+    json_array_foreach(json_object_get(goldens, "cases"), i, golden) {
+        const char *name = json_string_value(json_object_get(golden, "name"));
+        const double difference = run_golden(device, golden, file, n_steps);
+        for (int k = 0; k < sm_optimizer_count(); k++) {
+            seen[k] |= strcmp(sm_optimizer_at(k)->name,
+                              json_string_value(json_object_get(golden, "optimizer"))) == 0;
+        }
+        if (!(difference <= tolerance_of(name))) {
+            fail_msg("%s on %s: weights differ by %.3g from the golden's", name, backend, difference);
+        }
+    }
+    for (int k = 0; k < sm_optimizer_count(); k++) {
+        if (!seen[k]) {
+            fail_msg("no golden of %s", sm_optimizer_at(k)->name);
+        }
+    }
+    device->backend->close(device);
+    sm_safetensors_close(file);
+    json_decref(goldens);
+}
+
+static void test_goldens_reference(void **state) {
+    (void)state;
+    check_goldens("reference");
+}
+
+static void test_goldens_cpu(void **state) {
+    (void)state;
+    check_goldens("cpu");
+}
+
+static void test_goldens_opencl(void **state) {
+    (void)state;
+    const sm_backend *opencl = sm_backend_find("opencl");
+    if (opencl == NULL || opencl->device_count() == 0) {
+        skip();
+    }
+    check_goldens("opencl");
+}
+
+// --- state ------------------------------------------------------------------------------------
+
+// Bytes of state a parameter of GPT-2-like matrices.
+static double state_bytes(const char *name) {
+    static const sm_param_spec large[] = {{.name = "h.%d.w", .rows = 768, .cols = 3072},
+                                          {.name = "h.%d.b", .rows = 0, .cols = 3072}};
+    size_t by_role[SM_ROLE_COUNT];
+    sm_status status;
+    sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, &status);
+    ok(status);
+    ok(sm_plan_assign_memory(plan, 0));
+    sm_plan_memory(plan, by_role);
+    sm_plan_free(plan);
+    return (double)by_role[SM_ROLE_OPTIMIZER] / (768.0 * 3072 + 3072);
+}
+
+static void test_state(void **state) {
+    (void)state;
+    assert_true(fabs(state_bytes("adamw") - 8) < 0.01);
+    assert_true(fabs(state_bytes("adam") - 8) < 0.01);
+    assert_true(fabs(state_bytes("sgd") - 4) < 0.01);
+    assert_true(fabs(state_bytes("lion") - 4) < 0.01);
+    assert_true(fabs(state_bytes("muon") - 4) < 0.02);
+    assert_true(state_bytes("adamw8bit") <= 2.1);
+    assert_true(state_bytes("adafactor") <= 0.02);
+}
+
+static void test_muon_needs_hidden_matrices(void **state) {
+    (void)state;
+    sm_status status;
+    sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, &status);
+    assert_int_equal(status, SM_ERR_INVALID);
+    assert_string_equal(sm_error_message(), "optimizer muon: the model has no hidden matrices; use adamw");
+    sm_plan_free(plan);
+}
+
+// --- 8 bits -----------------------------------------------------------------------------------
+
+// The published map: bitsandbytes' create_dynamic_map, some of its entries; ascending, and symmetric but for one.
+static void test_dynamic_map(void **state) {
+    (void)state;
+    const struct {
+        bool is_signed;
+        int code;
+        double value;
+    } entries[] = {
+        {true, 0, -0.99296875}, {true, 126, -5.5e-7},    {true, 127, 0},       {true, 128, 5.5e-7},
+        {true, 129, 3.25e-6},   {true, 254, 0.99296875}, {true, 255, 1},       {false, 0, 0},
+        {false, 1, 3.25e-7},    {false, 2, 7.75e-7},     {false, 3, 2.125e-6}, {false, 254, 0.996484375},
+        {false, 255, 1},
+    };
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        const double value = sm_quant_value(entries[i].is_signed, entries[i].code);
+        assert_true(fabs(value - entries[i].value) <= 1e-12 + 1e-9 * fabs(entries[i].value));
+    }
+    for (int code = 1; code < SM_QUANT_CODES; code++) {
+        assert_true(sm_quant_value(true, code) > sm_quant_value(true, code - 1));
+        assert_true(sm_quant_value(false, code) > sm_quant_value(false, code - 1));
+    }
+}
+
+// Steps down a bowl, whose gradient is the distance from a target: loss after `n_steps` over the first.
+static double descend(sm_device *device, const sm_optimizer *optimizer, int n_steps) {
+    float p[MOST_ELEMS] = {0};
+    float g[MOST_ELEMS];
+    sm_session *session = open_update(optimizer, device, SM_F32);
+    const int value = sm_plan_find_tensor(session->plan, "h.0.wide");
+    const int gradient = sm_plan_find_tensor(session->plan, "d.h.0.wide");
+    sm_step_settings settings = optimizer->defaults;
+    settings.lr = 0.02;
+    settings.weight_decay = 0;
+    double loss = 0;
+    double first = 0;
+    for (int step = 1; step <= n_steps; step++) {
+        loss = 0;
+        for (int i = 0; i < MOST_ELEMS; i++) {
+            const double scale = pow(2, -(i % 4)); // some directions are flatter
+            g[i] = (float)(scale * ((double)p[i] - sin(i)));
+            loss += (double)g[i] * ((double)p[i] - sin(i));
+        }
+        first = step == 1 ? loss : first;
+        ok(sm_session_write(session, gradient, MOST_ELEMS, g));
+        ok(sm_session_set_hyper(session, &settings, step, 1));
+        ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+        ok(sm_session_read(session, value, MOST_ELEMS, p));
+    }
+    sm_session_close(session);
+    return loss / first;
+}
+
+// After 200 steps, less than a thousandth of the first loss apart.
+static void test_8_bits_descend_like_32(void **state) {
+    (void)state;
+    sm_device *device = open_device("cpu");
+    const double wide = descend(device, &sm_optimizer_adamw, 200);
+    const double narrow = descend(device, &sm_optimizer_adamw8bit, 200);
+    device->backend->close(device);
+    assert_true(wide < 0.01);
+    if (!(fabs(narrow - wide) < 1e-3)) {
+        fail_msg("loss after 200 steps: %g of the first with 32 bits, %g with 8", wide, narrow);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goldens_reference),
+        cmocka_unit_test(test_goldens_cpu),
+        cmocka_unit_test(test_goldens_opencl),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_muon_needs_hidden_matrices),
+        cmocka_unit_test(test_dynamic_map),
+        cmocka_unit_test(test_8_bits_descend_like_32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
