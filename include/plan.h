@@ -28,6 +28,14 @@ typedef enum {
     SM_HYPER_COUNT
 } sm_hyper;
 
+// What the backward computes again instead of keeping it from the forward.
+typedef enum {
+    SM_RECOMPUTE_AUTO, // as the mode has it: rewrite.h
+    SM_RECOMPUTE_NONE,
+    SM_RECOMPUTE_LIGHT, // what costs little: outputs of normalisations and of pointwise functions
+    SM_RECOMPUTE_BLOCK  // all of a block but its input
+} sm_recompute;
+
 // A contiguous piece of device memory that tensors are packed into.
 typedef struct {
     sm_role role; // an arena holds tensors of one role
@@ -50,9 +58,10 @@ typedef struct {
     // Real type: of all other floating tensors: parameters, their gradients, optimizer state, statistics
     // (mean, rstd, lse), losses, hyper. SM_F32, or SM_F64 where the data type is SM_F64.
     sm_dtype real;
-    bool tuned;       // mode tuned: preparing the plan also chooses kernels by measurement
-    int64_t n_params; // elements of the model, padding excluded
-    int64_t B, T, V;  // the batch's shape and the range of its ids, for who feeds it
+    sm_recompute recompute; // as asked for; once the plan is rewritten, as it is
+    bool tuned;             // mode tuned: preparing the plan also chooses kernels by measurement
+    int64_t n_params;       // elements of the model, padding excluded
+    int64_t B, T, V;        // the batch's shape and the range of its ids, for who feeds it
     // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so
     // a session refuses a backward that does not follow a zero-grad.
     bool one_micro_batch;

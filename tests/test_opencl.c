@@ -126,8 +126,9 @@ static void test_step(void **state) {
     (void)state;
     tally t = {0};
     sm_device *device = open_device(NULL);
-    check(sm_verify_step(device, SM_F32, SM_MODE_NAIVE, 0, show_row, &t));
-    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, 0, show_row, &t));
+    check(sm_verify_step(device, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
 }

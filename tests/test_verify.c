@@ -73,7 +73,7 @@ static void test_cpu_ops_bf16(void **state) {
 static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode mode, unsigned without) {
     tally t = {0};
     sm_device *device = open_device(name, n_threads);
-    assert_int_equal(sm_verify_step(device, dtype, mode, without, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_step(device, dtype, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // A gradient and a weight a parameter, of which GPT-2 has 28 and Llama 21; loss and norm a step; the copies of
     // their 10 and 16 matrices. Twice where first_write makes two plans of it.
     const int n_copies = dtype == SM_BF16 ? 10 + 16 : 0;
@@ -153,7 +153,7 @@ static sm_status verify_with(fault_kind kind, bool step, tally *t) {
     faulty.execute = faulty_execute;
     faulty.download = faulty_download;
     device->backend = &faulty;
-    sm_status status = step ? sm_verify_step(device, SM_F32, SM_MODE_NAIVE, 0, count_row, t)
+    sm_status status = step ? sm_verify_step(device, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, count_row, t)
                             : sm_verify_ops(device, SM_F32, NULL, count_row, t);
     sound->close(device);
     return status;

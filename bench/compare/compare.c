@@ -168,8 +168,9 @@ static json_t *describe(const json_t *row) {
     char text[TEXT_SIZE];
     const char *device = sm_rows_text(row, "device");
     const char *isa = sm_rows_text(row, "isa");
-    const char *mode = sm_rows_text(row, "mode");
+    char mode[64];
     char precision[64];
+    sm_text_mode(row, mode, sizeof(mode));
     sm_text_precision(row, precision, sizeof(precision));
     snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", device[0] != '\0' ? device : sm_rows_text(row, "backend_used"),
              isa[0] != '\0' ? " " : "", isa, mode[0] != '\0' ? " " : "", mode, precision[0] != '\0' ? " " : "",

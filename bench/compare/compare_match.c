@@ -24,7 +24,7 @@ static const struct {
     [SM_FACTOR_DEVICE] = {"device", {"backend_used", "device", "gpu_info"}},
     [SM_FACTOR_ISA] = {"isa", {"isa"}},
     [SM_FACTOR_TIER] = {"tier", {"tier"}},
-    [SM_FACTOR_MODE] = {"mode", {"mode"}},
+    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute"}},
     [SM_FACTOR_PRECISION] = {"precision", {"precision"}},
     [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
 };
@@ -111,11 +111,13 @@ int sm_work_distance(const json_t *a, const json_t *b) {
 
 static bool factor_differs(const json_t *a, const json_t *b, sm_factor factor) {
     for (int i = 0; i < MAX_FACTOR_FIELDS && factors[factor].fields[i] != NULL; i++) {
-        const json_t *value_a = sm_json_get(a, factors[factor].fields[i]);
-        const json_t *value_b = sm_json_get(b, factors[factor].fields[i]);
+        const char *field = factors[factor].fields[i];
+        const json_t *value_a = sm_json_get(a, field);
+        const json_t *value_b = sm_json_get(b, field);
         bool known_a = is_known(value_a);
         bool known_b = is_known(value_b);
-        if (known_a != known_b || (known_a && differs(value_a, value_b))) {
+        bool may_be_left_out = strcmp(field, "recompute") == 0; // rows of older versions do not tell
+        if ((known_a != known_b && !may_be_left_out) || (known_a && known_b && differs(value_a, value_b))) {
             return true;
         }
     }

@@ -44,9 +44,11 @@ void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
 
 void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes) {
     double n_threads = sm_json_number(row, "n_threads");
+    char mode[64];
     char precision[64];
+    sm_text_mode(row, mode, sizeof(mode));
     sm_text_precision(row, precision, sizeof(precision));
-    int used = snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), sm_rows_text(row, "mode"), precision);
+    int used = snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), mode, precision);
     if (n_threads > 0 && used > 0 && (size_t)used < size_bytes) {
         used += snprintf(text + used, size_bytes - (size_t)used, ", %.0f threads", n_threads);
     }

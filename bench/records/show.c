@@ -117,6 +117,16 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
     }
 }
 
+// Recomputation is told where it is not what the mode has by itself.
+void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
+    const char *mode = json_string_value(sm_json_get(record, "mode"));
+    const char *recompute = json_string_value(sm_json_get(record, "recompute"));
+    const char *usual = mode != NULL && strcmp(mode, "naive") == 0 ? "none" : "light";
+    const bool is_told = recompute != NULL && strcmp(recompute, usual) != 0;
+    snprintf(text, size_bytes, "%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
+             is_told ? recompute : "");
+}
+
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
     const char *precision = json_string_value(sm_json_get(record, "precision"));
     snprintf(text, size_bytes, "%s%s", precision != NULL ? precision : "",

@@ -26,6 +26,9 @@ static void value_text(const json_t *row, const char *name, char *text, size_t s
         string = sm_rows_other_optimizer(row);
     }
     snprintf(text, size_bytes, "%.60s", string);
+    if (strcmp(name, "mode") == 0) {
+        sm_text_mode(row, text, size_bytes);
+    }
     if (strcmp(name, "precision") == 0) {
         sm_text_precision(row, text, size_bytes);
     }

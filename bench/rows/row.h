@@ -73,6 +73,7 @@ typedef struct {
     char isa[32];
     char tier[32];
     char mode[32];
+    char recompute[16];
     char precision[16];
     bool emulated;
     int64_t n_threads;

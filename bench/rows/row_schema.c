@@ -132,6 +132,10 @@ static const sm_column columns[] = {
     {TEXT(isa, "instruction set of the kernels that ran")},
     {TEXT(tier, "family of the kernels that ran")},
     {TEXT(mode, "naive, fused or tuned"), SHOWN_WHEN_VARIED("mode", NULL)},
+    {TEXT(recompute,
+          "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
+          "block but its input); null: the pass has no backward"),
+     SHOWN_WHEN_VARIED("recompute", NULL)},
     {TEXT(precision, "fp32, tf32, bf16, ..."), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(emulated, SM_COLUMN_BOOLEAN, "",
            "the device widened bf16 and computed in fp32, for lack of instructions of its own; its peak is fp32's")},

@@ -48,6 +48,12 @@ static const sm_column columns[] = {
      .description = "naive or fused",
      .heading = "mode",
      .view = SM_SHOWN_WHEN_VARIED},
+    {.name = "recompute",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "what backward computes again: none, light or block",
+     .heading = "recompute",
+     .view = SM_SHOWN_WHEN_VARIED},
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -162,6 +168,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
+    sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
     sm_json_set_new(record, "device", sm_json_text(e->info.id));
     set_costs(record, f, &e->info);

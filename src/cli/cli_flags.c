@@ -94,6 +94,13 @@ static const cli_choice modes[] = {
     {NULL, 0},
 };
 
+static const cli_choice recomputes[] = {
+    {"none", SM_RECOMPUTE_NONE},
+    {"light", SM_RECOMPUTE_LIGHT},
+    {"block", SM_RECOMPUTE_BLOCK},
+    {NULL, 0},
+};
+
 static const cli_choice schedules[] = {
     {"constant", SM_SCHEDULE_CONSTANT},
     {"cosine", SM_SCHEDULE_COSINE},
@@ -177,6 +184,15 @@ static const cli_flag flags[] = {
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
     {"Work", "optimizer", 0, CLI_CHOICE, NULL, "adamw", "rule by which the step updates the weights", STEPPED,
      AT(optimizer), ONE_OF(optimizers)},
+    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL,
+     "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: light, "
+     "in "
+     "mode naive none",
+     STEPPED, AT(recompute), ONE_OF(recomputes)},
+    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL,
+     "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: as the "
+     "mode has it, then block",
+     VERIFY, AT(recompute), ONE_OF(recomputes)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes", FED,

@@ -78,6 +78,10 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
     return cli_check_seq_len(&job->config, job->T);
 }
 
+sm_recompute cli_recompute(const cli_options *options, sm_mode mode) {
+    return sm_recompute_resolve((sm_recompute)options->recompute, mode, options->without_bits);
+}
+
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
     const unsigned phases = sm_pass_phases(job->pass);
     sm_status status = SM_OK;
@@ -90,6 +94,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .backward = (phases & SM_RUN_BACKWARD) != 0,
         .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
         .one_micro_batch = options->accum <= 1,
+        .recompute = (sm_recompute)options->recompute,
         .max_tensor_bytes = max_tensor_bytes,
     };
     *plan = NULL;
@@ -117,6 +122,9 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     }
     SM_ROW_TEXT(row->backend, job->device.backend->name);
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
+    if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
+        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options, job->mode)));
+    }
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
     char *backends = row->backends;
     size_t used = 0;

@@ -44,6 +44,9 @@ typedef struct {
 // The one configuration that the flags of profile and ablate ask for; SM_ERR_USAGE where they ask for several.
 sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job);
 
+// What --recompute comes to in that mode.
+sm_recompute cli_recompute(const cli_options *options, sm_mode mode);
+
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in
 // sm_plan_options.
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);

@@ -85,6 +85,7 @@ typedef struct {
 
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
+    int recompute; // sm_recompute; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;

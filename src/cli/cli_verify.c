@@ -42,6 +42,7 @@ static const sm_column columns[] = {
      .unit = "",
      .description = "the device widens bf16, for lack of instructions of its own"},
     TEXT("mode", "of the whole step; null for single ops", "mode"),
+    TEXT("recompute", "of the whole step; null for single ops", "recompute"),
     TEXT("check", "kind of op, or step", "check"),
     TEXT("subject", "sizes of the case, or what of the step", "subject"),
     COUNT("n_cases", "comparisons in this line", "cases"),
@@ -86,6 +87,7 @@ typedef struct {
     cli_precision precision; // at hand
     sm_dtype dtype;          // its data type
     const char *mode;        // "" for single ops
+    const char *recompute;   // likewise
     line sum;                // the check that is being summed up; n_cases = 0: none
     int n_passed;
     int n_failed;
@@ -100,6 +102,7 @@ static void write_line(verification *v, const line *l) {
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
     sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->dtype)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
+    sm_json_set_new(record, "recompute", sm_json_text(v->recompute));
     sm_json_set_new(record, "check", sm_json_text(l->check));
     sm_json_set_new(record, "subject", sm_json_text(l->subject));
     sm_json_set_new(record, "n_cases", sm_json_integer(l->n_cases));
@@ -184,9 +187,11 @@ static sm_status go_on(const verification *v, sm_status status) {
     return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 
-static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
+static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
+    const unsigned without = v->options->without_bits;
     v->mode = sm_mode_name(mode);
-    sm_status status = sm_verify_step(device, v->dtype, mode, v->options->without_bits, report, v);
+    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, mode, without));
+    sm_status status = sm_verify_step(device, v->dtype, mode, recompute, without, report, v);
     if (status == SM_ERR_UNSUPPORTED) {
         const sm_verify_row skipped = {
             .check = "step", .subject = "", .ok = true, .skipped = true, .reason = sm_error_message()};
@@ -197,12 +202,22 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     return go_on(v, status);
 }
 
+static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
+    const sm_recompute asked = (sm_recompute)v->options->recompute;
+    SM_TRY(verify_plan(v, device, mode, asked));
+    const bool has_block =
+        asked == SM_RECOMPUTE_AUTO &&
+        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, mode, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
+    return has_block ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
+}
+
 static bool wants_steps(const verification *v) {
     return v->filter.pattern == NULL || regexec(v->filter.pattern, "step", 0, NULL, 0) == 0;
 }
 
 static sm_status verify_device(verification *v, sm_device *device) {
     v->mode = "";
+    v->recompute = "";
     sm_status status = sm_verify_ops(device, v->dtype, &v->filter, report, v);
     flush_sum(v);
     SM_TRY(go_on(v, status));

@@ -53,8 +53,8 @@ static void print_title(const walk *w) {
            c->model->title, w->options->models.texts[0], (long long)c->n_layer, (long long)c->n_head, shared,
            (long long)c->d_model, (long long)c->d_ff, (long long)c->vocab, (long long)sm_model_padded_vocab(c),
            n_params);
-    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, precision %s: %d ops\n",
-           (long long)plan->B, (long long)plan->T, sm_mode_name(w->mode),
+    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
+           (long long)plan->B, (long long)plan->T, sm_mode_name(w->mode), sm_recompute_name(plan->recompute),
            cli_precision_name((cli_precision)w->options->precisions.values[0]), plan->n_ops);
     int n_shown = count_shown(w);
     if (n_shown < plan->n_ops) {
@@ -221,10 +221,11 @@ static json_t *make_head(const walk *w) {
                   (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
                   (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
                   (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
-    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}", "model_arch",
-                     c->model->name, "optimizer", w->plan->optimizer->name, "model", w->options->models.texts[0],
-                     "config", config, "model_n_params", (json_int_t)w->plan->n_params, "mode", sm_mode_name(w->mode),
-                     "precision", cli_precision_name((cli_precision)w->options->precisions.values[0]), "n_batch",
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:i, s:i}",
+                     "model_arch", c->model->name, "optimizer", w->plan->optimizer->name, "model",
+                     w->options->models.texts[0], "config", config, "model_n_params", (json_int_t)w->plan->n_params,
+                     "mode", sm_mode_name(w->mode), "recompute", sm_recompute_name(w->plan->recompute), "precision",
+                     cli_precision_name((cli_precision)w->options->precisions.values[0]), "n_batch",
                      (json_int_t)w->plan->B, "n_seq", (json_int_t)w->plan->T, "seed", (json_int_t)w->options->seed,
                      "dropout", w->options->dropout, "tokens", ids_json(w->batch, n), "targets",
                      ids_json(w->batch + n, n), "hyper", settings_json(w->plan), "n_ops", w->plan->n_ops, "n_ops_shown",

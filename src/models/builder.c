@@ -346,6 +346,7 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         b.plan->T = b.T;
         b.plan->V = b.V;
         b.plan->one_micro_batch = options->one_micro_batch;
+        b.plan->recompute = options->recompute;
         build_step(&b);
     }
     sm_params_free(&b.params);

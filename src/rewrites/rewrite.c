@@ -14,7 +14,8 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_residual_layernorm},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},
-    {"recompute", "outputs of GELU, SwiGLU and norms computed again for backward instead of kept from forward",
+    {"recompute",
+     "what is cheap (or, by --recompute block, a block but its input) computed again, not kept for backward",
      sm_rewrite_recompute},
     {"first_write", "weight gradients written by the first op that adds to them instead of zeroed before",
      sm_rewrite_first_write},
@@ -22,6 +23,11 @@ static const sm_rewrite rewrites[] = {
 
 static const char *const mode_names[] = {
     [SM_MODE_NAIVE] = "naive", [SM_MODE_FUSED] = "fused", [SM_MODE_TUNED] = "tuned"};
+
+static const char *const recompute_names[] = {[SM_RECOMPUTE_AUTO] = "auto",
+                                              [SM_RECOMPUTE_NONE] = "none",
+                                              [SM_RECOMPUTE_LIGHT] = "light",
+                                              [SM_RECOMPUTE_BLOCK] = "block"};
 
 const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
 
@@ -33,6 +39,15 @@ bool sm_mode_parse(const char *name, sm_mode *mode) {
         }
     }
     return false;
+}
+
+const char *sm_recompute_name(sm_recompute recompute) { return recompute_names[recompute]; }
+
+sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without) {
+    if (without & 1u << sm_rewrite_find("recompute")) {
+        return SM_RECOMPUTE_NONE;
+    }
+    return asked != SM_RECOMPUTE_AUTO ? asked : mode == SM_MODE_NAIVE ? SM_RECOMPUTE_NONE : SM_RECOMPUTE_LIGHT;
 }
 
 int sm_rewrite_count(void) { return (int)(sizeof rewrites / sizeof rewrites[0]); }
@@ -49,12 +64,15 @@ int sm_rewrite_find(const char *name) {
 }
 
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
-    if (mode == SM_MODE_NAIVE) {
-        return SM_OK;
-    }
+    plan->recompute = sm_recompute_resolve(plan->recompute, mode, without);
     plan->tuned = mode == SM_MODE_TUNED;
+    if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the others, which make one op of the ends of two blocks
+        SM_TRY(sm_rewrite_recompute_block(plan));
+    }
     for (int i = 0; i < sm_rewrite_count(); i++) {
-        if (!(without & (1u << i))) {
+        const bool is_recompute = rewrites[i].apply == sm_rewrite_recompute;
+        const bool wanted = is_recompute ? plan->recompute == SM_RECOMPUTE_LIGHT : mode != SM_MODE_NAIVE;
+        if (wanted && !(without & (1u << i))) {
             SM_TRY(rewrites[i].apply(plan));
         }
     }

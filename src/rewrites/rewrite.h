@@ -10,6 +10,13 @@ typedef enum { SM_MODE_NAIVE, SM_MODE_FUSED, SM_MODE_TUNED } sm_mode;
 const char *sm_mode_name(sm_mode mode);
 bool sm_mode_parse(const char *name, sm_mode *mode);
 
+// "none", "light", "block"; "auto".
+const char *sm_recompute_name(sm_recompute recompute);
+
+// What is done where that is asked for: SM_RECOMPUTE_AUTO is light, and none in mode naive; none, too, where
+// `without` leaves out the rewrite "recompute".
+sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without);
+
 typedef struct {
     const char *name;
     const char *summary; // what becomes what, one line
@@ -20,7 +27,8 @@ int sm_rewrite_count(void);
 const sm_rewrite *sm_rewrite_at(int index); // in the order of application
 int sm_rewrite_find(const char *name);      // its index, or -1
 
-// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`.
+// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`; recomputation as
+// plan->recompute asks for it, in every mode.
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
 
 #endif

@@ -11,6 +11,7 @@ sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
 sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
 sm_status sm_rewrite_loss_head(sm_plan *plan);
 sm_status sm_rewrite_recompute(sm_plan *plan);
+sm_status sm_rewrite_recompute_block(sm_plan *plan);
 sm_status sm_rewrite_first_write(sm_plan *plan);
 
 // Puts `ops` (n_ops of them, room for cap_ops, from malloc) in the place of the plan's, which are freed.

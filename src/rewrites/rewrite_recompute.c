@@ -9,8 +9,7 @@
 // the op is the same and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear
 // memory cost", section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that all
 // layers share. Of the 16 (N,C) that a block of GPT-2 keeps, 6 go: ln1, ln2 and the four of gelu.
-#include <stdlib.h>
-
+#include "rewrite_again.h"
 #include "rewrite_passes.h"
 
 // The op that computes a forward op's cheap output again; its out[0] is that output. False: there is none.
@@ -65,72 +64,30 @@ static bool find_recipe(const sm_plan *plan, int tensor, sm_op *part) {
     return false;
 }
 
-typedef struct {
-    sm_plan *plan;
-    int *current; // by tensor of the plan as it was: itself, or what was computed again in its place
-    int n_tensors;
-    sm_op *ops; // the new ones
-    int n_ops;
-} pass;
-
-// Emits an op with outputs of its own, which later ops read instead.
-static sm_status emit_again(pass *p, sm_op part) {
-    part.attr.recomputed = true;
-    for (int k = 0; k < SM_MAX_OUT && part.out[k] != SM_NO_TENSOR; k++) {
-        const sm_tensor kept = p->plan->tensors[part.out[k]];
-        int again = sm_plan_add_tensor(p->plan, SM_ROLE_SCRATCH, kept.dtype, kept.n_dims, kept.dims, "%.*s.again",
-                                       SM_NAME_SIZE - 7, kept.name);
-        if (again == SM_NO_TENSOR) {
-            return SM_ERR_OOM;
-        }
-        p->current[part.out[k]] = again;
-        part.out[k] = again;
-    }
-    SM_TRY(sm_op_check(p->plan, &part));
-    p->ops[p->n_ops++] = part;
-    return SM_OK;
-}
-
-static sm_status rewrite_backward_op(pass *p, sm_op op) {
+static sm_status rewrite_backward_op(sm_again *a, const sm_op *op) {
     for (int k = 0; k < SM_MAX_IN; k++) {
-        const int tensor = op.in[k];
+        const int tensor = op->in[k];
         sm_op part;
-        if (tensor == SM_NO_TENSOR || tensor >= p->n_tensors) {
-            continue;
+        if (sm_again_is_kept(a, tensor) && find_recipe(a->plan, tensor, &part)) {
+            SM_TRY(sm_again_emit(a, part, SM_ROLE_SCRATCH));
         }
-        if (p->current[tensor] == tensor && find_recipe(p->plan, tensor, &part)) {
-            SM_TRY(emit_again(p, part));
-        }
-        op.in[k] = p->current[tensor];
     }
-    p->ops[p->n_ops++] = op;
-    return SM_OK;
+    return sm_again_append(a, *op);
 }
 
 sm_status sm_rewrite_recompute(sm_plan *plan) {
     sm_status status = SM_OK;
-    const size_t cap = 2 * (size_t)plan->n_ops; // an op of the forward range is repeated once at most
-    pass p = {.plan = plan, .n_tensors = plan->n_tensors};
-    p.ops = malloc(cap * sizeof *p.ops);
-    p.current = malloc((size_t)plan->n_tensors * sizeof *p.current);
-    if (p.ops == NULL || p.current == NULL) {
-        status = sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
-        goto cleanup;
-    }
-    for (int i = 0; i < p.n_tensors; i++) {
-        p.current[i] = i;
-    }
+    sm_again a;
+    SM_TRY_GOTO(sm_again_open(plan, &a));
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].range == SM_PHASE_BACKWARD) {
-            SM_TRY_GOTO(rewrite_backward_op(&p, plan->ops[i]));
+            SM_TRY_GOTO(rewrite_backward_op(&a, &plan->ops[i]));
         } else {
-            p.ops[p.n_ops++] = plan->ops[i];
+            SM_TRY_GOTO(sm_again_append(&a, plan->ops[i]));
         }
     }
-    sm_rewrite_take_ops(plan, p.ops, p.n_ops, cap);
-    p.ops = NULL;
+    sm_again_finish(&a);
 cleanup:
-    free(p.ops);
-    free(p.current);
+    sm_again_close(&a);
     return status;
 }

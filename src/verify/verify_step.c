@@ -67,8 +67,8 @@ static void report(checker *check, const char *what, int64_t n_values, double er
 // --- running ---------------------------------------------------------------------------
 
 // `session` stays NULL when the device does not support the plan; the error message says why.
-static sm_status open_side(const checker *check, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
-                           sm_session **session) {
+static sm_status open_side(const checker *check, sm_device *device, sm_dtype dtype, sm_mode mode,
+                           sm_recompute recompute, unsigned without, sm_session **session) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
                                      .dtype = dtype,
@@ -77,6 +77,7 @@ static sm_status open_side(const checker *check, sm_device *device, sm_dtype dty
                                      .backward = true,
                                      .optimizer = check->optimizer,
                                      .one_micro_batch = check->n_accum == 1,
+                                     .recompute = recompute,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
     sm_plan *plan = NULL;
     SM_TRY(sm_model_build(&check->model->odd, &options, &plan));
@@ -259,8 +260,9 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
-                             int n_accum, sm_verify_report report_row, void *context) {
+static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode,
+                             sm_recompute recompute, unsigned without, int n_accum, sm_verify_report report_row,
+                             void *context) {
     sm_status status = SM_OK;
     checker check = {.model = model,
                      .optimizer = sm_optimizer_at(0),
@@ -271,14 +273,14 @@ static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype 
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
     SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
-    status = open_side(&check, device, dtype, mode, without, &check.session[DEVICE]);
+    status = open_side(&check, device, dtype, mode, recompute, without, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, mode);
         status = SM_OK;
         goto cleanup;
     }
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(open_side(&check, reference, SM_F32, SM_MODE_NAIVE, 0, &check.session[REFERENCE]));
+    SM_TRY_GOTO(open_side(&check, reference, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_NONE, 0, &check.session[REFERENCE]));
     SM_TRY_GOTO(allocate_values(&check));
     SM_TRY_GOTO(write_weights(&check));
     SM_TRY_GOTO(compare_steps(&check));
@@ -295,22 +297,22 @@ cleanup:
     return status;
 }
 
-static sm_status verify_model(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without,
-                              sm_verify_report report_row, void *context) {
+static sm_status verify_model(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode,
+                              sm_recompute recompute, unsigned without, sm_verify_report report_row, void *context) {
     const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
-    sm_status accumulated = verify_step(model, device, dtype, mode, without, 2, report_row, context);
+    sm_status accumulated = verify_step(model, device, dtype, mode, recompute, without, 2, report_row, context);
     if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
         return accumulated;
     }
-    sm_status alone = verify_step(model, device, dtype, mode, without, 1, report_row, context);
+    sm_status alone = verify_step(model, device, dtype, mode, recompute, without, 1, report_row, context);
     return alone != SM_OK ? alone : accumulated;
 }
 
-sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, unsigned without, sm_verify_report report_row,
-                         void *context) {
+sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, sm_recompute recompute, unsigned without,
+                         sm_verify_report report_row, void *context) {
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count(); i++) {
-        sm_status status = verify_model(sm_model_at(i), device, dtype, mode, without, report_row, context);
+        sm_status status = verify_model(sm_model_at(i), device, dtype, mode, recompute, without, report_row, context);
         if (status != SM_OK && status != SM_ERR_MISMATCH) {
             return status;
         }

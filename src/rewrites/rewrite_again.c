@@ -1,0 +1,98 @@
+// rewrite_again.c: see rewrite_again.h.
+#include "rewrite_again.h"
+
+#include <stdlib.h>
+
+#include "rewrite_passes.h"
+
+sm_status sm_again_open(sm_plan *plan, sm_again *a) {
+    *a = (sm_again){.plan = plan, .n_tensors = plan->n_tensors};
+    a->cap_ops = 2 * (size_t)plan->n_ops + 1; // an op is repeated once at most
+    a->ops = malloc(a->cap_ops * sizeof *a->ops);
+    a->current = malloc(((size_t)plan->n_tensors + 1) * sizeof *a->current);
+    if (a->ops == NULL || a->current == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", a->cap_ops);
+    }
+    for (int i = 0; i < a->n_tensors; i++) {
+        a->current[i] = i;
+    }
+    return SM_OK;
+}
+
+void sm_again_close(sm_again *a) {
+    free(a->ops);
+    free(a->current);
+}
+
+bool sm_again_is_kept(const sm_again *a, int tensor) {
+    return tensor != SM_NO_TENSOR && tensor < a->n_tensors && a->current[tensor] == tensor;
+}
+
+// A new tensor for the place of `tensor`; of a view, in the new root, which is made where there is none.
+static sm_status renew(sm_again *a, int tensor, sm_role role) {
+    const sm_tensor kept = a->plan->tensors[tensor];
+    const int name_size = SM_NAME_SIZE - 7;
+    int made;
+    if (kept.view_of == SM_NO_TENSOR) {
+        made =
+            sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again", name_size, kept.name);
+    } else {
+        if (sm_again_is_kept(a, kept.view_of)) {
+            SM_TRY(renew(a, kept.view_of, role));
+        }
+        made = sm_plan_add_view(a->plan, a->current[kept.view_of], kept.view_offset_elems, kept.n_dims, kept.dims,
+                                "%.*s.again", name_size, kept.name);
+    }
+    if (made == SM_NO_TENSOR) {
+        return SM_ERR_OOM;
+    }
+    a->current[tensor] = made;
+    return SM_OK;
+}
+
+// Lets an op read what was computed again, also where it reads only a part of that.
+static sm_status read_current(sm_again *a, sm_op *op) {
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        if (op->in[k] == SM_NO_TENSOR || op->in[k] >= a->n_tensors) {
+            continue;
+        }
+        const sm_tensor *t = &a->plan->tensors[op->in[k]];
+        if (sm_again_is_kept(a, op->in[k]) && t->view_of != SM_NO_TENSOR && !sm_again_is_kept(a, t->view_of)) {
+            SM_TRY(renew(a, op->in[k], t->role));
+        }
+        op->in[k] = a->current[op->in[k]];
+    }
+    return SM_OK;
+}
+
+sm_status sm_again_append(sm_again *a, sm_op op) {
+    if (op.range == SM_PHASE_BACKWARD) {
+        SM_TRY(read_current(a, &op));
+    }
+    SM_TRY(sm_op_check(a->plan, &op));
+    a->ops[a->n_ops++] = op;
+    return SM_OK;
+}
+
+sm_status sm_again_emit(sm_again *a, sm_op op, sm_role role) {
+    op.range = SM_PHASE_BACKWARD;
+    op.phase = SM_PHASE_BACKWARD;
+    op.attr.recomputed = true;
+    SM_TRY(read_current(a, &op));
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (sm_again_is_kept(a, op.out[k])) {
+            SM_TRY(renew(a, op.out[k], role));
+        }
+        if (op.out[k] != SM_NO_TENSOR) {
+            op.out[k] = a->current[op.out[k]];
+        }
+    }
+    SM_TRY(sm_op_check(a->plan, &op));
+    a->ops[a->n_ops++] = op;
+    return SM_OK;
+}
+
+void sm_again_finish(sm_again *a) {
+    sm_rewrite_take_ops(a->plan, a->ops, a->n_ops, a->cap_ops);
+    a->ops = NULL;
+}
