@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cpu_kernel.h"
+#include "cpu_math.h"
 #include "dynamic_map.h"
 
 enum { BLOCK = SM_QUANT_BLOCK, DECADES = SM_QUANT_DECADES };
@@ -135,23 +136,21 @@ static void update_block(const host_op *op, const settings *from, int64_t first,
     float *v_max = (float *)op->out[SM_OUT(adamw8bit, v_max)] + first / BLOCK;
     float m_new[BLOCK];
     float v_new[BLOCK];
-    float m_largest = 0.0f;
-    float v_largest = 0.0f;
+    float m_size[BLOCK];
     const float m_scale = *m_max;
     const float v_scale = *v_max;
     widen(m, n, m_new);
     widen(v, n, v_new);
-#pragma omp simd reduction(max : m_largest, v_largest)
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float grad = s.clip * g[i];
         m_new[i] = s.beta1 * (read_signed(&s.m, m_new[i]) * m_scale) + (1.0f - s.beta1) * grad;
         v_new[i] = s.beta2 * (of_rank(&s.v, v_new[i]) * v_scale) + (1.0f - s.beta2) * grad * grad;
         p[i] = s.keep * p[i] - s.step * m_new[i] / (sqrtf(v_new[i]) * s.root + s.eps);
-        m_largest = fabsf(m_new[i]) > m_largest ? fabsf(m_new[i]) : m_largest;
-        v_largest = v_new[i] > v_largest ? v_new[i] : v_largest;
+        m_size[i] = fabsf(m_new[i]);
     }
-    *m_max = m_largest;
-    *v_max = v_largest;
+    const float m_largest = *m_max = cpu_largest(m_size, n);
+    const float v_largest = *v_max = cpu_largest(v_new, n);
     write_signed(&from->m, m_new, m_largest, n, m);
     write_unsigned(&from->v, v_new, v_largest, n, v);
 }
