@@ -40,10 +40,10 @@ static const double largest_tolerance = 0.2; // beyond it a try tells nothing
 // begin at zero.
 static const double least_scale = 0.02;
 
-// Rows of a parameter that are read, moved and written together: what a cache holds. Of a parameter with very many (the
-// embedding of a large vocabulary) the first, the last and every fourth piece between them move: to keep a copy of
-// them all would take as long as the forwards.
-enum { PIECE_ELEMS = 1 << 20, ALL_PIECES = 8, STRIDE = 4 };
+// Rows of a parameter that are read, moved and written together: what a cache holds. Of a parameter with more than two
+// million elements the first, the last and every fourth piece between them move: to keep a copy of all would take
+// longer than the forwards.
+enum { PIECE_ELEMS = 1 << 20, ALL_PIECES = 2, STRIDE = 4 };
 
 typedef struct {
     int value; // tensor indices
