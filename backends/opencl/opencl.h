@@ -199,6 +199,6 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
 void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 sm_status opencl_synchronize(sm_executable *executable);
-sm_status opencl_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 
 #endif
