@@ -7,21 +7,25 @@ check() {
     file=$1
     shift
     clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror -fsyntax-only -Xclang -finclude-default-header \
-        "$@" -include cl/prelude.cl "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
+        -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl) continue ;;
-    *_local.cl) sizes="1" ;;
+    cl/prelude.cl | cl/tensor.cl) continue ;;
+    *_local.cl | *tensor*) sizes="1" ;;
     *) sizes="1 4 8 16" ;;
     esac
     case $file in
     *matmul*) forms="-DLOAD=4 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *) forms=-DPLAIN ;;
     esac
+    case $file in
+    *tensor*) names="-target nvptx64-nvidia-nvcl -include cl/tensor.cl" ;;
+    *) names= ;;
+    esac
     for size in $sizes; do
         for form in $forms; do
-            check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form"
+            check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $names
         done
     done
 done

@@ -527,7 +527,8 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
                         .c = op->out[0],
                         .epilogue = op->attr.epilogue,
                         .side = SM_NO_TENSOR,
-                        .act = SM_NO_TENSOR};
+                        .act = SM_NO_TENSOR,
+                        .plan = plan};
     if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += (or =) x^T dy; transposed, dW (F,C) += dy^T x
         const int x = op->in[SM_IN(matmul_backward_weight, x)];
         const int dy = op->in[SM_IN(matmul_backward_weight, dy)];
