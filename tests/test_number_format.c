@@ -1,10 +1,9 @@
 // test_number_format.c: the conversions of f16, every one of its numbers, and what the table of formats says.
-#include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <setjmp.h>
+#include <math.h>
 #include <stdint.h>
-// cmocka.h needs those before it
 #include <cmocka.h>
 
 #include "f16.h"
