@@ -74,6 +74,14 @@ static inline uint pack_f16(float low, float high) {
     return x;
 }
 
+static inline float2 unpack_f16(uint x) {
+    float2 y;
+    __asm__("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+            : "=f"(y.x), "=f"(y.y)
+            : "r"(x));
+    return y;
+}
+
 // A float in tf32, rounded to nearest: the units cut off what is below its 10 bits.
 static inline uint round_tf32(float x) {
     uint y;

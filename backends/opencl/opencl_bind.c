@@ -722,7 +722,7 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no %s kernels: the OpenCL backend computes in fp32", id,
                        sm_dtype_name(plan->dtype));
     }
-    SM_TRY(sm_plan_supports_plain_products(plan, id));
+    SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     }

@@ -12,6 +12,7 @@ struct opencl_tier {
     bool (*suits)(const opencl_facts *facts);
     const char *(*lacks)(const opencl_facts *facts); // what the device cannot do without here, "" if it has all; NULL:
                                                      // these kernels run on any device
+    bool rounds_products;                            // multiplies floats as a plan of tf32 or tf32x3 says
     int row_items;                                   // work-items that share a row
     int (*vector)(const opencl_facts *facts);        // floats a work-item handles at a time
     int group;                                       // work-items in a work-group of element-by-element kernels
