@@ -249,8 +249,7 @@ static inline void multiply(fragments *f, float sum[FRAGMENTS_M][FRAGMENTS_N][4]
 
 static inline float2 widen_pair(const global number *p) {
 #if defined(DATA_BF16)
-    const uint x = *(const global uint *)p;
-    return (float2)(as_float(x << 16), as_float(x & 0xFFFF0000u));
+    return unpack_bf16(*(const global uint *)p);
 #elif defined(DATA_F16)
     return unpack_f16(*(const global uint *)p);
 #else
@@ -295,11 +294,11 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
     }
     if (beside & GELU_BACKWARD) {
         const float2 u = widen_pair(pre + at);
-        x *= (float2)(gelu_derivative(u.x), gelu_derivative(u.y));
+        x *= (float2)(quick_gelu_derivative(u.x), quick_gelu_derivative(u.y));
     }
     store_results(x, c + at);
     if (beside & GELU) {
-        store_numbers((float2)(gelu(x.x), gelu(x.y)), act + at);
+        store_numbers((float2)(quick_gelu(x.x), quick_gelu(x.y)), act + at);
     }
 }
 

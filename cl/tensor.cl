@@ -89,6 +89,28 @@ static inline uint round_tf32(float x) {
     return y;
 }
 
+// Two bf16 as floats.
+static inline float2 unpack_bf16(uint x) { return (float2)(as_float(x << 16), as_float(x & 0xFFFF0000u)); }
+
+// GELU and its derivative as in cl/prelude.cl, by the card's own 2^x and 1/x (2 units in the last place).
+static inline float quick_sigmoid(float x) {
+    float e;
+    float s;
+    __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-1.44269504f * x));
+    __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + e));
+    return s;
+}
+
+static inline float quick_gelu(float x) {
+    return x * quick_sigmoid(x * (1.5957691216057308f + 0.071354816272600f * x * x));
+}
+
+static inline float quick_gelu_derivative(float wide_x) {
+    const float x = fmin(fmax(wide_x, -20.0f), 20.0f);
+    const float s = quick_sigmoid(x * (1.5957691216057308f + 0.071354816272600f * x * x));
+    return s + x * (1.5957691216057308f + 0.214064448817800f * x * x) * (s - s * s);
+}
+
 // --- c += a b -------------------------------------------------------------------------------------------
 
 static inline void multiply_bf16(float c[4], const uint a[4], uint b0, uint b1) {
