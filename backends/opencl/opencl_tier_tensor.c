@@ -245,15 +245,15 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && count_up(p->K, WIDE_TILE_K) / n_parts >= LEAST_STEPS;
 }
 
-// In steps of K of a column of 64: the tiles of the busiest unit, each with what it takes to begin and to end; sums of
-// parts are written and read once more by all units together.
+// In 64 of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile comes
+// anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
-    enum { TILE_STEPS = 4, SUMS_A_STEP = 3072 }; // sums that a unit writes and reads again in a step of 64 columns
+    enum { TILE_STEPS = 2, A_COLS = 32, SUMS_A_STEP = 48 }; // sums that a unit writes and reads in such a step
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * n_parts;
     const int64_t n_steps = count_up(count_up(p->K, WIDE_TILE_K), n_parts) + TILE_STEPS;
     const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) : 0;
-    return count_up(n_tiles, n_units) * n_steps * (t->tile_n / 64) + sums;
+    return count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
 }
 
 static void cut_wide(const opencl_facts *facts, const opencl_product *p, wide_tiles *t) {
