@@ -12,14 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "corpus.h"
-#include "loss_check.h"
-#include "model.h"
 #include "number_format.h"
 #include "opencl.h"
 #include "opencl_sources.h"
-#include "session.h"
-#include "tokens.h"
+#include "training_curve.h"
 #include "verify.h"
 
 static const sm_backend *backend;
@@ -224,4 +220,35 @@ static void test_step(void **state) {
         }
     }
 }
-int main(void) { const struct CMUnitTest tests[] = { cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops), cmocka_unit_test(test_step), }; return cmocka_run_group_tests(tests, find_device, NULL); }
+
+// --- training -----------------------------------------------------------------------------------------
+
+static void test_curves(void **state) {
+    (void)state;
+    static double wide[N_STEPS];
+    static double narrow[N_STEPS];
+    sm_device *device = open_device(NULL);
+    train(device, SM_F32, SM_MODE_FUSED, wide);
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        train(device, formats[f], SM_MODE_FUSED, narrow);
+        compare_curves(sm_dtype_name(formats[f]), wide, narrow);
+    }
+    backend->close(device);
+}
+
+static void test_emulated(void **state) {
+    (void)state;
+    sm_device *device = open_device("registers");
+    assert_false(backend->emulates(device, (sm_precision){.dtype = SM_F32}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_BF16}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
+    backend->close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_curves),      cmocka_unit_test(test_emulated),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}
