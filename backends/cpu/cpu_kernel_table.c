@@ -31,6 +31,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_LOSS_MEAN] = BASE_ISA(cpu_loss_mean),
             [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm),
             [SM_OP_GRAD_CLIP] = BASE_ISA(cpu_grad_clip),
+            [SM_OP_SCALER_UPDATE] = BASE_ISA(cpu_scaler_update),
             [SM_OP_ADAMW] = BASE_ISA(cpu_adamw),
             [SM_OP_ADAM] = BASE_ISA(cpu_adam),
             [SM_OP_SGD] = BASE_ISA(cpu_sgd),

@@ -29,7 +29,8 @@ static float expected(int m, int n) {
 static uint16_t to_f16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return x == 0 ? 0 : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
+    return x == 0 ? 0
+                  : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
 }
 
 typedef enum { AS_BF16, AS_F16, AS_F32 } format;
@@ -74,9 +75,8 @@ static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float 
     for (cl_uint i = 0; i < 3; i++) {
         code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]) : code;
     }
-    code = code == CL_SUCCESS
-               ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
-               : code;
+    code = code == CL_SUCCESS ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
+                              : code;
     return code == CL_SUCCESS && opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0,
                                                             NULL, NULL) == CL_SUCCESS;
 }
@@ -102,8 +102,8 @@ static bool computes(opencl_device *d, const char *name, format f) {
     }
     put_operands(f, a, b);
     cl_mem buffers[3] = {make_buffer(d, sizeof a, a), make_buffer(d, sizeof b, b), make_buffer(d, sizeof c, c)};
-    const bool right = buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) &&
-                       is_right(c);
+    const bool right =
+        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
     for (int i = 0; i < 3; i++) {
         if (buffers[i] != NULL) {
             opencl.clReleaseMemObject(buffers[i]);

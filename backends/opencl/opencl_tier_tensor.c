@@ -4,9 +4,7 @@
 
 #include "opencl_tier.h"
 
-static const char *lacks(const opencl_facts *facts) {
-    return opencl_find_matrix_units(facts)->missing;
-}
+static const char *lacks(const opencl_facts *facts) { return opencl_find_matrix_units(facts)->missing; }
 
 static bool suits(const opencl_facts *facts) {
     return opencl_tier_local.suits(facts) && opencl_find_matrix_units(facts)->has_mma;
