@@ -42,13 +42,14 @@ typedef struct {
 // What PyTorch's GradScaler begins with.
 static const sm_loss_scaling sm_dynamic_scaling = {.scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
 
-// What the tensor `scaler` (real type) holds. Kernels in cl/ know it by these places.
+// What the tensor of that name (real type) holds. Kernels in cl/ know it by these places.
 typedef enum {
     SM_SCALER_SCALE,
     SM_SCALER_GOOD,    // steps since the scale changed
     SM_SCALER_SKIPPED, // steps in all
     SM_SCALER_COUNT
 } sm_scaler;
+#define SM_SCALER_NAME "loss_scaler"
 
 // What the backward computes again instead of keeping it from the forward.
 typedef enum {

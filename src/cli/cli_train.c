@@ -214,12 +214,15 @@ static sm_status print_step(const training *t, int64_t last_step, const cli_trai
     if (t->peak_flops > 0) {
         snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * t->step_flops / seconds / t->peak_flops);
     }
+    char norm[32] = "-"; // of a step that is skipped it is not finite
     char skipped[64] = "";
-    if (s->is_skipped) {
+    if (!s->is_skipped) {
+        snprintf(norm, sizeof(norm), "%.4f", s->grad_norm);
+    } else {
         snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
     }
-    int written = printf("step %lld/%lld | loss %.6f | norm %.4f | lr %.1e | %.1f ms | %s of peak | %s tok/s%s\n",
-                         (long long)s->step, (long long)last_step, s->loss, s->grad_norm, s->lr, 1e3 * seconds, mfu,
+    int written = printf("step %lld/%lld | loss %.6f | norm %s | lr %.1e | %.1f ms | %s of peak | %s tok/s%s\n",
+                         (long long)s->step, (long long)last_step, s->loss, norm, s->lr, 1e3 * seconds, mfu,
                          tokens_per_s, skipped);
     return written > 0 && fflush(stdout) == 0
                ? SM_OK

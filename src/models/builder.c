@@ -267,7 +267,7 @@ static void add_batch_and_results(sm_builder *b) {
     plan->loss = lasting(b, SM_ROLE_RESULT, plan->real, "loss", SM_DIMS(1));
     if (b->options->backward && b->options->scaling.scale > 0) {
         plan->scaling = b->options->scaling;
-        plan->scaler = lasting(b, SM_ROLE_OPTIMIZER, plan->real, "loss_scaler", SM_DIMS(SM_SCALER_COUNT));
+        plan->scaler = lasting(b, SM_ROLE_OPTIMIZER, plan->real, SM_SCALER_NAME, SM_DIMS(SM_SCALER_COUNT));
         if (plan->scaler != SM_NO_TENSOR) {
             plan->tensors[plan->scaler].is_saved = true;
         }
