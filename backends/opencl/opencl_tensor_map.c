@@ -79,7 +79,9 @@ static sm_status make_room(opencl_executable *e) {
 // Where the map's matrix begins.
 static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
     if (m->tensor == SM_NO_TENSOR) {
-        return opencl_find_address(e->device, e->scratch, address);
+        SM_TRY(opencl_find_address(e->device, e->scratch, address));
+        *address += (uint64_t)m->scratch_offset * sizeof(float);
+        return SM_OK;
     }
     const sm_tensor *t = &e->base.plan->tensors[m->tensor];
     SM_TRY(opencl_find_address(e->device, e->arenas[t->arena], address));
