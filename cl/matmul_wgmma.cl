@@ -33,7 +33,7 @@
 #define STAGES 4 // tiles of operands in local memory
 #endif
 #ifndef BESIDE
-#define BESIDE 0 // what is to be done beside the product
+#define BESIDE 0 // what may be done beside the product: BIAS and ADD are said once more by an argument
 #endif
 #ifndef SPLIT
 #define SPLIT 0
@@ -172,11 +172,7 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
                      "r"(from)                                                                     \
                      : "memory")
 #define STORE_BOX "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group"
-#if BESIDE & ADD
-#define SEND_SUMS "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group"
-#else
-#define SEND_SUMS STORE_BOX
-#endif
+#define ADD_BOX   "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group"
 
 static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 #define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
@@ -412,6 +408,7 @@ INLINE void get_block(float x[16], uint box, uint half_box) {
 // A consumer's work on a tile whose sums are ready.
 typedef struct {
     const global uchar *maps;
+    uint beside;
     uint consumer, boxes; // of its boxes in local memory, the first
     uint m, n, part;
 } finisher;
@@ -465,7 +462,15 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
         order_bulk_copies();
         consumer_barrier(f->consumer);
         if (is_first) {
-            SEND_BOX(SEND_SUMS, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+#if C_IS_NARROW
+            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+#else
+            if (f->beside & ADD) {
+                SEND_BOX(ADD_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+            } else {
+                SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+            }
+#endif
 #if BESIDE & GELU
             SEND_BOX(STORE_BOX, f->maps + MAP_SIDE * MAP_BYTES, col, f->m, 0, box + BOX_BYTES);
 #endif
@@ -523,7 +528,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         float biases[N_BLOCKS]; // brought while the last products go on
 #pragma unroll
         for (uint i = 0; i < N_BLOCKS; i++) {
-            biases[i] = BESIDE & BIAS ? bias[min(p.n + i * 32 + LANE, N - 1)] : 0.0f;
+            biases[i] = BESIDE & f->beside & BIAS ? bias[min(p.n + i * 32 + LANE, N - 1)] : 0.0f;
         }
 #if !SPLIT
         MULTIPLY_WAIT(0);
@@ -565,9 +570,9 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
     send_wait();
 }
 
-// bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
+// beside: the flags of BESIDE that are meant, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at, const global float *bias,
+matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at, const global float *bias,
        ulong bias_at) {
     local uchar tiles[LOCAL_BYTES] __attribute__((aligned(1024)));
     const uint at = local_address(tiles);
@@ -593,6 +598,7 @@ matmul(uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps
     } else {
         finisher f;
         f.maps = maps + maps_at;
+        f.beside = beside;
         f.consumer = MY_WARP / CONSUMER_WARPS;
         f.boxes = at + STORE_AT + f.consumer * 2 * OUTPUTS * BOX_BYTES;
         consume(&g, at, N, bias + bias_at, &f);

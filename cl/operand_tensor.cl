@@ -29,7 +29,8 @@ static inline void put4(float4 x, global float *to, global float *small) {
 #endif
 }
 
-// Rows and columns are multiples of 4. Group (i,j) has 64 columns from 64 i on, 64 rows from 64 j on.
+// Columns are a multiple of 4. Rows of the result, turned, begin at multiples of 4 floats; what is between them is never
+// read. Group (i,j) has 64 columns from 64 i on, 64 rows from 64 j on.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 prepare_operand(ulong n_rows, ulong n_cols, const global float *from, ulong from_at, global float *to, ulong to_at,
                 ulong small_at) {
@@ -54,7 +55,7 @@ prepare_operand(ulong n_rows, ulong n_cols, const global float *from, ulong from
     for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
         if (first_col + i < n_cols && first_row + four < n_rows) {
             const local float *at = tile + four * (TILE + 1) + i;
-            const ulong place = row_start(first_col + i, n_rows) + first_row + four;
+            const ulong place = row_start(first_col + i, (n_rows + 3) / 4 * 4) + first_row + four;
             put4((float4)(at[0], at[TILE + 1], at[2 * (TILE + 1)], at[3 * (TILE + 1)]), to + to_at + place,
                  to + small_at + place);
         }

@@ -49,13 +49,14 @@ typedef struct {
     float drop_scale;
 } opencl_attention;
 
-// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c); its rows lie one behind the other.
+// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c).
 typedef struct {
     int tensor;             // SM_NO_TENSOR: the scratch,
     int64_t scratch_offset; // from this float on
     sm_dtype dtype;
     int n_dims;
     int64_t dims[3]; // innermost first
+    int64_t row_elems; // from a row to the next; 0: dims[0]
     int box[3];
 } opencl_tensor_map;
 

@@ -173,7 +173,7 @@ static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char 
 }
 
 static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
-    const cl_uint numbers[] = {WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
     const cl_mem buffers[] = {maps, bias};
     const cl_ulong at = 0;
     cl_uint n = 0;

@@ -26,7 +26,7 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
     put(map, ADDRESS, address, 8);
     put(map, KIND, (uint64_t)(m->n_dims - 1) << 4 | type << 7 | SWIZZLE_128 << 13, 4);
     for (int i = 0; i < m->n_dims; i++) {
-        distance *= (uint64_t)m->dims[i];
+        distance *= (uint64_t)(i == 0 && m->row_elems > 0 ? m->row_elems : m->dims[i]);
         if (i + 1 < m->n_dims) {
             put(map, DISTANCES + 4 * (size_t)i, distance >> 4, 4);
         }

@@ -244,15 +244,20 @@ static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) *
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
-// Floats for the operands of a product of floats, which are rounded, or cut in two, first.
+// From a row of an operand of floats that was rounded, or cut in two, to the next.
+static int64_t prepared_row(const opencl_product *p) {
+    const int step = CHUNK_BYTES / (int)sizeof(float);
+    return count_up(p->K, step) * step;
+}
+
+// Floats for the operands of a product of floats.
 static int64_t operand_elems(const opencl_product *p) {
-    return is_float(p) ? (p->M + p->N) * p->K * (is_split(p) ? 2 : 1) : 0;
+    return is_float(p) ? (p->M + p->N) * prepared_row(p) * (is_split(p) ? 2 : 1) : 0;
 }
 
 static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
     enum { MOST_SHARE = 8 }; // of the memory, for such operands
-    const bool has_operands = !is_float(p) || (p->M % 4 == 0 && p->N % 4 == 0 && p->K % 4 == 0 &&
-                                               operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE);
+    const bool has_operands = operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
     return opencl_find_matrix_units(facts)->has_wgmma && has_operands && can_add && p->M <= INT32_MAX &&
            p->N <= INT32_MAX && p->K <= INT32_MAX;
@@ -268,11 +273,11 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
 // In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile
 // comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
-    enum { TILE_STEPS = 2, A_COLS = 32, SUMS_A_STEP = 48 }; // sums that a unit writes and reads in such a step
+    enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * n_parts;
     const int64_t n_steps = count_up(count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
-    const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) : 0;
+    const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) + LAUNCH_STEPS : 0;
     return count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
 }
 
@@ -292,11 +297,12 @@ static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, in
 }
 
 static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_product *p) {
-    enum { N_TRIED = 3 }; // the others differ in their bands
+    enum { N_TRIED = 3 };        // the others differ in their bands
+    enum { WORTH_PERCENT = 94 }; // a program more costs half a second when it is built
     wide_tiles best = wide_of(facts, p, 0);
     for (int i = 1; i < N_TRIED; i++) {
         const wide_tiles t = wide_of(facts, p, i);
-        if (cost_of_wide(facts, p, &t, t.n_parts) < cost_of_wide(facts, p, &best, best.n_parts)) {
+        if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
             best = t;
         }
     }
@@ -335,8 +341,8 @@ typedef struct {
 } scratch_places;
 
 static scratch_places place_operands(const opencl_product *p) {
-    const int64_t a_elems = is_float(p) ? p->M * p->K : 0;
-    const int64_t b_elems = is_float(p) ? p->N * p->K : 0;
+    const int64_t a_elems = is_float(p) ? p->M * prepared_row(p) : 0;
+    const int64_t b_elems = is_float(p) ? p->N * prepared_row(p) : 0;
     scratch_places at = {.a = 0, .small_a = is_split(p) ? a_elems : 0};
     at.b = at.small_a + a_elems;
     at.small_b = at.b + (is_split(p) ? b_elems : 0);
@@ -377,6 +383,7 @@ static opencl_tensor_map map_prepared(const opencl_product *p, int64_t outer, in
                                .dtype = SM_F32,
                                .n_dims = 2,
                                .dims = {p->K, outer},
+                               .row_elems = prepared_row(p),
                                .box = {wide_tile_k(p), tile}};
 }
 
@@ -417,6 +424,13 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
     opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
 }
 
+// What a program is built for: bias and addition may be there or not, so that fewer programs are built. Only forward
+// products, whose operands lie as they are, have a bias.
+static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
+    const uint32_t bias = p->a_transposed || p->b_transposed ? beside & OPENCL_BIAS : OPENCL_BIAS;
+    return (beside & (OPENCL_GELU | OPENCL_GELU_BACKWARD)) | bias;
+}
+
 static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
     char options[OPTIONS_SIZE];
     const bool is_parted = t->n_parts > 1;
@@ -429,10 +443,11 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
     snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s", t->tile_n,
-             count_stages(p, t->tile_n, beside), beside, is_split(p) ? " -DSPLIT=1" : "",
+             count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
              p->a_transposed && !is_float(p) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_wgmma", options, "matmul");
+    opencl_arg_uint(b, beside);
     opencl_arg_uint(b, (uint32_t)p->M);
     opencl_arg_uint(b, (uint32_t)p->N);
     opencl_arg_uint(b, (uint32_t)p->K);
