@@ -16,6 +16,8 @@ for file in cl/*.cl; do
     *) sizes="1 4 8 16" ;;
     esac
     case $file in
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *) forms=-DPLAIN ;;
     esac
