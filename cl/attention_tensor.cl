@@ -1,0 +1,792 @@
+// attention_tensor.cl: causal multi-head attention on matrix units, for 16-bit data and fp32 rounded to tf32. The
+// formulas, tensors and the order of work are those of attention_local.cl (Dao 2023, FlashAttention-2); the weights are
+// never in global memory.
+//
+// A warp owns WARP_ROWS rows (forward, dq) or as many keys (dk, dv): fragments of 16, whose scores, weights and results it
+// keeps in registers. What the others are multiplied by comes by tiles through local memory, two stages of them: while
+// one is used, the next is on its way. Weights become the first operand of the next product where they are, in registers:
+// the layout of a result is that of a first operand (16 bits), or is with the summands in another order (tf32: pair's two
+// columns, 2 pair and 2 pair + 1, stand for pair and pair + 4; the second operand's rows are taken in the same order).
+//
+//   forward   s = q k^T,          y += att v               att (rows, keys)
+//   dq        s = q k^T, dy v^T,  dq += ds k               ds  (rows, keys)
+//   dk, dv    s^T = k q^T, v dy^T, dv += att^T dy, dk += ds^T q   both (keys, rows)
+
+#ifndef HS
+#define HS 64 // channels of a head: a multiple of 8
+#endif
+#ifndef SCALE
+#define SCALE 0.125f // 1 / sqrt(HS)
+#endif
+#ifndef WARPS
+#define WARPS 4 // of a work-group
+#endif
+#ifndef FRAGMENTS
+#define FRAGMENTS 2 // of 16 rows (or keys) that a warp owns
+#endif
+#ifndef TILE
+#define TILE 64 // keys (forward, dq) or rows (dk, dv) of a tile in local memory
+#endif
+#ifndef STEP
+#define STEP TILE // of them at a time in registers: a multiple of 16
+#endif
+#ifndef KEPT
+#define KEPT 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
+#endif
+#ifndef DROPOUT
+#define DROPOUT 0
+#endif
+#ifndef HEADS_TOGETHER
+#define HEADS_TOGETHER 64 // heads whose tiles are worked on side by side: their keys and values fit the second level
+#endif
+
+#define ELEM       ((int)sizeof(data))     // bytes
+#define CHUNK      (16 / ELEM)             // elements of a copy
+#define CHUNKS     (HS / CHUNK)            // of a row
+#define K_STEPS    ((CHUNKS + 1) / 2)      // a product takes two chunks of a row at a time
+#define PITCH      (((2 * K_STEPS) | 1) * 16) // bytes of a row in local memory: odd in chunks, against bank conflicts
+#define ROW_TILES  (HS / 8)                // a result's row: tiles of 8 channels
+#define STEP_TILES (STEP / 8)
+#define ITEMS      (WARPS * WARP)
+#define WARP_ROWS  (16 * FRAGMENTS)
+#define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
+#define LOG2E      1.44269504f
+#define LN2        0.693147181f
+
+#define ROW  (LANE / 4) // this item's place in a fragment of a result: rows ROW and ROW + 8,
+#define PAIR (LANE % 4) // columns 2 PAIR and the next
+
+typedef struct {
+    uint T;
+    ulong head_row;    // of [b,h,0] among rows of lse
+    ulong first_token; // b T
+    uint q, k, v;      // the head's first channels in a row of qkv; q also in a row of y
+    uint ld, C;        // elements of a row of qkv, of y
+} place;
+
+// head: b NH + h
+static inline place find_place(uint head, ulong T, ulong NH, ulong NKV) {
+    place p;
+    p.T = (uint)T;
+    p.head_row = head * T;
+    p.first_token = head / (uint)NH * T;
+    p.q = head % (uint)NH * HS;
+    p.k = ((uint)NH + head % (uint)NH / (uint)(NH / NKV)) * HS;
+    p.v = p.k + (uint)NKV * HS;
+    p.ld = (uint)(NH + 2 * NKV) * HS;
+    p.C = (uint)NH * HS;
+    return p;
+}
+
+static inline ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
+static inline ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
+
+// Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
+static inline void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
+    const uint group = (uint)get_group_id(0);
+    const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
+    const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
+    const uint left = group - first * n_tiles;
+    *tile = left / n;
+    *head = first + left % n;
+}
+
+// --- operands --------------------------------------------------------------------------------------------------
+
+// All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
+static inline void stage(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
+#pragma unroll
+    for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
+        const uint e = (uint)get_local_id(0) + i * ITEMS;
+        const uint row = e / CHUNKS;
+        const uint c = e % CHUNKS;
+        if (n_tile * CHUNKS % ITEMS == 0 || row < n_tile) {
+            const uint t = first + row;
+            copy16_async_part(to + row * PITCH + c * 16, from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
+        }
+    }
+}
+
+// Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
+static inline void clear_ends(local uint4 *rows, uint n_rows) {
+    if (CHUNKS % 2 != 0) {
+        for (uint row = (uint)get_local_id(0); row < n_rows; row += ITEMS) {
+            rows[row * (PITCH / 16) + CHUNKS] = (uint4)(0);
+        }
+    }
+}
+
+#if defined(DATA_BF16) || defined(DATA_F16)
+#define ROUND(x)
+#else
+#define ROUND(x)                                 \
+    for (uint round_i = 0; round_i < 4; round_i++) { \
+        x[round_i] = round_tf32(as_float(x[round_i])); \
+    }
+#endif
+
+static inline void multiply(float c[4], const uint a[4], uint b0, uint b1) {
+#if defined(DATA_BF16)
+    multiply_bf16(c, a, b0, b1);
+#elif defined(DATA_F16)
+    multiply_f16(c, a, b0, b1);
+#else
+    multiply_tf32(c, a, b0, b1);
+#endif
+}
+
+static inline uint pack(float low, float high) {
+#if defined(DATA_BF16)
+    return pack_bf16(low, high);
+#else
+    return pack_f16(low, high);
+#endif
+}
+
+// Sum of the products of two words' numbers.
+static inline float multiply_words(uint a, uint b, float sum) {
+#if defined(DATA_BF16)
+    const float2 x = unpack_bf16(a);
+    const float2 z = unpack_bf16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#elif defined(DATA_F16)
+    const float2 x = unpack_f16(a);
+    const float2 z = unpack_f16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#else
+    return fma(as_float(a), as_float(b), sum);
+#endif
+}
+
+// First operand: 16 rows from `rows` on, step k of their channels.
+static inline void load_a(uint a[4], uint rows, uint k) {
+    load_matrices(a, rows + LANE % 16 * PITCH + LANE / 16 * 16 + k * 32);
+    ROUND(a)
+}
+
+// Second operand, transposed: 16 rows from `rows` on, as columns. Words 0 and 1 are of the first 8, 2 and 3 of the others.
+static inline void load_b(uint b[4], uint rows, uint k) {
+    load_matrices(b, rows + (LANE % 8 + LANE / 16 * 8) * PITCH + LANE / 8 % 2 * 16 + k * 32);
+    ROUND(b)
+}
+
+// Second operand as it lies: summands are rows, of step k; columns channels 16 n and on, words as in load_b.
+static inline void load_b_rows(uint b[4], uint rows, uint k, uint n) {
+#if defined(DATA_BF16) || defined(DATA_F16)
+    load_matrices_transposed(b, rows + (k * 16 + LANE % 16) * PITCH + LANE / 16 * 16 + n * 32);
+#else
+    const uint at = rows + (k * 8 + 2 * PAIR) * PITCH + (n * 16 + ROW) * 4;
+    b[0] = load_word(at);
+    b[1] = load_word(at + PITCH);
+    b[2] = load_word(n * 2 + 1 < ROW_TILES ? at + 32 : at);
+    b[3] = load_word(n * 2 + 1 < ROW_TILES ? at + PITCH + 32 : at);
+    ROUND(b)
+#endif
+}
+
+// Results of a product as the first operand of the next.
+#if defined(DATA_BF16) || defined(DATA_F16)
+#define SUM_STEPS (STEP / 16)
+static inline void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+    a[0] = pack(c[2 * k][0], c[2 * k][1]);
+    a[1] = pack(c[2 * k][2], c[2 * k][3]);
+    a[2] = pack(c[2 * k + 1][0], c[2 * k + 1][1]);
+    a[3] = pack(c[2 * k + 1][2], c[2 * k + 1][3]);
+}
+#else
+#define SUM_STEPS (STEP / 8)
+static inline void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+    a[0] = round_tf32(c[k][0]);
+    a[1] = round_tf32(c[k][2]);
+    a[2] = round_tf32(c[k][1]);
+    a[3] = round_tf32(c[k][3]);
+}
+#endif
+
+// The owned rows' operand: in registers, or read when needed.
+typedef struct {
+    uint x[FRAGMENTS][K_STEPS][4];
+} operand;
+
+static inline void load_operand(operand *o, uint rows) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint k = 0; k < K_STEPS; k++) {
+            load_a(o->x[f][k], rows + f * 16 * PITCH, k);
+        }
+    }
+}
+
+// score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
+static inline void multiply_rows(const operand *o, bool kept, uint a_rows, uint b_rows,
+                                 float score[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < K_STEPS; k++) {
+        uint a[FRAGMENTS][4];
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+            if (kept) {
+#pragma unroll
+                for (uint i = 0; i < 4; i++) {
+                    a[f][i] = o->x[f][k][i];
+                }
+            } else {
+                load_a(a[f], a_rows + f * 16 * PITCH, k);
+            }
+        }
+#pragma unroll
+        for (uint j = 0; j < STEP_TILES; j += 2) {
+            uint b[4];
+            load_b(b, b_rows + j * 8 * PITCH, k);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                multiply(score[f][j], a[f], b[0], b[1]);
+                multiply(score[f][j + 1], a[f], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// sum += w b: w (the warp's rows, STEP), b STEP rows
+static inline void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        uint a[FRAGMENTS][4];
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+            to_a(w[f], k, a[f]);
+        }
+#pragma unroll
+        for (uint j = 0; j < ROW_TILES; j += 2) {
+            uint b[4];
+            load_b_rows(b, b_rows, k, j / 2);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                multiply(sum[f][j], a[f], b[0], b[1]);
+                if (j + 1 < ROW_TILES) {
+                    multiply(sum[f][j + 1 < ROW_TILES ? j + 1 : j], a[f], b[2], b[3]);
+                }
+            }
+        }
+    }
+}
+
+#define FILL(x, n, value)                                \
+    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
+        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
+            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
+                x[fill_f][fill_j][fill_i] = (value);     \
+            }                                            \
+        }                                                \
+    }
+
+// The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
+// of ld elements; `to` is row 0.
+static inline void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
+                              global data *to, uint ld, uint first, uint T) {
+    wait_for_warp();
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            local uint *row = (local uint *)(rows + (f * 16 + h * 8 + ROW) * (PITCH / 16));
+#pragma unroll
+            for (uint j = 0; j < ROW_TILES; j++) {
+                const float x = sum[f][j][2 * h] * factor[f][h];
+                const float z = sum[f][j][2 * h + 1] * factor[f][h];
+#if defined(DATA_BF16) || defined(DATA_F16)
+                row[j * 4 + PAIR] = pack(x, z);
+#else
+                row[j * 8 + PAIR * 2] = as_uint(x);
+                row[j * 8 + PAIR * 2 + 1] = as_uint(z);
+#endif
+            }
+        }
+    }
+    wait_for_warp();
+#pragma unroll 4
+    for (uint e = LANE; e < WARP_ROWS * CHUNKS; e += WARP) {
+        const uint row = e / CHUNKS;
+        const uint c = e % CHUNKS;
+        if (first + row < T) {
+            *(global uint4 *)(to + (ulong)(first + row) * ld + c * CHUNK) = rows[row * (PITCH / 16) + c];
+        }
+    }
+}
+
+// --- dropout ----------------------------------------------------------------------------------------------------
+
+static inline float keep(const mask *m, const place *p, uint t, uint s) {
+    return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
+}
+
+// Of (t, s) and (t, s + 1): mostly one draw.
+static inline void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
+    const ulong e = (p->head_row + t) * p->T + s;
+    const uint4 words = philox(m->key, e / 4, m->step);
+    const uint at = (uint)e % 4;
+    const uint first = at == 0 ? words.x : at == 1 ? words.y : at == 2 ? words.z : words.w;
+    factor[0] = first >= m->threshold ? m->scale : 0.0f;
+    if (at == 3) {
+        factor[1] = keep_factor(m->key, m->step, e + 1, m->threshold, m->scale);
+    } else {
+        const uint second = at == 0 ? words.y : at == 1 ? words.z : words.w;
+        factor[1] = second >= m->threshold ? m->scale : 0.0f;
+    }
+}
+
+// --- forward -------------------------------------------------------------------------------------------------------
+
+static inline float largest_of_four(float x) {
+    x = fmax(x, exchange(x, 1));
+    return fmax(x, exchange(x, 2));
+}
+
+static inline float sum_of_four(float x) {
+    x += exchange(x, 1);
+    return x + exchange(x, 2);
+}
+
+// Scores of keys that a row does not see become -infinity; for the whole warp, `first_key` is of the step.
+static inline void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (first_key + STEP <= first_row + 1) {
+        return;
+    }
+    const int ahead = (int)(first_key + 2 * PAIR) - (int)(first_row + ROW);
+#pragma unroll
+    for (int f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (int j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                score[f][j][i] = ahead + j * 8 + i % 2 > f * 16 + i / 2 * 8 ? -INFINITY : score[f][j][i];
+            }
+        }
+    }
+}
+
+// score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
+static inline void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+                                float total[FRAGMENTS][2], float result[FRAGMENTS][ROW_TILES][4]) {
+    const float scale = SCALE * LOG2E;
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            float x = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
+#pragma unroll
+            for (uint j = 1; j < STEP_TILES; j++) {
+                x = fmax(x, fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
+            }
+            x = fmax(largest[f][h], largest_of_four(x));
+            const float shrink = fast_exp2((largest[f][h] - x) * scale);
+            const float offset = x * scale;
+            largest[f][h] = x;
+            float sum = 0.0f;
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    score[f][j][i] = fast_exp2(fma(score[f][j][i], scale, -offset));
+                    sum += score[f][j][i];
+                }
+            }
+            total[f][h] = fma(total[f][h], shrink, sum);
+#pragma unroll
+            for (uint j = 0; j < ROW_TILES; j++) {
+                result[f][j][2 * h] *= shrink;
+                result[f][j][2 * h + 1] *= shrink;
+            }
+        }
+    }
+}
+
+static inline void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
+                                float weights[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+                float factor[2];
+                keep_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR, factor);
+                weights[f][j][2 * h] *= factor[0];
+                weights[f][j][2 * h + 1] *= factor[1];
+            }
+        }
+    }
+}
+
+// Rows first_row.. are the work-group's, my_row.. the warp's.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                  const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
+                  ulong y_at, global float *lse, ulong lse_at) {
+    local uint4 rows[OWN * PITCH / 16];
+    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: keys, values; stage 1
+    const uint T = (uint)T_;
+    const uint n_tiles = (T + OWN - 1) / OWN;
+    uint head, tile;
+    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    const place p = find_place(head, T, NH, NKV);
+#if DROPOUT
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+#endif
+    const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
+    const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const uint stages = local_address(tiles);
+    const uint my_rows = local_address(rows) + MY_WARP * WARP_ROWS * PITCH;
+    float largest[FRAGMENTS][2];
+    float total[FRAGMENTS][2]; // of this item's keys
+    float result[FRAGMENTS][ROW_TILES][4];
+    operand q;
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        largest[f][0] = largest[f][1] = -INFINITY;
+        total[f][0] = total[f][1] = 0.0f;
+    }
+    FILL(result, ROW_TILES, 0.0f)
+    clear_ends(rows, OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage(of_head + p.q, p.ld, first_row, T, OWN, local_address(rows));
+    stage(of_head + p.k, p.ld, 0, T, TILE, stages);
+    stage(of_head + p.v, p.ld, 0, T, TILE, stages + TILE * PITCH);
+    copy_async_commit();
+    uint at = stages;
+#pragma unroll 1
+    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+        copy_async_wait(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const uint next = 2 * stages + 2 * TILE * PITCH - at;
+        if (first_key + TILE < n_keys) {
+            stage(of_head + p.k, p.ld, first_key + TILE, T, TILE, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, TILE, next + TILE * PITCH);
+        }
+        copy_async_commit();
+        if (KEPT > 0 && first_key == 0) {
+            load_operand(&q, my_rows);
+        }
+#pragma unroll
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_key + s < my_row + WARP_ROWS) {
+                float score[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                multiply_rows(&q, KEPT > 0, my_rows, at + s * PITCH, score);
+                hide_keys(my_row, first_key + s, score);
+                make_weights(score, largest, total, result);
+#if DROPOUT
+                drop_weights(&drop, &p, my_row, first_key + s, score);
+#endif
+                add_weighted(score, at + (TILE + s) * PITCH, result);
+            }
+        }
+        at = next;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = my_row + f * 16 + h * 8 + ROW;
+            const float sum = sum_of_four(total[f][h]);
+            factor[f][h] = 1.0f / sum;
+            if (PAIR == 0 && t < T) {
+                lse[lse_at + p.head_row + t] = largest[f][h] * SCALE + log(sum);
+            }
+        }
+    }
+    write_rows(result, factor, rows + MY_WARP * WARP_ROWS * (PITCH / 16), y + y_at + y_start(&p, 0), p.C, my_row, T);
+}
+
+// --- backward ------------------------------------------------------------------------------------------------------
+
+// D = sum_c dy y of the warp's rows, each by four items.
+static inline void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
+                            float sum[FRAGMENTS][2]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = first_row + f * 16 + h * 8 + ROW;
+            float x = 0.0f;
+            if (t < p->T) {
+                const global uint4 *a = (const global uint4 *)(dy + y_start(p, t));
+                const global uint4 *b = (const global uint4 *)(y + y_start(p, t));
+                for (uint c = PAIR; c < CHUNKS; c += 4) {
+                    x = multiply_words(a[c].x, b[c].x, x);
+                    x = multiply_words(a[c].y, b[c].y, x);
+                    x = multiply_words(a[c].z, b[c].z, x);
+                    x = multiply_words(a[c].w, b[c].w, x);
+                }
+            }
+            sum[f][h] = sum_of_four(x);
+        }
+    }
+}
+
+// dq of OWN rows, and D for dk and dv, which are computed after it.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
+                        ulong dqkv_at) {
+    local uint4 rows[2 * OWN * PITCH / 16];   // q, dy
+    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: keys, values; stage 1
+    const uint T = (uint)T_;
+    const uint n_tiles = (T + OWN - 1) / OWN;
+    uint head, tile;
+    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    const place p = find_place(head, T, NH, NKV);
+#if DROPOUT
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+#endif
+    const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
+    const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint n_keys = min(T, first_row + OWN);
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const uint stages = local_address(tiles);
+    const uint my_rows = local_address(rows) + MY_WARP * WARP_ROWS * PITCH;
+    const uint my_drows = my_rows + OWN * PITCH;
+    float sum[FRAGMENTS][2];
+    float log_total[FRAGMENTS][2]; // to base 2
+    float dq[FRAGMENTS][ROW_TILES][4];
+    operand q, d;
+    clear_ends(rows, 2 * OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage(of_head + p.q, p.ld, first_row, T, OWN, local_address(rows));
+    stage(dy + dy_at + y_start(&p, 0), p.C, first_row, T, OWN, local_address(rows) + OWN * PITCH);
+    stage(of_head + p.k, p.ld, 0, T, TILE, stages);
+    stage(of_head + p.v, p.ld, 0, T, TILE, stages + TILE * PITCH);
+    copy_async_commit();
+    sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = my_row + f * 16 + h * 8 + ROW;
+            log_total[f][h] = t < T ? lse[lse_at + p.head_row + t] * LOG2E : 0.0f;
+            if (PAIR == 0 && t < T) {
+                D[D_at + p.head_row + t] = sum[f][h];
+            }
+        }
+    }
+    FILL(dq, ROW_TILES, 0.0f)
+    uint at = stages;
+#pragma unroll 1
+    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+        copy_async_wait(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const uint next = 2 * stages + 2 * TILE * PITCH - at;
+        if (first_key + TILE < n_keys) {
+            stage(of_head + p.k, p.ld, first_key + TILE, T, TILE, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, TILE, next + TILE * PITCH);
+        }
+        copy_async_commit();
+        if (KEPT > 0 && first_key == 0) {
+            load_operand(&q, my_rows);
+        }
+        if (KEPT > 1 && first_key == 0) {
+            load_operand(&d, my_drows);
+        }
+#pragma unroll
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_key + s < my_row + WARP_ROWS) {
+                float score[FRAGMENTS][STEP_TILES][4];
+                float dweight[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
+                multiply_rows(&q, KEPT > 0, my_rows, at + s * PITCH, score);
+                multiply_rows(&d, KEPT > 1, my_drows, at + (TILE + s) * PITCH, dweight);
+                hide_keys(my_row, first_key + s, score);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                        for (uint h = 0; h < 2; h++) {
+#if DROPOUT
+                            float factor[2];
+                            keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR, factor);
+                            dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
+                            dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
+#endif
+#pragma unroll
+                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                                dweight[f][j][i] *= fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][h]));
+                            }
+                        }
+                    }
+                }
+                add_weighted(dweight, at + s * PITCH, dq);
+            }
+        }
+        at = next;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = SCALE;
+    }
+    write_rows(dq, factor, rows + MY_WARP * WARP_ROWS * (PITCH / 16), dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld,
+               my_row, T);
+}
+
+// All items: sends for TILE floats from element `first` of T on; zeros for those beyond.
+static inline void stage_floats(const global float *from, uint first, uint T, uint to) {
+    for (uint i = (uint)get_local_id(0); i < TILE; i += ITEMS) {
+        const uint t = first + i;
+        copy4_async_part(to + i * 4, from + min(t, T - 1), t < T ? 4u : 0u);
+    }
+}
+
+// Scores of rows that do not see a key; here a fragment's rows are keys.
+static inline void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (first_key + WARP_ROWS <= first_row + 1) {
+        return;
+    }
+    const int ahead = (int)(first_key + ROW) - (int)(first_row + 2 * PAIR);
+#pragma unroll
+    for (int f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (int j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                score[f][j][i] = ahead + f * 16 + i / 2 * 8 > j * 8 + i % 2 ? -INFINITY : score[f][j][i];
+            }
+        }
+    }
+}
+
+// dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
+    local uint4 keys[2 * OWN * PITCH / 16];   // k, v
+    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: q, dy; stage 1
+    local float sums[4 * TILE];               // stage 0: lse, D; stage 1
+    const uint T = (uint)T_;
+    uint shared_head, tile;
+    find_tile((uint)n_heads, (T + OWN - 1) / OWN, &shared_head, &tile);
+    const uint n_sharing = (uint)(NH / NKV);
+    const uint first_head = shared_head * n_sharing;
+    place p = find_place(first_head, T, NH, NKV);
+#if DROPOUT
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+#endif
+    const uint first_key = tile * OWN; // those with most to do first
+    const uint my_key = first_key + MY_WARP * WARP_ROWS;
+    const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
+    const uint stages = local_address(tiles);
+    const uint my_keys = local_address(keys) + MY_WARP * WARP_ROWS * PITCH;
+    const uint my_values = my_keys + OWN * PITCH;
+    float dk[FRAGMENTS][ROW_TILES][4];
+    float dv[FRAGMENTS][ROW_TILES][4];
+    operand k, v;
+    clear_ends(keys, 2 * OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage(of_head + p.k, p.ld, first_key, T, OWN, local_address(keys));
+    stage(of_head + p.v, p.ld, first_key, T, OWN, local_address(keys) + OWN * PITCH);
+    stage(of_head + p.q, p.ld, start_row, T, TILE, stages);
+    stage(dy_of_head + p.q, p.C, start_row, T, TILE, stages + TILE * PITCH);
+    stage_floats(lse + lse_at + p.head_row, start_row, T, local_address(sums));
+    stage_floats(D + D_at + p.head_row, start_row, T, local_address(sums) + TILE * 4);
+    copy_async_commit();
+    FILL(dk, ROW_TILES, 0.0f)
+    FILL(dv, ROW_TILES, 0.0f)
+    const uint tiles_a_head = (T - start_row + TILE - 1) / TILE;
+    const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
+    uint first_row = start_row;
+    uint stage_now = 0;
+#pragma unroll 1
+    for (uint i = 0; i < n_steps; i++) {
+        copy_async_wait(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        uint next_row = first_row + TILE;
+        if (next_row >= T) {
+            next_row = start_row;
+        }
+        if (i + 1 < n_steps) {
+            const uint next = stages + (1 - stage_now) * 2 * TILE * PITCH;
+            const uint next_sums = local_address(sums) + (1 - stage_now) * 2 * TILE * 4;
+            const uint ahead = next_row == start_row; // the next head's
+            const uint q = p.q + ahead * HS;
+            const ulong head_row = p.head_row + ahead * T;
+            stage(of_head + q, p.ld, next_row, T, TILE, next);
+            stage(dy_of_head + q, p.C, next_row, T, TILE, next + TILE * PITCH);
+            stage_floats(lse + lse_at + head_row, next_row, T, next_sums);
+            stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
+        }
+        copy_async_commit();
+        if (KEPT > 0 && i == 0) {
+            load_operand(&k, my_keys);
+        }
+        if (KEPT > 1 && i == 0) {
+            load_operand(&v, my_values);
+        }
+        const uint at = stages + stage_now * 2 * TILE * PITCH;
+#pragma unroll
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_row + s + STEP > my_key) {
+                const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
+                const local float *D_at_s = lse_at_s + TILE;
+                float score[FRAGMENTS][STEP_TILES][4];
+                float dweight[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
+                multiply_rows(&k, KEPT > 0, my_keys, at + s * PITCH, score);
+                multiply_rows(&v, KEPT > 1, my_values, at + (TILE + s) * PITCH, dweight);
+                hide_rows(my_key, first_row + s, score);
+#pragma unroll
+                for (uint j = 0; j < STEP_TILES; j++) {
+                    const float log_total[2] = {lse_at_s[j * 8] * LOG2E, lse_at_s[j * 8 + 1] * LOG2E};
+#pragma unroll
+                    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                        for (uint e = 0; e < 4; e++) {
+                            const float att = fast_exp2(fma(score[f][j][e], SCALE * LOG2E, -log_total[e % 2]));
+#if DROPOUT
+                            const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
+                                                      my_key + f * 16 + e / 2 * 8 + ROW);
+                            score[f][j][e] = att * factor;
+                            dweight[f][j][e] = att * fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
+#else
+                            score[f][j][e] = att;
+                            dweight[f][j][e] *= att;
+#endif
+                        }
+                    }
+                }
+                add_weighted(score, at + (TILE + s) * PITCH, dv);
+                add_weighted(dweight, at + s * PITCH, dk);
+            }
+        }
+        if (next_row == start_row) {
+            p.q += HS;
+            p.head_row += T;
+        }
+        first_row = next_row;
+        stage_now = 1 - stage_now;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = SCALE;
+    }
+    global data *to = dqkv + dqkv_at + qkv_start(&p, 0);
+    local uint4 *mine = keys + MY_WARP * WARP_ROWS * (PITCH / 16);
+    write_rows(dk, factor, mine, to + p.k, p.ld, my_key, T);
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = 1.0f;
+    }
+    write_rows(dv, factor, mine, to + p.v, p.ld, my_key, T);
+}
