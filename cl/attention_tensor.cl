@@ -36,9 +36,15 @@
 #ifndef DROPOUT
 #define DROPOUT 0
 #endif
+#ifndef PART
+#define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
+#endif
 #ifndef HEADS_TOGETHER
 #define HEADS_TOGETHER 64 // heads whose tiles are worked on side by side: their keys and values fit the second level
 #endif
+
+// Arrays of an item are registers only where all that handles them is part of the kernel.
+#define inlined static inline __attribute__((always_inline))
 
 #define ELEM       ((int)sizeof(data))     // bytes
 #define CHUNK      (16 / ELEM)             // elements of a copy
@@ -65,7 +71,7 @@ typedef struct {
 } place;
 
 // head: b NH + h
-static inline place find_place(uint head, ulong T, ulong NH, ulong NKV) {
+inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
     place p;
     p.T = (uint)T;
     p.head_row = head * T;
@@ -78,11 +84,11 @@ static inline place find_place(uint head, ulong T, ulong NH, ulong NKV) {
     return p;
 }
 
-static inline ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
-static inline ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
+inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
+inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
 
 // Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
-static inline void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
+inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
     const uint group = (uint)get_group_id(0);
     const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
     const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
@@ -94,7 +100,7 @@ static inline void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile)
 // --- operands --------------------------------------------------------------------------------------------------
 
 // All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
-static inline void stage(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
+inlined void stage(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
 #pragma unroll
     for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
         const uint e = (uint)get_local_id(0) + i * ITEMS;
@@ -108,7 +114,7 @@ static inline void stage(const global data *from, uint ld, uint first, uint T, u
 }
 
 // Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
-static inline void clear_ends(local uint4 *rows, uint n_rows) {
+inlined void clear_ends(local uint4 *rows, uint n_rows) {
     if (CHUNKS % 2 != 0) {
         for (uint row = (uint)get_local_id(0); row < n_rows; row += ITEMS) {
             rows[row * (PITCH / 16) + CHUNKS] = (uint4)(0);
@@ -125,7 +131,7 @@ static inline void clear_ends(local uint4 *rows, uint n_rows) {
     }
 #endif
 
-static inline void multiply(float c[4], const uint a[4], uint b0, uint b1) {
+inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 #if defined(DATA_BF16)
     multiply_bf16(c, a, b0, b1);
 #elif defined(DATA_F16)
@@ -135,7 +141,7 @@ static inline void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 #endif
 }
 
-static inline uint pack(float low, float high) {
+inlined uint pack(float low, float high) {
 #if defined(DATA_BF16)
     return pack_bf16(low, high);
 #else
@@ -144,7 +150,7 @@ static inline uint pack(float low, float high) {
 }
 
 // Sum of the products of two words' numbers.
-static inline float multiply_words(uint a, uint b, float sum) {
+inlined float multiply_words(uint a, uint b, float sum) {
 #if defined(DATA_BF16)
     const float2 x = unpack_bf16(a);
     const float2 z = unpack_bf16(b);
@@ -159,19 +165,19 @@ static inline float multiply_words(uint a, uint b, float sum) {
 }
 
 // First operand: 16 rows from `rows` on, step k of their channels.
-static inline void load_a(uint a[4], uint rows, uint k) {
+inlined void load_a(uint a[4], uint rows, uint k) {
     load_matrices(a, rows + LANE % 16 * PITCH + LANE / 16 * 16 + k * 32);
     ROUND(a)
 }
 
 // Second operand, transposed: 16 rows from `rows` on, as columns. Words 0 and 1 are of the first 8, 2 and 3 of the others.
-static inline void load_b(uint b[4], uint rows, uint k) {
+inlined void load_b(uint b[4], uint rows, uint k) {
     load_matrices(b, rows + (LANE % 8 + LANE / 16 * 8) * PITCH + LANE / 8 % 2 * 16 + k * 32);
     ROUND(b)
 }
 
 // Second operand as it lies: summands are rows, of step k; columns channels 16 n and on, words as in load_b.
-static inline void load_b_rows(uint b[4], uint rows, uint k, uint n) {
+inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
 #if defined(DATA_BF16) || defined(DATA_F16)
     load_matrices_transposed(b, rows + (k * 16 + LANE % 16) * PITCH + LANE / 16 * 16 + n * 32);
 #else
@@ -187,7 +193,7 @@ static inline void load_b_rows(uint b[4], uint rows, uint k, uint n) {
 // Results of a product as the first operand of the next.
 #if defined(DATA_BF16) || defined(DATA_F16)
 #define SUM_STEPS (STEP / 16)
-static inline void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
     a[0] = pack(c[2 * k][0], c[2 * k][1]);
     a[1] = pack(c[2 * k][2], c[2 * k][3]);
     a[2] = pack(c[2 * k + 1][0], c[2 * k + 1][1]);
@@ -195,7 +201,7 @@ static inline void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
 }
 #else
 #define SUM_STEPS (STEP / 8)
-static inline void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
     a[0] = round_tf32(c[k][0]);
     a[1] = round_tf32(c[k][2]);
     a[2] = round_tf32(c[k][1]);
@@ -208,7 +214,7 @@ typedef struct {
     uint x[FRAGMENTS][K_STEPS][4];
 } operand;
 
-static inline void load_operand(operand *o, uint rows) {
+inlined void load_operand(operand *o, uint rows) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -219,7 +225,7 @@ static inline void load_operand(operand *o, uint rows) {
 }
 
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
-static inline void multiply_rows(const operand *o, bool kept, uint a_rows, uint b_rows,
+inlined void multiply_rows(const operand *o, bool kept, uint a_rows, uint b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
@@ -249,7 +255,7 @@ static inline void multiply_rows(const operand *o, bool kept, uint a_rows, uint 
 }
 
 // sum += w b: w (the warp's rows, STEP), b STEP rows
-static inline void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < SUM_STEPS; k++) {
         uint a[FRAGMENTS][4];
@@ -283,7 +289,7 @@ static inline void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 
 // The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
 // of ld elements; `to` is row 0.
-static inline void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
+inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
                               global data *to, uint ld, uint first, uint T) {
     wait_for_warp();
 #pragma unroll
@@ -317,12 +323,12 @@ static inline void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[F
 
 // --- dropout ----------------------------------------------------------------------------------------------------
 
-static inline float keep(const mask *m, const place *p, uint t, uint s) {
+inlined float keep(const mask *m, const place *p, uint t, uint s) {
     return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
 }
 
 // Of (t, s) and (t, s + 1): mostly one draw.
-static inline void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
+inlined void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
     const ulong e = (p->head_row + t) * p->T + s;
     const uint4 words = philox(m->key, e / 4, m->step);
     const uint at = (uint)e % 4;
@@ -336,20 +342,20 @@ static inline void keep_two(const mask *m, const place *p, uint t, uint s, float
     }
 }
 
-// --- forward -------------------------------------------------------------------------------------------------------
+// --- rows of scores -----------------------------------------------------------------------------------------------
 
-static inline float largest_of_four(float x) {
+inlined float largest_of_four(float x) {
     x = fmax(x, exchange(x, 1));
     return fmax(x, exchange(x, 2));
 }
 
-static inline float sum_of_four(float x) {
+inlined float sum_of_four(float x) {
     x += exchange(x, 1);
     return x + exchange(x, 2);
 }
 
 // Scores of keys that a row does not see become -infinity; for the whole warp, `first_key` is of the step.
-static inline void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
     if (first_key + STEP <= first_row + 1) {
         return;
     }
@@ -366,8 +372,11 @@ static inline void hide_keys(uint first_row, uint first_key, float score[FRAGMEN
     }
 }
 
+#if PART == 0
+// --- forward -------------------------------------------------------------------------------------------------------
+
 // score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
-static inline void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
                                 float total[FRAGMENTS][2], float result[FRAGMENTS][ROW_TILES][4]) {
     const float scale = SCALE * LOG2E;
 #pragma unroll
@@ -402,7 +411,7 @@ static inline void make_weights(float score[FRAGMENTS][STEP_TILES][4], float lar
     }
 }
 
-static inline void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
+inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
                                 float weights[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -502,10 +511,13 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     write_rows(result, factor, rows + MY_WARP * WARP_ROWS * (PITCH / 16), y + y_at + y_start(&p, 0), p.C, my_row, T);
 }
 
-// --- backward ------------------------------------------------------------------------------------------------------
+#endif
+
+#if PART == 1
+// --- backward: dq ------------------------------------------------------------------------------------------------------
 
 // D = sum_c dy y of the warp's rows, each by four items.
-static inline void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
+inlined void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
                             float sum[FRAGMENTS][2]) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -636,8 +648,13 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                my_row, T);
 }
 
+#endif
+
+#if PART == 2
+// --- backward: dk and dv --------------------------------------------------------------------------------------------
+
 // All items: sends for TILE floats from element `first` of T on; zeros for those beyond.
-static inline void stage_floats(const global float *from, uint first, uint T, uint to) {
+inlined void stage_floats(const global float *from, uint first, uint T, uint to) {
     for (uint i = (uint)get_local_id(0); i < TILE; i += ITEMS) {
         const uint t = first + i;
         copy4_async_part(to + i * 4, from + min(t, T - 1), t < T ? 4u : 0u);
@@ -645,7 +662,7 @@ static inline void stage_floats(const global float *from, uint first, uint T, ui
 }
 
 // Scores of rows that do not see a key; here a fragment's rows are keys.
-static inline void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][STEP_TILES][4]) {
     if (first_key + WARP_ROWS <= first_row + 1) {
         return;
     }
@@ -790,3 +807,4 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     }
     write_rows(dv, factor, mine, to + p.v, p.ld, my_key, T);
 }
+#endif
