@@ -141,28 +141,11 @@ inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 #endif
 }
 
-inlined uint pack(float low, float high) {
 #if defined(DATA_BF16)
-    return pack_bf16(low, high);
+#define pack pack_bf16
 #else
-    return pack_f16(low, high);
+#define pack pack_f16
 #endif
-}
-
-// Sum of the products of two words' numbers.
-inlined float multiply_words(uint a, uint b, float sum) {
-#if defined(DATA_BF16)
-    const float2 x = unpack_bf16(a);
-    const float2 z = unpack_bf16(b);
-    return fma(x.x, z.x, fma(x.y, z.y, sum));
-#elif defined(DATA_F16)
-    const float2 x = unpack_f16(a);
-    const float2 z = unpack_f16(b);
-    return fma(x.x, z.x, fma(x.y, z.y, sum));
-#else
-    return fma(as_float(a), as_float(b), sum);
-#endif
-}
 
 // First operand: 16 rows from `rows` on, step k of their channels.
 inlined void load_a(uint a[4], uint rows, uint k) {
@@ -321,10 +304,12 @@ inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMEN
     }
 }
 
-// --- dropout ----------------------------------------------------------------------------------------------------
+#if PART != 2
+// --- rows of scores -----------------------------------------------------------------------------------------------
 
-inlined float keep(const mask *m, const place *p, uint t, uint s) {
-    return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
+inlined float sum_of_four(float x) {
+    x += exchange(x, 1);
+    return x + exchange(x, 2);
 }
 
 // Of (t, s) and (t, s + 1): mostly one draw.
@@ -340,18 +325,6 @@ inlined void keep_two(const mask *m, const place *p, uint t, uint s, float facto
         const uint second = at == 0 ? words.y : at == 1 ? words.z : words.w;
         factor[1] = second >= m->threshold ? m->scale : 0.0f;
     }
-}
-
-// --- rows of scores -----------------------------------------------------------------------------------------------
-
-inlined float largest_of_four(float x) {
-    x = fmax(x, exchange(x, 1));
-    return fmax(x, exchange(x, 2));
-}
-
-inlined float sum_of_four(float x) {
-    x += exchange(x, 1);
-    return x + exchange(x, 2);
 }
 
 // Scores of keys that a row does not see become -infinity; for the whole warp, `first_key` is of the step.
@@ -372,8 +345,15 @@ inlined void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][ST
     }
 }
 
+#endif
+
 #if PART == 0
 // --- forward -------------------------------------------------------------------------------------------------------
+
+inlined float largest_of_four(float x) {
+    x = fmax(x, exchange(x, 1));
+    return fmax(x, exchange(x, 2));
+}
 
 // score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
 inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
@@ -440,9 +420,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     uint head, tile;
     find_tile((uint)n_heads, n_tiles, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
-#if DROPOUT
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-#endif
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
     const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
@@ -487,9 +465,9 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
                 multiply_rows(&q, KEPT > 0, my_rows, at + s * PITCH, score);
                 hide_keys(my_row, first_key + s, score);
                 make_weights(score, largest, total, result);
-#if DROPOUT
-                drop_weights(&drop, &p, my_row, first_key + s, score);
-#endif
+                if (DROPOUT) {
+                    drop_weights(&drop, &p, my_row, first_key + s, score);
+                }
                 add_weighted(score, at + (TILE + s) * PITCH, result);
             }
         }
@@ -515,6 +493,21 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
 
 #if PART == 1
 // --- backward: dq ------------------------------------------------------------------------------------------------------
+
+// Sum of the products of two words' numbers.
+inlined float multiply_words(uint a, uint b, float sum) {
+#if defined(DATA_BF16)
+    const float2 x = unpack_bf16(a);
+    const float2 z = unpack_bf16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#elif defined(DATA_F16)
+    const float2 x = unpack_f16(a);
+    const float2 z = unpack_f16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#else
+    return fma(as_float(a), as_float(b), sum);
+#endif
+}
 
 // D = sum_c dy y of the warp's rows, each by four items.
 inlined void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
@@ -554,9 +547,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint head, tile;
     find_tile((uint)n_heads, n_tiles, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
-#if DROPOUT
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-#endif
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
     const uint n_keys = min(T, first_row + OWN);
@@ -621,12 +612,13 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                     for (uint j = 0; j < STEP_TILES; j++) {
 #pragma unroll
                         for (uint h = 0; h < 2; h++) {
-#if DROPOUT
-                            float factor[2];
-                            keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR, factor);
-                            dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
-                            dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
-#endif
+                            if (DROPOUT) {
+                                float factor[2];
+                                keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR,
+                                         factor);
+                                dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
+                                dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
+                            }
 #pragma unroll
                             for (uint i = 2 * h; i < 2 * h + 2; i++) {
                                 dweight[f][j][i] *= fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][h]));
@@ -679,6 +671,10 @@ inlined void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][ST
     }
 }
 
+inlined float keep(const mask *m, const place *p, uint t, uint s) {
+    return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
+}
+
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
@@ -694,9 +690,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint n_sharing = (uint)(NH / NKV);
     const uint first_head = shared_head * n_sharing;
     place p = find_place(first_head, T, NH, NKV);
-#if DROPOUT
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-#endif
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_key = tile * OWN; // those with most to do first
     const uint my_key = first_key + MY_WARP * WARP_ROWS;
     const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
@@ -770,15 +764,14 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
 #pragma unroll
                         for (uint e = 0; e < 4; e++) {
                             const float att = fast_exp2(fma(score[f][j][e], SCALE * LOG2E, -log_total[e % 2]));
-#if DROPOUT
-                            const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
-                                                      my_key + f * 16 + e / 2 * 8 + ROW);
-                            score[f][j][e] = att * factor;
-                            dweight[f][j][e] = att * fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
-#else
                             score[f][j][e] = att;
+                            if (DROPOUT) {
+                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
+                                                          my_key + f * 16 + e / 2 * 8 + ROW);
+                                score[f][j][e] *= factor;
+                                dweight[f][j][e] = fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
+                            }
                             dweight[f][j][e] *= att;
-#endif
                         }
                     }
                 }
