@@ -36,6 +36,9 @@
 #ifndef DROPOUT
 #define DROPOUT 0
 #endif
+#ifndef SPLIT
+#define SPLIT 0 // 1: floats are multiplied as sums of two tf32 numbers, by three products; for fp32's accuracy
+#endif
 #ifndef PART
 #define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
 #endif
@@ -122,7 +125,7 @@ inlined void clear_ends(local uint4 *rows, uint n_rows) {
     }
 }
 
-#if defined(DATA_BF16) || defined(DATA_F16)
+#if defined(DATA_BF16) || defined(DATA_F16) || SPLIT
 #define ROUND(x)
 #else
 #define ROUND(x)                                 \
@@ -136,6 +139,19 @@ inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
     multiply_bf16(c, a, b0, b1);
 #elif defined(DATA_F16)
     multiply_f16(c, a, b0, b1);
+#elif SPLIT
+    uint large[4];
+    uint small[4];
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        large[i] = round_tf32(as_float(a[i]));
+        small[i] = round_tf32(as_float(a[i]) - as_float(large[i]));
+    }
+    const uint large0 = round_tf32(as_float(b0));
+    const uint large1 = round_tf32(as_float(b1));
+    multiply_tf32(c, small, large0, large1);
+    multiply_tf32(c, large, round_tf32(as_float(b0) - as_float(large0)), round_tf32(as_float(b1) - as_float(large1)));
+    multiply_tf32(c, large, large0, large1);
 #else
     multiply_tf32(c, a, b0, b1);
 #endif
@@ -185,10 +201,11 @@ inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
 #else
 #define SUM_STEPS (STEP / 8)
 inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
-    a[0] = round_tf32(c[k][0]);
-    a[1] = round_tf32(c[k][2]);
-    a[2] = round_tf32(c[k][1]);
-    a[3] = round_tf32(c[k][3]);
+    a[0] = as_uint(c[k][0]);
+    a[1] = as_uint(c[k][2]);
+    a[2] = as_uint(c[k][1]);
+    a[3] = as_uint(c[k][3]);
+    ROUND(a)
 }
 #endif
 
@@ -237,7 +254,17 @@ inlined void multiply_rows(const operand *o, bool kept, uint a_rows, uint b_rows
     }
 }
 
+#define FILL(x, n, value)                                \
+    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
+        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
+            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
+                x[fill_f][fill_j][fill_i] = (value);     \
+            }                                            \
+        }                                                \
+    }
+
 // sum += w b: w (the warp's rows, STEP), b STEP rows
+#if !SPLIT
 inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < SUM_STEPS; k++) {
@@ -254,21 +281,43 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
             for (uint f = 0; f < FRAGMENTS; f++) {
                 multiply(sum[f][j], a[f], b[0], b[1]);
                 if (j + 1 < ROW_TILES) {
-                    multiply(sum[f][j + 1 < ROW_TILES ? j + 1 : j], a[f], b[2], b[3]);
+                    multiply(sum[f][(j + 1) % ROW_TILES], a[f], b[2], b[3]);
                 }
             }
         }
     }
 }
-
-#define FILL(x, n, value)                                \
-    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
-        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
-            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
-                x[fill_f][fill_j][fill_i] = (value);     \
-            }                                            \
-        }                                                \
+#else
+// The units cut off what they add to large sums: those of a step begin at zero, and join the others by an addition.
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint j = 0; j < ROW_TILES; j += 2) {
+        float part[FRAGMENTS][2][4];
+        FILL(part, 2, 0.0f)
+#pragma unroll
+        for (uint k = 0; k < SUM_STEPS; k++) {
+            uint b[4];
+            load_b_rows(b, b_rows, k, j / 2);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                uint a[4];
+                to_a(w[f], k, a);
+                multiply(part[f][0], a, b[0], b[1]);
+                multiply(part[f][1], a, b[2], b[3]);
+            }
+        }
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+            for (uint i = 0; i < 8; i++) {
+                if (j + i / 4 < ROW_TILES) {
+                    sum[f][(j + i / 4) % ROW_TILES][i % 4] += part[f][i / 4][i % 4];
+                }
+            }
+        }
     }
+}
+#endif
 
 // The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
 // of ld elements; `to` is row 0.

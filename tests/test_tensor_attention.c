@@ -38,7 +38,7 @@ static void test_formats(void **state) {
     assert_true(attends_to(SM_BF16, SM_PRODUCTS_PLAIN, 64));
     assert_true(attends_to(SM_F16, SM_PRODUCTS_PLAIN, 64));
     assert_true(attends_to(SM_F32, SM_PRODUCTS_TF32, 64));
-    assert_false(attends_to(SM_F32, SM_PRODUCTS_TF32X3, 64));
+    assert_true(attends_to(SM_F32, SM_PRODUCTS_TF32X3, 64));
     assert_false(attends_to(SM_F32, SM_PRODUCTS_PLAIN, 64));
 }
 

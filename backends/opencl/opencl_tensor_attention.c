@@ -21,7 +21,7 @@ static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_sc
 }
 
 // The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
-// are of half as many channels.
+// have half as many channels.
 enum { N_SIZES = 3 };
 static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
     [OPENCL_ATTENTION_FORWARD] = {{4, 2, 64, 64, 1}, {4, 1, 32, 32, 1}, {2, 1, 16, 16, 1}},
@@ -64,7 +64,7 @@ static bool begins_aligned(const sm_plan *plan, int tensor) {
 }
 
 static bool may_round(const sm_plan *plan, const opencl_attention *a) {
-    return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products == SM_PRODUCTS_TF32;
+    return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
 
 bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
@@ -91,9 +91,9 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     char options[OPTIONS_SIZE];
     opencl_tensor_score_sizes(&b->e->device->facts, part, a->HS, elem_bytes(b->e->base.plan, a), s);
     snprintf(options, sizeof options,
-             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d",
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s",
              part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
-             a->threshold > 0);
+             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "");
     opencl_begin(b, "attention_tensor", options, kernels[part]);
 }
 
