@@ -214,7 +214,7 @@ typedef struct {
     uint x[FRAGMENTS][K_STEPS][4];
 } operand;
 
-inlined void load_operand(operand *o, uint rows) {
+inlined void load_operand(private operand *o, uint rows) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -225,7 +225,7 @@ inlined void load_operand(operand *o, uint rows) {
 }
 
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
-inlined void multiply_rows(const operand *o, bool kept, uint a_rows, uint b_rows,
+inlined void multiply_rows(const private operand *o, bool kept, uint a_rows, uint b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
