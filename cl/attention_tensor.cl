@@ -36,6 +36,9 @@
 #ifndef DROPOUT
 #define DROPOUT 0
 #endif
+#ifndef WGMMA
+#define WGMMA 0 // 1: products by four warps together (attention_wgmma.cl); HS is 64 or 128
+#endif
 #ifndef SPLIT
 #define SPLIT 0 // 1: floats are multiplied as sums of two tf32 numbers, by three products; for fp32's accuracy
 #endif
@@ -56,6 +59,15 @@
 #define PITCH      (((2 * K_STEPS) | 1) * 16) // bytes of a row in local memory: odd in chunks, against bank conflicts
 #define ROW_TILES  (HS / 8)                // a result's row: tiles of 8 channels
 #define STEP_TILES (STEP / 8)
+#if WGMMA
+#define TILE_PITCH 128
+#define TILE_BYTES (TILE * HS * 2)
+#define TOGETHER   4 // warps that multiply together
+#else
+#define TILE_PITCH PITCH
+#define TILE_BYTES (TILE * PITCH)
+#define TOGETHER   1
+#endif
 #define ITEMS      (WARPS * WARP)
 #define WARP_ROWS  (16 * FRAGMENTS)
 #define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
@@ -102,8 +114,15 @@ inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
 
 // --- operands --------------------------------------------------------------------------------------------------
 
+// Where chunk c of a row is in a tile of local memory.
+inlined uint own_place(uint row, uint c) { return row * PITCH + c * 16; }
+
+inlined uint tile_place(uint row, uint c) {
+    return WGMMA ? c / 8 * (TILE * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : own_place(row, c);
+}
+
 // All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
-inlined void stage(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
+inlined void send(const global data *from, uint ld, uint first, uint T, uint n_tile, bool is_own, uint to) {
 #pragma unroll
     for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
         const uint e = (uint)get_local_id(0) + i * ITEMS;
@@ -111,9 +130,27 @@ inlined void stage(const global data *from, uint ld, uint first, uint T, uint n_
         const uint c = e % CHUNKS;
         if (n_tile * CHUNKS % ITEMS == 0 || row < n_tile) {
             const uint t = first + row;
-            copy16_async_part(to + row * PITCH + c * 16, from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
+            copy16_async_part(to + (is_own ? own_place(row, c) : tile_place(row, c)),
+                              from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
         }
     }
+}
+
+inlined void stage_own(const global data *from, uint ld, uint first, uint T, uint to) {
+    send(from, ld, first, T, OWN, true, to);
+}
+
+inlined void stage(const global data *from, uint ld, uint first, uint T, uint to) {
+    send(from, ld, first, T, TILE, false, to);
+}
+
+// What was sent for is there, for all items.
+inlined void receive(void) {
+    copy_async_wait(0);
+#if WGMMA
+    show_copies();
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
 // Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
@@ -210,22 +247,30 @@ inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
 #endif
 
 // The owned rows' operand: in registers, or read when needed.
-typedef struct {
-    uint x[FRAGMENTS][K_STEPS][4];
-} operand;
+typedef uint operand[FRAGMENTS][K_STEPS][4];
 
-inlined void load_operand(private operand *o, uint rows) {
+inlined void load_operand(operand o, uint rows) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint k = 0; k < K_STEPS; k++) {
-            load_a(o->x[f][k], rows + f * 16 * PITCH, k);
+            load_a(o[f][k], rows + f * 16 * PITCH, k);
         }
     }
 }
 
+#define FILL(x, n, value)                                \
+    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
+        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
+            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
+                x[fill_f][fill_j][fill_i] = (value);     \
+            }                                            \
+        }                                                \
+    }
+
+#if !WGMMA
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
-inlined void multiply_rows(const private operand *o, bool kept, uint a_rows, uint b_rows,
+inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
@@ -235,7 +280,7 @@ inlined void multiply_rows(const private operand *o, bool kept, uint a_rows, uin
             if (kept) {
 #pragma unroll
                 for (uint i = 0; i < 4; i++) {
-                    a[f][i] = o->x[f][k][i];
+                    a[f][i] = o[f][k][i];
                 }
             } else {
                 load_a(a[f], a_rows + f * 16 * PITCH, k);
@@ -253,15 +298,6 @@ inlined void multiply_rows(const private operand *o, bool kept, uint a_rows, uin
         }
     }
 }
-
-#define FILL(x, n, value)                                \
-    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
-        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
-            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
-                x[fill_f][fill_j][fill_i] = (value);     \
-            }                                            \
-        }                                                \
-    }
 
 // sum += w b: w (the warp's rows, STEP), b STEP rows
 #if !SPLIT
@@ -317,6 +353,48 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
         }
     }
 }
+#endif
+
+inlined void finish_products(void) {}
+
+#else
+#define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
+#define SETTLE_STEP   JOIN(settle_, STEP)
+#define SETTLE_HEAD   JOIN(settle_, HS)
+#define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
+
+// The same, of 64 rows by four warps. The results are there after a wait; groups of products come to an end in order.
+inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
+                           float score[FRAGMENTS][STEP_TILES][4]) {
+    operand a;
+    if (!kept) {
+        load_operand(a, a_rows);
+    }
+    SETTLE_STEP(score[0]);
+    give_registers();
+#pragma unroll
+    for (uint k = 0; k < K_STEPS; k++) {
+        MULTIPLY_STEP(score[0], kept ? o[0][k] : a[0][k], describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16), 1);
+    }
+    end_products();
+}
+
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+    uint a[SUM_STEPS][4];
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        to_a(w[0], k, a[k]);
+    }
+    SETTLE_HEAD(sum[0]);
+    give_registers();
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128), 1);
+    }
+    end_products();
+}
+
+inlined void finish_products(void) { wait_for_products(0); }
 #endif
 
 // The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
@@ -463,7 +541,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
                   const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
                   ulong y_at, global float *lse, ulong lse_at) {
     local uint4 rows[OWN * PITCH / 16];
-    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: keys, values; stage 1
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -472,6 +550,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
     const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
@@ -488,40 +567,42 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     FILL(result, ROW_TILES, 0.0f)
     clear_ends(rows, OWN);
     clear_ends(tiles, 4 * TILE);
-    stage(of_head + p.q, p.ld, first_row, T, OWN, local_address(rows));
-    stage(of_head + p.k, p.ld, 0, T, TILE, stages);
-    stage(of_head + p.v, p.ld, 0, T, TILE, stages + TILE * PITCH);
+    stage_own(of_head + p.q, p.ld, first_row, T, local_address(rows));
+    stage(of_head + p.k, p.ld, 0, T, stages);
+    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
     uint at = stages;
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        copy_async_wait(0);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        const uint next = 2 * stages + 2 * TILE * PITCH - at;
+        finish_products();
+        receive();
+        const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
-            stage(of_head + p.k, p.ld, first_key + TILE, T, TILE, next);
-            stage(of_head + p.v, p.ld, first_key + TILE, T, TILE, next + TILE * PITCH);
+            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
         if (KEPT > 0 && first_key == 0) {
-            load_operand(&q, my_rows);
+            load_operand(q, my_rows);
         }
 #pragma unroll
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_key + s < my_row + WARP_ROWS) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                multiply_rows(&q, KEPT > 0, my_rows, at + s * PITCH, score);
+                multiply_rows(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score);
+                finish_products();
                 hide_keys(my_row, first_key + s, score);
                 make_weights(score, largest, total, result);
                 if (DROPOUT) {
                     drop_weights(&drop, &p, my_row, first_key + s, score);
                 }
-                add_weighted(score, at + (TILE + s) * PITCH, result);
+                add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, result);
             }
         }
         at = next;
     }
+    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -590,7 +671,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
                         ulong dqkv_at) {
     local uint4 rows[2 * OWN * PITCH / 16];   // q, dy
-    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: keys, values; stage 1
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -599,6 +680,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
     const uint n_keys = min(T, first_row + OWN);
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
@@ -610,10 +692,10 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     operand q, d;
     clear_ends(rows, 2 * OWN);
     clear_ends(tiles, 4 * TILE);
-    stage(of_head + p.q, p.ld, first_row, T, OWN, local_address(rows));
-    stage(dy + dy_at + y_start(&p, 0), p.C, first_row, T, OWN, local_address(rows) + OWN * PITCH);
-    stage(of_head + p.k, p.ld, 0, T, TILE, stages);
-    stage(of_head + p.v, p.ld, 0, T, TILE, stages + TILE * PITCH);
+    stage_own(of_head + p.q, p.ld, first_row, T, local_address(rows));
+    stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, local_address(rows) + OWN * PITCH);
+    stage(of_head + p.k, p.ld, 0, T, stages);
+    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
     sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
 #pragma unroll
@@ -631,29 +713,30 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint at = stages;
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        copy_async_wait(0);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        const uint next = 2 * stages + 2 * TILE * PITCH - at;
+        finish_products();
+        receive();
+        const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
-            stage(of_head + p.k, p.ld, first_key + TILE, T, TILE, next);
-            stage(of_head + p.v, p.ld, first_key + TILE, T, TILE, next + TILE * PITCH);
+            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
         if (KEPT > 0 && first_key == 0) {
-            load_operand(&q, my_rows);
+            load_operand(q, my_rows);
         }
         if (KEPT > 1 && first_key == 0) {
-            load_operand(&d, my_drows);
+            load_operand(d, my_drows);
         }
 #pragma unroll
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_key + s < my_row + WARP_ROWS) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows(&q, KEPT > 0, my_rows, at + s * PITCH, score);
-                multiply_rows(&d, KEPT > 1, my_drows, at + (TILE + s) * PITCH, dweight);
+                multiply_rows(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score);
+                multiply_rows(d, KEPT > 1, my_drows, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                finish_products();
                 hide_keys(my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
@@ -675,11 +758,12 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         }
                     }
                 }
-                add_weighted(dweight, at + s * PITCH, dq);
+                add_weighted(dweight, at + s * TILE_PITCH, dq);
             }
         }
         at = next;
     }
+    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -731,7 +815,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
     local uint4 keys[2 * OWN * PITCH / 16];   // k, v
-    local uint4 tiles[4 * TILE * PITCH / 16]; // stage 0: q, dy; stage 1
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: q, dy; stage 1
     local float sums[4 * TILE];               // stage 0: lse, D; stage 1
     const uint T = (uint)T_;
     uint shared_head, tile;
@@ -742,6 +826,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_key = tile * OWN; // those with most to do first
     const uint my_key = first_key + MY_WARP * WARP_ROWS;
+    const uint our_key = first_key + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS;
     const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
@@ -753,10 +838,10 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     operand k, v;
     clear_ends(keys, 2 * OWN);
     clear_ends(tiles, 4 * TILE);
-    stage(of_head + p.k, p.ld, first_key, T, OWN, local_address(keys));
-    stage(of_head + p.v, p.ld, first_key, T, OWN, local_address(keys) + OWN * PITCH);
-    stage(of_head + p.q, p.ld, start_row, T, TILE, stages);
-    stage(dy_of_head + p.q, p.C, start_row, T, TILE, stages + TILE * PITCH);
+    stage_own(of_head + p.k, p.ld, first_key, T, local_address(keys));
+    stage_own(of_head + p.v, p.ld, first_key, T, local_address(keys) + OWN * PITCH);
+    stage(of_head + p.q, p.ld, start_row, T, stages);
+    stage(dy_of_head + p.q, p.C, start_row, T, stages + TILE_BYTES);
     stage_floats(lse + lse_at + p.head_row, start_row, T, local_address(sums));
     stage_floats(D + D_at + p.head_row, start_row, T, local_address(sums) + TILE * 4);
     copy_async_commit();
@@ -768,42 +853,43 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint stage_now = 0;
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
-        copy_async_wait(0);
-        barrier(CLK_LOCAL_MEM_FENCE);
+        finish_products();
+        receive();
         uint next_row = first_row + TILE;
         if (next_row >= T) {
             next_row = start_row;
         }
         if (i + 1 < n_steps) {
-            const uint next = stages + (1 - stage_now) * 2 * TILE * PITCH;
+            const uint next = stages + (1 - stage_now) * 2 * TILE_BYTES;
             const uint next_sums = local_address(sums) + (1 - stage_now) * 2 * TILE * 4;
             const uint ahead = next_row == start_row; // the next head's
             const uint q = p.q + ahead * HS;
             const ulong head_row = p.head_row + ahead * T;
-            stage(of_head + q, p.ld, next_row, T, TILE, next);
-            stage(dy_of_head + q, p.C, next_row, T, TILE, next + TILE * PITCH);
+            stage(of_head + q, p.ld, next_row, T, next);
+            stage(dy_of_head + q, p.C, next_row, T, next + TILE_BYTES);
             stage_floats(lse + lse_at + head_row, next_row, T, next_sums);
             stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
         }
         copy_async_commit();
         if (KEPT > 0 && i == 0) {
-            load_operand(&k, my_keys);
+            load_operand(k, my_keys);
         }
         if (KEPT > 1 && i == 0) {
-            load_operand(&v, my_values);
+            load_operand(v, my_values);
         }
-        const uint at = stages + stage_now * 2 * TILE * PITCH;
+        const uint at = stages + stage_now * 2 * TILE_BYTES;
 #pragma unroll
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_row + s + STEP > my_key) {
+            if (first_row + s + STEP > our_key) {
                 const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
                 const local float *D_at_s = lse_at_s + TILE;
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows(&k, KEPT > 0, my_keys, at + s * PITCH, score);
-                multiply_rows(&v, KEPT > 1, my_values, at + (TILE + s) * PITCH, dweight);
+                multiply_rows(k, KEPT > 0, my_keys, at + s * TILE_PITCH, score);
+                multiply_rows(v, KEPT > 1, my_values, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                finish_products();
                 hide_rows(my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
@@ -824,8 +910,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         }
                     }
                 }
-                add_weighted(score, at + (TILE + s) * PITCH, dv);
-                add_weighted(dweight, at + s * PITCH, dk);
+                add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, dv);
+                add_weighted(dweight, at + s * TILE_PITCH, dk);
             }
         }
         if (next_row == start_row) {
@@ -835,6 +921,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         first_row = next_row;
         stage_now = 1 - stage_now;
     }
+    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {

@@ -53,20 +53,14 @@
 #ifndef SPLIT
 #define SPLIT 0
 #endif
-
-#if defined(DATA_BF16) || defined(DATA_F16)
-typedef ushort number;
-#define NUMBER_BYTES 2
-#else
-typedef float number;
-#define NUMBER_BYTES 4
+#ifndef SUM_ONLY
+#define SUM_ONLY 0 // 1: no kernel but matmul_sum
 #endif
 
-// C, or the sums of parts: floats with C_REAL, else numbers.
-#ifdef C_REAL
-typedef float result;
+#if DATA_IS_NARROW
+#define NUMBER_BYTES 2
 #else
-typedef number result;
+#define NUMBER_BYTES 4
 #endif
 
 #ifdef A_TRANSPOSED
@@ -97,6 +91,8 @@ typedef number result;
 
 // What is to be done beside the product; as in backends/opencl/opencl_bind.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+
+#if !SUM_ONLY
 
 // --- a tile in local memory -------------------------------------------------------------------------------
 
@@ -187,12 +183,14 @@ static inline void load_b(fragments *f, uint tile, uint n, uint step) {
     }
 }
 
+#if NUMBER_BYTES == 4 && !SPLIT
 static inline void round_fragments(uint *x, uint n) {
 #pragma unroll
     for (uint i = 0; i < n; i++) {
         x[i] = round_tf32(as_float(x[i]));
     }
 }
+#endif
 
 // sum += the products of all fragments
 static inline void multiply(fragments *f, float sum[FRAGMENTS_M][FRAGMENTS_N][4]) {
@@ -245,9 +243,11 @@ static inline void multiply(fragments *f, float sum[FRAGMENTS_M][FRAGMENTS_N][4]
     }
 }
 
+#endif
+
 // --- what is done beside the product --------------------------------------------------------------------------
 
-static inline float2 widen_pair(const global number *p) {
+static inline float2 widen_pair(const global data *p) {
 #if defined(DATA_BF16)
     return unpack_bf16(*(const global uint *)p);
 #elif defined(DATA_F16)
@@ -257,7 +257,7 @@ static inline float2 widen_pair(const global number *p) {
 #endif
 }
 
-static inline void store_numbers(float2 x, global number *p) {
+static inline void store_numbers(float2 x, global data *p) {
 #if defined(DATA_BF16)
     *(global uint *)p = pack_bf16(x.x, x.y);
 #elif defined(DATA_F16)
@@ -285,7 +285,7 @@ static inline void store_results(float2 x, global result *p) {
 
 // Two sums side by side in a row, at element `at` of C, in column n.
 static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global result *c, const global float *bias,
-                               const global number *pre, global number *act) {
+                               const global data *pre, global data *act) {
     if (beside & ADD) {
         x += load_results(c + at);
     }
@@ -301,6 +301,8 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
         store_numbers((float2)(quick_gelu(x.x), quick_gelu(x.y)), act + at);
     }
 }
+
+#if !SUM_ONLY
 
 // The tile of C and the part of K that a work-group owns. A band of BAND rows of tiles is walked column by column.
 typedef struct {
@@ -325,9 +327,9 @@ static inline tile_place find_tile(ulong M) {
 // bias (N); pre (M,N) is GELU_BACKWARD's; act (M,N): where GELU's result goes. K is cut into parts of k_part, a multiple
 // of TILE_K; with more than one, c is scratch (parts,M,N) of floats and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global number *a, ulong a_at, const global number *b,
-       ulong b_at, global result *c, ulong c_at, const global float *bias, ulong bias_at, const global number *pre,
-       ulong pre_at, global number *act, ulong act_at) {
+matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,
+       ulong b_at, global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
+       ulong pre_at, global data *act, ulong act_at) {
     local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(128)));
     const tile_place place = find_tile(M);
     const ulong k_first = place.part * k_part;
@@ -461,10 +463,12 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global number
     }
 }
 
+#endif
+
 // C from the sums of the parts (parts,M,N): an item has two of a row.
 kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
-                       global result *c, ulong c_at, const global float *bias, ulong bias_at, const global number *pre,
-                       ulong pre_at, global number *act, ulong act_at) {
+                       global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
+                       ulong pre_at, global data *act, ulong act_at) {
     const ulong n = get_global_id(0) * 2;
     const ulong m = get_global_id(1);
     if (m >= M || n >= N) {

@@ -146,21 +146,13 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
     }
 }
 
-// A box of C, or of sums of a part.
-static inline void send_box(const global uchar *map, uint x, uint y, uint part, uint from, bool add) {
-#ifdef C_REAL
-    if (add) {
-        __asm__ volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
-                             map),
-                         "r"(x), "r"(y), "r"(part), "r"(from)
-                         : "memory");
-        return;
-    }
-#endif
-    __asm__ volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
-                     "r"(x), "r"(y), "r"(part), "r"(from)
-                     : "memory");
-}
+// A box of C, or of sums of a part: stored, or added to what is there.
+#define SEND_BOX(instruction, map, x, y, part, from)                                               \
+    __asm__ volatile(instruction " [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(part), \
+                     "r"(from)                                                                     \
+                     : "memory")
+#define STORE_BOX "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group"
+#define ADD_BOX   "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group"
 
 static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 #define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
@@ -265,6 +257,9 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
 
 // --- what is done beside the product ------------------------------------------------------------------------
 
+// Where a chunk of 16 bytes of a row lies in a box.
+static inline uint place_chunk(uint box, uint row, uint chunk) { return box + row * 128 + ((chunk ^ row % 8) << 4); }
+
 // A consumer's work on a tile whose sums are ready.
 typedef struct {
     uint beside, M, N;
@@ -275,6 +270,7 @@ typedef struct {
     uint m, n, part;
 } finisher;
 
+#ifndef C_REAL
 INLINE void apply(const finisher *f, float x[16], uint n) {
     if (f->beside & (BIAS | GELU_BACKWARD)) {
         const ulong row = f->m + MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
@@ -301,9 +297,6 @@ INLINE void apply(const finisher *f, float x[16], uint n) {
     }
 }
 
-// Where a chunk of 16 bytes of a row lies in a box.
-static inline uint place_chunk(uint box, uint row, uint chunk) { return box + row * 128 + ((chunk ^ row % 8) << 4); }
-
 // 16 rows of a warp, 32 columns, as numbers: columns 0-31 or 32-63 of a box.
 INLINE void put_numbers(const float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
@@ -316,6 +309,7 @@ INLINE void put_numbers(const float x[16], uint box, uint half_box) {
                          : "memory");
     }
 }
+#else
 
 // The same as floats: a whole box.
 INLINE void put_floats(const float x[16], uint box) {
@@ -328,6 +322,7 @@ INLINE void put_floats(const float x[16], uint box) {
                          : "memory");
     }
 }
+#endif
 
 // Block h: 32 columns. Two boxes take turns; where GELU's result goes too, one is for it.
 INLINE void finish_block(const finisher *f, float x[16], uint h) {
@@ -343,7 +338,11 @@ INLINE void finish_block(const finisher *f, float x[16], uint h) {
     order_bulk_copies();
     consumer_barrier(f->consumer);
     if (is_first) {
-        send_box(f->maps + MAP_C * MAP_BYTES, n, f->m, f->part, box, (f->beside & ADD) != 0);
+        if (f->beside & ADD) {
+            SEND_BOX(ADD_BOX, f->maps + MAP_C * MAP_BYTES, n, f->m, f->part, box);
+        } else {
+            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, n, f->m, f->part, box);
+        }
         send_commit();
     }
 #else
@@ -373,9 +372,9 @@ INLINE void finish_block(const finisher *f, float x[16], uint h) {
         order_bulk_copies();
         consumer_barrier(f->consumer);
         if (is_first) {
-            send_box(f->maps + MAP_C * MAP_BYTES, n - 32, f->m, 0, box, false);
+            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, n - 32, f->m, 0, box);
             if (has_act) {
-                send_box(f->maps + MAP_ACT * MAP_BYTES, n - 32, f->m, 0, act_box, false);
+                SEND_BOX(STORE_BOX, f->maps + MAP_ACT * MAP_BYTES, n - 32, f->m, 0, act_box);
             }
             send_commit();
         }

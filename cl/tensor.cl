@@ -11,8 +11,8 @@
 //                                          of tf32       (pair, row)      (pair + 4, row)
 //   C (16 x 8), four floats                              (row, 2 pair)    (row, 2 pair + 1)    (row + 8, 2 pair)    (row + 8, 2 pair + 1)
 
-#define TEXT_(...) #__VA_ARGS__
-#define TEXT(...) TEXT_(__VA_ARGS__)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
 
 #define WARP 32
 #define LANE ((uint)get_local_id(0) % WARP)

@@ -11,24 +11,24 @@ check() {
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl | cl/tensor.cl) continue ;;
-    *_local.cl | *tensor*) sizes="1" ;;
+    cl/prelude.cl | cl/tensor.cl | cl/attention_wgmma.cl) continue ;;
+    *_local.cl | *tensor* | *wgmma*) sizes="1" ;;
     *) sizes="1 4 8 16" ;;
     esac
     case $file in
-    *matmul*) forms="-DLOAD=4 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
-    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2" ;;
+    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 --include=cl/attention_wgmma.cl" ;;
     *) forms=-DPLAIN ;;
     esac
     case $file in
-    *tensor*) names="-target nvptx64-nvidia-nvcl -include cl/tensor.cl" ;;
+    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -include cl/tensor.cl" ;;
     *) names= ;;
     esac
     for size in $sizes; do
         for form in $forms; do
             for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
                 # shellcheck disable=SC2086 # lists of options
-                check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $format $names
+                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $format
             done
         done
     done
