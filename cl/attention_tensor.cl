@@ -355,46 +355,106 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 }
 #endif
 
-inlined void finish_products(void) {}
+inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
+                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
+                                 float score2[FRAGMENTS][STEP_TILES][4]) {
+    multiply_rows(o, kept, a_rows, b_rows, score);
+    multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
+}
+
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+                                float sum2[FRAGMENTS][ROW_TILES][4]) {
+    add_weighted(w, b_rows, sum);
+    add_weighted(w2, b2_rows, sum2);
+}
 
 #else
 #define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
+#define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
-#define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
 
-// The same, of 64 rows by four warps. The results are there after a wait; groups of products come to an end in order.
-inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
-                           float score[FRAGMENTS][STEP_TILES][4]) {
+// The same, of 64 rows by four warps. What the units read and write must be settled before they are given any registers.
+inlined void begin_rows(operand a, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < K_STEPS; k++) {
+        MULTIPLY_STEP(score[0], a[0][k], describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16), 1);
+    }
+}
+
+inlined void pack_weights(float w[FRAGMENTS][STEP_TILES][4], uint a[SUM_STEPS][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        to_a(w[0], k, a[k]);
+    }
+}
+
+inlined void begin_weighted(uint a[SUM_STEPS][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128), 1);
+    }
+}
+
+inlined void finish_products(void) {
+    end_products();
+    wait_for_products(0);
+}
+
+inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
     operand a;
     if (!kept) {
         load_operand(a, a_rows);
     }
     SETTLE_STEP(score[0]);
     give_registers();
-#pragma unroll
-    for (uint k = 0; k < K_STEPS; k++) {
-        MULTIPLY_STEP(score[0], kept ? o[0][k] : a[0][k], describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16), 1);
+    begin_rows(kept ? o : a, b_rows, score);
+    finish_products();
+}
+
+inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
+                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
+                                 float score2[FRAGMENTS][STEP_TILES][4]) {
+    operand a;
+    operand a2;
+    if (!kept) {
+        load_operand(a, a_rows);
     }
-    end_products();
+    if (!kept2) {
+        load_operand(a2, a2_rows);
+    }
+    SETTLE_STEP(score[0]);
+    SETTLE_STEP(score2[0]);
+    give_registers();
+    begin_rows(kept ? o : a, b_rows, score);
+    begin_rows(kept2 ? o2 : a2, b2_rows, score2);
+    finish_products();
 }
 
 inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
     uint a[SUM_STEPS][4];
-#pragma unroll
-    for (uint k = 0; k < SUM_STEPS; k++) {
-        to_a(w[0], k, a[k]);
-    }
+    pack_weights(w, a);
     SETTLE_HEAD(sum[0]);
     give_registers();
-#pragma unroll
-    for (uint k = 0; k < SUM_STEPS; k++) {
-        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128), 1);
-    }
-    end_products();
+    begin_weighted(a, b_rows, sum);
+    finish_products();
 }
 
-inlined void finish_products(void) { wait_for_products(0); }
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+                                float sum2[FRAGMENTS][ROW_TILES][4]) {
+    uint a[SUM_STEPS][4];
+    uint a2[SUM_STEPS][4];
+    pack_weights(w, a);
+    pack_weights(w2, a2);
+    SETTLE_HEAD(sum[0]);
+    SETTLE_HEAD(sum2[0]);
+    give_registers();
+    begin_weighted(a, b_rows, sum);
+    begin_weighted(a2, b2_rows, sum2);
+    finish_products();
+}
 #endif
 
 // The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
@@ -574,7 +634,6 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     uint at = stages;
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        finish_products();
         receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
@@ -591,7 +650,6 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 multiply_rows(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score);
-                finish_products();
                 hide_keys(my_row, first_key + s, score);
                 make_weights(score, largest, total, result);
                 if (DROPOUT) {
@@ -602,7 +660,6 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
         }
         at = next;
     }
-    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -713,7 +770,6 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint at = stages;
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        finish_products();
         receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
@@ -734,9 +790,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score);
-                multiply_rows(d, KEPT > 1, my_drows, at + TILE_BYTES + s * TILE_PITCH, dweight);
-                finish_products();
+                multiply_rows_twice(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score, //
+                                    d, KEPT > 1, my_drows, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_keys(my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
@@ -763,7 +818,6 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         }
         at = next;
     }
-    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -853,7 +907,6 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint stage_now = 0;
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
-        finish_products();
         receive();
         uint next_row = first_row + TILE;
         if (next_row >= T) {
@@ -887,9 +940,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows(k, KEPT > 0, my_keys, at + s * TILE_PITCH, score);
-                multiply_rows(v, KEPT > 1, my_values, at + TILE_BYTES + s * TILE_PITCH, dweight);
-                finish_products();
+                multiply_rows_twice(k, KEPT > 0, my_keys, at + s * TILE_PITCH, score, //
+                                    v, KEPT > 1, my_values, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_rows(my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
@@ -910,8 +962,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         }
                     }
                 }
-                add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, dv);
-                add_weighted(dweight, at + s * TILE_PITCH, dk);
+                add_weighted_twice(score, at + TILE_BYTES + s * TILE_PITCH, dv, //
+                                   dweight, at + s * TILE_PITCH, dk);
             }
         }
         if (next_row == start_row) {
@@ -921,7 +973,6 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         first_row = next_row;
         stage_now = 1 - stage_now;
     }
-    finish_products();
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
