@@ -46,7 +46,7 @@
 #define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
 #endif
 #ifndef HEADS_TOGETHER
-#define HEADS_TOGETHER 64 // heads whose tiles are worked on side by side: their keys and values fit the second level
+#define HEADS_TOGETHER 32 // heads whose tiles are worked on side by side: their keys and values fit the second level
 #endif
 
 // Arrays of an item are registers only where all that handles them is part of the kernel.

@@ -25,8 +25,8 @@ static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_sc
 enum { N_SIZES = 3 };
 static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
     [OPENCL_ATTENTION_FORWARD] = {{4, 2, 64, 64, 1}, {4, 1, 32, 32, 1}, {2, 1, 16, 16, 1}},
-    [OPENCL_ATTENTION_ROWS] = {{8, 1, 64, 32, 2}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
-    [OPENCL_ATTENTION_KEYS] = {{8, 1, 64, 32, 2}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
+    [OPENCL_ATTENTION_ROWS] = {{4, 2, 64, 32, 2}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
+    [OPENCL_ATTENTION_KEYS] = {{4, 2, 64, 32, 1}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
 };
 static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
     [OPENCL_ATTENTION_FORWARD] = {{8, 1, 64, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
