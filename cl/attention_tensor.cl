@@ -30,6 +30,9 @@
 #ifndef STEP
 #define STEP TILE // of them at a time in registers: a multiple of 16
 #endif
+#ifndef STEPS_AT_ONCE
+#define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
+#endif
 #ifndef KEPT
 #define KEPT 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
 #endif
@@ -62,14 +65,17 @@
 #if WGMMA
 #define TILE_PITCH 128
 #define TILE_BYTES (TILE * HS * 2)
+#define OWN_BYTES  (OWN * HS * 2)
 #define TOGETHER   4 // warps that multiply together
 #else
 #define TILE_PITCH PITCH
 #define TILE_BYTES (TILE * PITCH)
+#define OWN_BYTES  (OWN * PITCH)
 #define TOGETHER   1
 #endif
 #define ITEMS      (WARPS * WARP)
 #define WARP_ROWS  (16 * FRAGMENTS)
+#define MY_FIRST   (MY_WARP * WARP_ROWS)   // of the work-group's rows or keys
 #define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
 #define LOG2E      1.44269504f
 #define LN2        0.693147181f
@@ -114,15 +120,13 @@ inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
 
 // --- operands --------------------------------------------------------------------------------------------------
 
-// Where chunk c of a row is in a tile of local memory.
-inlined uint own_place(uint row, uint c) { return row * PITCH + c * 16; }
-
-inlined uint tile_place(uint row, uint c) {
-    return WGMMA ? c / 8 * (TILE * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : own_place(row, c);
+// Where chunk c of a row is in a tile of n_rows in local memory, in bytes.
+inlined uint find_chunk(uint row, uint c, uint n_rows) {
+    return WGMMA ? c / 8 * (n_rows * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : row * PITCH + c * 16;
 }
 
 // All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
-inlined void send(const global data *from, uint ld, uint first, uint T, uint n_tile, bool is_own, uint to) {
+inlined void send(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
 #pragma unroll
     for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
         const uint e = (uint)get_local_id(0) + i * ITEMS;
@@ -130,18 +134,18 @@ inlined void send(const global data *from, uint ld, uint first, uint T, uint n_t
         const uint c = e % CHUNKS;
         if (n_tile * CHUNKS % ITEMS == 0 || row < n_tile) {
             const uint t = first + row;
-            copy16_async_part(to + (is_own ? own_place(row, c) : tile_place(row, c)),
+            copy16_async_part(to + find_chunk(row, c, n_tile),
                               from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
         }
     }
 }
 
 inlined void stage_own(const global data *from, uint ld, uint first, uint T, uint to) {
-    send(from, ld, first, T, OWN, true, to);
+    send(from, ld, first, T, OWN, to);
 }
 
 inlined void stage(const global data *from, uint ld, uint first, uint T, uint to) {
-    send(from, ld, first, T, TILE, false, to);
+    send(from, ld, first, T, TILE, to);
 }
 
 // What was sent for is there, for all items.
@@ -200,9 +204,9 @@ inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 #define pack pack_f16
 #endif
 
-// First operand: 16 rows from `rows` on, step k of their channels.
-inlined void load_a(uint a[4], uint rows, uint k) {
-    load_matrices(a, rows + LANE % 16 * PITCH + LANE / 16 * 16 + k * 32);
+// First operand: 16 of the own rows, from `first` on, step k of their channels.
+inlined void load_a(uint a[4], uint rows, uint first, uint k) {
+    load_matrices(a, rows + find_chunk(first + LANE % 16, 2 * k + LANE / 16, OWN));
     ROUND(a)
 }
 
@@ -254,7 +258,7 @@ inlined void load_operand(operand o, uint rows) {
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint k = 0; k < K_STEPS; k++) {
-            load_a(o[f][k], rows + f * 16 * PITCH, k);
+            load_a(o[f][k], rows, MY_FIRST + f * 16, k);
         }
     }
 }
@@ -283,7 +287,7 @@ inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
                     a[f][i] = o[f][k][i];
                 }
             } else {
-                load_a(a[f], a_rows + f * 16 * PITCH, k);
+                load_a(a[f], a_rows, MY_FIRST + f * 16, k);
             }
         }
 #pragma unroll
@@ -371,15 +375,21 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 
 #else
 #define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
+#define MULTIPLY_STEP_LOCAL JOIN(multiply_local_by_rows_, STEP)
 #define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
 // The same, of 64 rows by four warps. What the units read and write must be settled before they are given any registers.
-inlined void begin_rows(operand a, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void begin_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
-        MULTIPLY_STEP(score[0], a[0][k], describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16), 1);
+        const ulong b = describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16);
+        if (kept) {
+            MULTIPLY_STEP(score[0], o[0][k], b);
+        } else {
+            MULTIPLY_STEP_LOCAL(score[0], describe_tile(a_rows + MY_WARP / 4 * (64 * 128) + k / 4 * (OWN * 128) + k % 4 * 32, 16), b);
+        }
     }
 }
 
@@ -393,7 +403,7 @@ inlined void pack_weights(float w[FRAGMENTS][STEP_TILES][4], uint a[SUM_STEPS][4
 inlined void begin_weighted(uint a[SUM_STEPS][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < SUM_STEPS; k++) {
-        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128), 1);
+        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128));
     }
 }
 
@@ -403,32 +413,20 @@ inlined void finish_products(void) {
 }
 
 inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
-    operand a;
-    if (!kept) {
-        load_operand(a, a_rows);
-    }
     SETTLE_STEP(score[0]);
     give_registers();
-    begin_rows(kept ? o : a, b_rows, score);
+    begin_rows(o, kept, a_rows, b_rows, score);
     finish_products();
 }
 
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
-    operand a;
-    operand a2;
-    if (!kept) {
-        load_operand(a, a_rows);
-    }
-    if (!kept2) {
-        load_operand(a2, a2_rows);
-    }
     SETTLE_STEP(score[0]);
     SETTLE_STEP(score2[0]);
     give_registers();
-    begin_rows(kept ? o : a, b_rows, score);
-    begin_rows(kept2 ? o2 : a2, b2_rows, score2);
+    begin_rows(o, kept, a_rows, b_rows, score);
+    begin_rows(o2, kept2, a2_rows, b2_rows, score2);
     finish_products();
 }
 
@@ -457,25 +455,26 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 }
 #endif
 
-// The warp's results times a factor a row, by way of its own rows of a tile in local memory: to rows from `first` on,
-// of ld elements; `to` is row 0.
+// The warp's results times a factor a row, by way of its own rows of a tile in local memory: to the work-group's
+// rows, the first of which is `first`, of ld elements; `to` is row 0.
 inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
-                              global data *to, uint ld, uint first, uint T) {
+                        global data *to, uint ld, uint first, uint T) {
     wait_for_warp();
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint h = 0; h < 2; h++) {
-            local uint *row = (local uint *)(rows + (f * 16 + h * 8 + ROW) * (PITCH / 16));
+            const uint row = MY_FIRST + f * 16 + h * 8 + ROW;
 #pragma unroll
             for (uint j = 0; j < ROW_TILES; j++) {
                 const float x = sum[f][j][2 * h] * factor[f][h];
                 const float z = sum[f][j][2 * h + 1] * factor[f][h];
 #if defined(DATA_BF16) || defined(DATA_F16)
-                row[j * 4 + PAIR] = pack(x, z);
+                ((local uint *)(rows + find_chunk(row, j, OWN) / 16))[PAIR] = pack(x, z);
 #else
-                row[j * 8 + PAIR * 2] = as_uint(x);
-                row[j * 8 + PAIR * 2 + 1] = as_uint(z);
+                local float *chunk = (local float *)(rows + find_chunk(row, 2 * j + PAIR / 2, OWN) / 16);
+                chunk[PAIR % 2 * 2] = x;
+                chunk[PAIR % 2 * 2 + 1] = z;
 #endif
             }
         }
@@ -483,10 +482,10 @@ inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMEN
     wait_for_warp();
 #pragma unroll 4
     for (uint e = LANE; e < WARP_ROWS * CHUNKS; e += WARP) {
-        const uint row = e / CHUNKS;
+        const uint row = MY_FIRST + e / CHUNKS;
         const uint c = e % CHUNKS;
         if (first + row < T) {
-            *(global uint4 *)(to + (ulong)(first + row) * ld + c * CHUNK) = rows[row * (PITCH / 16) + c];
+            *(global uint4 *)(to + (ulong)(first + row) * ld + c * CHUNK) = rows[find_chunk(row, c, OWN) / 16];
         }
     }
 }
@@ -600,7 +599,7 @@ kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
                   const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
                   ulong y_at, global float *lse, ulong lse_at) {
-    local uint4 rows[OWN * PITCH / 16];
+    local uint4 rows[OWN_BYTES / 16] __attribute__((aligned(1024)));
     local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
@@ -614,7 +613,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
-    const uint my_rows = local_address(rows) + MY_WARP * WARP_ROWS * PITCH;
+    const uint own_q = local_address(rows);
     float largest[FRAGMENTS][2];
     float total[FRAGMENTS][2]; // of this item's keys
     float result[FRAGMENTS][ROW_TILES][4];
@@ -627,7 +626,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     FILL(result, ROW_TILES, 0.0f)
     clear_ends(rows, OWN);
     clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.q, p.ld, first_row, T, local_address(rows));
+    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
     stage(of_head + p.k, p.ld, 0, T, stages);
     stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
@@ -642,14 +641,14 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
         }
         copy_async_commit();
         if (KEPT > 0 && first_key == 0) {
-            load_operand(q, my_rows);
+            load_operand(q, own_q);
         }
-#pragma unroll
+#pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                multiply_rows(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score);
+                multiply_rows(q, KEPT > 0, own_q, at + s * TILE_PITCH, score);
                 hide_keys(my_row, first_key + s, score);
                 make_weights(score, largest, total, result);
                 if (DROPOUT) {
@@ -659,6 +658,9 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
             }
         }
         at = next;
+    }
+    if (WGMMA) {
+        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -673,7 +675,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
             }
         }
     }
-    write_rows(result, factor, rows + MY_WARP * WARP_ROWS * (PITCH / 16), y + y_at + y_start(&p, 0), p.C, my_row, T);
+    write_rows(result, factor, rows, y + y_at + y_start(&p, 0), p.C, first_row, T);
 }
 
 #endif
@@ -727,7 +729,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
                         ulong dqkv_at) {
-    local uint4 rows[2 * OWN * PITCH / 16];   // q, dy
+    local uint4 rows[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // q, dy
     local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
@@ -741,16 +743,16 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint n_keys = min(T, first_row + OWN);
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
-    const uint my_rows = local_address(rows) + MY_WARP * WARP_ROWS * PITCH;
-    const uint my_drows = my_rows + OWN * PITCH;
+    const uint own_q = local_address(rows);
+    const uint own_dy = own_q + OWN_BYTES;
     float sum[FRAGMENTS][2];
     float log_total[FRAGMENTS][2]; // to base 2
     float dq[FRAGMENTS][ROW_TILES][4];
     operand q, d;
     clear_ends(rows, 2 * OWN);
     clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.q, p.ld, first_row, T, local_address(rows));
-    stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, local_address(rows) + OWN * PITCH);
+    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
+    stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, own_dy);
     stage(of_head + p.k, p.ld, 0, T, stages);
     stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
@@ -778,20 +780,20 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         }
         copy_async_commit();
         if (KEPT > 0 && first_key == 0) {
-            load_operand(q, my_rows);
+            load_operand(q, own_q);
         }
         if (KEPT > 1 && first_key == 0) {
-            load_operand(d, my_drows);
+            load_operand(d, own_dy);
         }
-#pragma unroll
+#pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows_twice(q, KEPT > 0, my_rows, at + s * TILE_PITCH, score, //
-                                    d, KEPT > 1, my_drows, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(q, KEPT > 0, own_q, at + s * TILE_PITCH, score, //
+                                    d, KEPT > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_keys(my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
@@ -818,13 +820,15 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         }
         at = next;
     }
+    if (WGMMA) {
+        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
+    }
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = SCALE;
     }
-    write_rows(dq, factor, rows + MY_WARP * WARP_ROWS * (PITCH / 16), dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld,
-               my_row, T);
+    write_rows(dq, factor, rows, dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld, first_row, T);
 }
 
 #endif
@@ -868,7 +872,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
-    local uint4 keys[2 * OWN * PITCH / 16];   // k, v
+    local uint4 keys[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // k, v
     local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: q, dy; stage 1
     local float sums[4 * TILE];               // stage 0: lse, D; stage 1
     const uint T = (uint)T_;
@@ -885,15 +889,15 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
     const uint stages = local_address(tiles);
-    const uint my_keys = local_address(keys) + MY_WARP * WARP_ROWS * PITCH;
-    const uint my_values = my_keys + OWN * PITCH;
+    const uint own_k = local_address(keys);
+    const uint own_v = own_k + OWN_BYTES;
     float dk[FRAGMENTS][ROW_TILES][4];
     float dv[FRAGMENTS][ROW_TILES][4];
     operand k, v;
     clear_ends(keys, 2 * OWN);
     clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.k, p.ld, first_key, T, local_address(keys));
-    stage_own(of_head + p.v, p.ld, first_key, T, local_address(keys) + OWN * PITCH);
+    stage_own(of_head + p.k, p.ld, first_key, T, own_k);
+    stage_own(of_head + p.v, p.ld, first_key, T, own_v);
     stage(of_head + p.q, p.ld, start_row, T, stages);
     stage(dy_of_head + p.q, p.C, start_row, T, stages + TILE_BYTES);
     stage_floats(lse + lse_at + p.head_row, start_row, T, local_address(sums));
@@ -925,13 +929,13 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         }
         copy_async_commit();
         if (KEPT > 0 && i == 0) {
-            load_operand(k, my_keys);
+            load_operand(k, own_k);
         }
         if (KEPT > 1 && i == 0) {
-            load_operand(v, my_values);
+            load_operand(v, own_v);
         }
         const uint at = stages + stage_now * 2 * TILE_BYTES;
-#pragma unroll
+#pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_row + s + STEP > our_key) {
                 const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
@@ -940,8 +944,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows_twice(k, KEPT > 0, my_keys, at + s * TILE_PITCH, score, //
-                                    v, KEPT > 1, my_values, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(k, KEPT > 0, own_k, at + s * TILE_PITCH, score, //
+                                    v, KEPT > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_rows(my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
@@ -973,18 +977,20 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         first_row = next_row;
         stage_now = 1 - stage_now;
     }
+    if (WGMMA) {
+        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
+    }
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = SCALE;
     }
     global data *to = dqkv + dqkv_at + qkv_start(&p, 0);
-    local uint4 *mine = keys + MY_WARP * WARP_ROWS * (PITCH / 16);
-    write_rows(dk, factor, mine, to + p.k, p.ld, my_key, T);
+    write_rows(dk, factor, keys, to + p.k, p.ld, first_key, T);
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = 1.0f;
     }
-    write_rows(dv, factor, mine, to + p.v, p.ld, my_key, T);
+    write_rows(dv, factor, keys, to + p.v, p.ld, first_key, T);
 }
 #endif

@@ -45,19 +45,27 @@ DEFINE_SETTLE(32, SUMS_4(c, 0))
 DEFINE_SETTLE(64, SUMS_8(c, 0))
 DEFINE_SETTLE(128, SUMS_16(c, 0))
 
-// c (64, n) += a (64, 16) b (or =, where add is 0), by all of four warps. b's rows are columns of c, or (transposed, "1")
-// summands. The last names are those of a's words, b, and add.
-#define DEFINE_PRODUCT(name, n, transposed, names, sums, a_names, b_name, add_name)                          \
-    static inline __attribute__((always_inline)) void name(float c[n / 8][4], const uint a[4], ulong b,      \
-                                                           uint add) {                                       \
-        __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, " add_name                                   \
-                         ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names \
-                         "}, {" a_names "}, " b_name ", add, 1, 1, " transposed "; }"                        \
+// c (64, n) += a (64, 16) b, by all of four warps. b's rows are columns of c, or (transposed, "1") summands. a is in
+// registers, or (local) in a tile, too. The last names are those of a and b.
+#define DEFINE_PRODUCT(name, n, transposed, names, sums, a_names, b_name)                                    \
+    static inline __attribute__((always_inline)) void name(float c[n / 8][4], const uint a[4], ulong b) {    \
+        __asm__ volatile("//@wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names   \
+                         "}, {" a_names "}, " b_name ", 1, 1, 1, " transposed ";"                            \
                          : sums                                                                              \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                    \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                              \
     }
-DEFINE_PRODUCT(multiply_by_rows_32, 32, "0", NAMES_16, SUMS_4(c, 0), "%16, %17, %18, %19", "%20", "%21")
-DEFINE_PRODUCT(multiply_by_rows_64, 64, "0", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36", "%37")
-DEFINE_PRODUCT(multiply_by_rows_128, 128, "0", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68", "%69")
-DEFINE_PRODUCT(multiply_by_columns_64, 64, "1", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36", "%37")
-DEFINE_PRODUCT(multiply_by_columns_128, 128, "1", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68", "%69")
+#define DEFINE_LOCAL_PRODUCT(name, n, names, sums, a_name, b_name)                                           \
+    static inline __attribute__((always_inline)) void name(float c[n / 8][4], ulong a, ulong b) {            \
+        __asm__ volatile("//@wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names   \
+                         "}, " a_name ", " b_name ", 1, 1, 1, 0, 0;"                                         \
+                         : sums                                                                              \
+                         : "l"(a), "l"(b));                                                                  \
+    }
+DEFINE_PRODUCT(multiply_by_rows_32, 32, "0", NAMES_16, SUMS_4(c, 0), "%16, %17, %18, %19", "%20")
+DEFINE_PRODUCT(multiply_by_rows_64, 64, "0", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
+DEFINE_PRODUCT(multiply_by_rows_128, 128, "0", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")
+DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_32, 32, NAMES_16, SUMS_4(c, 0), "%16", "%17")
+DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_64, 64, NAMES_32, SUMS_8(c, 0), "%32", "%33")
+DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_128, 128, NAMES_64, SUMS_16(c, 0), "%64", "%65")
+DEFINE_PRODUCT(multiply_by_columns_64, 64, "1", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
+DEFINE_PRODUCT(multiply_by_columns_128, 128, "1", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")
