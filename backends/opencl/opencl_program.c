@@ -26,8 +26,8 @@ static const source_file files[] = {
 #undef SOURCE
 };
 
-// What a program is made of. Kernels that take no options are all in one: a driver needs about as long to begin with a
-// program as to compile such a kernel.
+// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin with a
+// program as to compile such a kernel. Others are built where a plan has them.
 typedef struct {
     const char *name; // the stem of its file, or "plain"
     int n_stems;
@@ -35,9 +35,8 @@ typedef struct {
     bool is_retargeted; // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",  "address",   "adafactor", "adamw8bit", "bias",   "dropout", "embedding",
-                                          "gelu",     "grad_norm", "layernorm", "loss",   "muon",    "optimizer",
-                                          "residual", "rmsnorm",   "rope",      "swiglu", "zero"};
+static const char *const plain_stems[] = {"prelude",   "bias",  "embedding", "gelu",     "grad_norm",
+                                          "layernorm", "loss",  "optimizer", "residual", "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
