@@ -66,7 +66,7 @@ typedef struct {
 
 // Measured ceilings. 0 = not measured.
 typedef struct {
-    double flops;                 // multiply-add FLOP/s of the dtype, all threads
+    double flops;                 // multiply-add FLOP/s of the precision, all threads
     double bandwidth_bytes_per_s; // the best stream over memory larger than the caches
     char source[SM_TEXT_SIZE];    // how it was measured, in words
 } sm_peaks;
@@ -106,12 +106,12 @@ struct sm_backend {
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);
 
-    // Does the device compute in that dtype by widening to another, for lack of instructions of its own? Rows
+    // Does the device compute in that precision by widening to another, for lack of instructions of its own? Rows
     // then say `emulated`. NULL: never.
-    bool (*emulates)(const sm_device *device, sm_dtype dtype);
+    bool (*emulates)(const sm_device *device, sm_precision precision);
 
     // Measures for about `seconds` in all.
-    sm_status (*measure_peaks)(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+    sm_status (*measure_peaks)(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 
     // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
     sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);

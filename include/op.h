@@ -98,11 +98,20 @@ enum {
     SM_TRANSPOSABLE = 2, // has its shape's two letters exchanged where attr.w_transposed is set
 };
 
+// What an operand is made of.
+typedef enum {
+    SM_OPERAND_DATA, // the plan's data type (plan.h)
+    SM_OPERAND_REAL, // its real type
+    SM_OPERAND_I32,
+    SM_OPERAND_U32,
+    SM_OPERAND_U8,
+} sm_operand_type;
+
 typedef struct {
     const char *name;  // as in the equation: "x", "dW"
     const char *shape; // "(B,T,C)"
-    sm_dtype dtype;    // SM_F32 stands for the plan's real type, SM_BF16 for its data type (plan.h)
-    sm_out_mode mode;  // outputs only
+    sm_operand_type type;
+    sm_out_mode mode; // outputs only
     unsigned flags;
 } sm_operand_info;
 

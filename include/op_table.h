@@ -21,7 +21,7 @@
 // has its two letters exchanged where the op's attribute w_transposed is set.
 // QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
-// A type is DATA, the plan's data type, REAL, its real type (plan.h), or SM_I32, SM_U32 or SM_U8.
+// A type is DATA, the plan's data type, REAL, its real type (plan.h), or I32, U32 or U8.
 //
 // A row of the table is a paragraph, an operand a line of it.
 // clang-format off
@@ -56,7 +56,7 @@ OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
    "scale = hyper.loss_scale / max(1, number of targets that are not -1)",
    "derivative of the mean loss with respect to one token's loss")
 INPUTS(loss_scale)
-    IN(targets, "(N)", SM_I32, 0)
+    IN(targets, "(N)", I32, 0)
     IN(hyper, "(h)", REAL, 0)
 OUTPUTS(loss_scale)
     OUT(scale, "(1)", REAL, SM_WRITES, 0)
@@ -66,7 +66,7 @@ OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
-    IN(token, "(B,T)", SM_I32, 0)
+    IN(token, "(B,T)", I32, 0)
     IN(wte, "(V,C)", REAL, 0)
     IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
 OUTPUTS(embedding_forward)
@@ -77,7 +77,7 @@ OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
    "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]",
    "derivative of embedding_forward")
 INPUTS(embedding_backward)
-    IN(token, "(B,T)", SM_I32, 0)
+    IN(token, "(B,T)", I32, 0)
     IN(dx, "(B,T,C)", DATA, 0)
 OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
@@ -89,7 +89,7 @@ OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
    "Srivastava et al. 2014, section 4 (inverted form)")
 INPUTS(dropout)
     IN(x, "(n)", DATA, 0)
-    IN(rng_step, "(2)", SM_U32, 0)
+    IN(rng_step, "(2)", U32, 0)
 OUTPUTS(dropout)
     OUT(y, "(n)", DATA, SM_WRITES, 0)
 END
@@ -181,7 +181,7 @@ OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
    " 2023)")
 INPUTS(attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
-    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
 OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(att, "(B,NH,T,T)", DATA, SM_WRITES, 0)
@@ -195,7 +195,7 @@ INPUTS(attention_backward)
     IN(dy, "(B,T,C)", DATA, 0)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
-    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
 OUTPUTS(attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
@@ -287,7 +287,7 @@ OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
    "Bridle 1990; negative log likelihood of the softmax over the V real columns")
 INPUTS(crossentropy_forward)
     IN(logits, "(N,Vp)", DATA, 0)
-    IN(target, "(N)", SM_I32, 0)
+    IN(target, "(N)", I32, 0)
 OUTPUTS(crossentropy_forward)
     OUT(losses, "(N)", REAL, SM_WRITES, 0)
     OUT(lse, "(N)", REAL, SM_WRITES, 0)
@@ -298,7 +298,7 @@ OP(SM_OP_CROSSENTROPY_BACKWARD, crossentropy_backward, SM_IN(crossentropy_backwa
    "derivative of crossentropy_forward")
 INPUTS(crossentropy_backward)
     IN(logits, "(N,Vp)", DATA, 0)
-    IN(target, "(N)", SM_I32, 0)
+    IN(target, "(N)", I32, 0)
     IN(lse, "(N)", REAL, 0)
     IN(scale, "(1)", REAL, 0)
 OUTPUTS(crossentropy_backward)
@@ -310,7 +310,7 @@ OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
    "mean negative log likelihood of the micro-batch")
 INPUTS(loss_mean)
     IN(losses, "(N)", REAL, 0)
-    IN(target, "(N)", SM_I32, 0)
+    IN(target, "(N)", I32, 0)
 OUTPUTS(loss_mean)
     OUT(loss, "(1)", REAL, SM_WRITES, 0)
 END
@@ -402,8 +402,8 @@ INPUTS(adamw8bit)
     IN(clip, "(1)", REAL, 0)
 OUTPUTS(adamw8bit)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
-    OUT(m, "(n)", SM_U8, SM_UPDATES, 0)
-    OUT(v, "(n)", SM_U8, SM_UPDATES, 0)
+    OUT(m, "(n)", U8, SM_UPDATES, 0)
+    OUT(v, "(n)", U8, SM_UPDATES, 0)
     OUT(m_max, "(n/256)", REAL, SM_UPDATES, 0)
     OUT(v_max, "(n/256)", REAL, SM_UPDATES, 0)
     OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
@@ -545,7 +545,7 @@ OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
 INPUTS(flash_attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
-    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(lse, "(B,NH,T)", REAL, SM_WRITES, 0)
@@ -560,7 +560,7 @@ INPUTS(flash_attention_backward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(y, "(B,T,C)", DATA, 0)
     IN(lse, "(B,NH,T)", REAL, 0)
-    IN(rng_step, "(2)", SM_U32, SM_OPTIONAL)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
 OUTPUTS(flash_attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END

@@ -52,9 +52,10 @@ typedef struct {
     sm_arena *arenas; // filled by sm_plan_assign_memory
     int n_arenas;
 
-    // Data type: of activations, their gradients, and what matmuls read of the matrices; SM_F32, SM_F64 or
-    // SM_BF16. An element is widened when it is read and rounded to nearest even when it is stored.
+    // Data type: of activations, their gradients, and what matmuls read of the matrices; SM_F32, SM_F64, SM_BF16 or
+    // SM_F16. An element is widened when it is read and rounded to nearest even when it is stored.
     sm_dtype dtype;
+    sm_products products; // how matrix products and attention multiply data of SM_F32; sums are f32
     // Real type: of all other floating tensors: parameters, their gradients, optimizer state, statistics
     // (mean, rstd, lse), losses, hyper. SM_F32, or SM_F64 where the data type is SM_F64.
     sm_dtype real;
@@ -88,9 +89,13 @@ typedef struct {
 sm_plan *sm_plan_new(sm_dtype data_type); // NULL when out of memory
 void sm_plan_free(sm_plan *plan);         // NULL is fine
 
-// What an operand's dtype in the table of op kinds stands for in this plan: SM_F32 for its real type,
-// SM_BF16 for its data type, the others for themselves.
-sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_dtype dtype);
+// How an operand of that type in the table of op kinds is stored in this plan.
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type);
+
+sm_precision sm_plan_precision(const sm_plan *plan);
+
+// For backends whose products have the precision of their operands: SM_ERR_UNSUPPORTED where the plan's do not.
+sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id);
 
 // Adds a root tensor and returns its index, or SM_NO_TENSOR with the error message set
 // (out of memory, a dim < 1, or a size that overflows).
@@ -114,7 +119,8 @@ int sm_plan_find_tensor(const sm_plan *plan, const char *name);
 int sm_plan_root(const sm_plan *plan, int tensor);
 
 // A parameter of the model by itself, named as Hugging Face names it ("wte.weight"): not its group, nor a copy. Its
-// gradient is named "d." + its name, what matmuls read of it in a plan of data type bf16 "bf16." + its name.
+// gradient is named "d." + its name, what matmuls read of it in a plan of data type bf16 "bf16." + its name, of f16
+// "f16." + its name.
 bool sm_plan_is_param(const sm_plan *plan, int tensor);
 
 // The ops whose `range` is that phase; empty where the plan has none.

@@ -13,10 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SM_F32, SM_F64, SM_BF16, SM_I32, SM_U32, SM_U8 } sm_dtype;
-
-size_t sm_dtype_size(sm_dtype dtype);      // bytes an element
-const char *sm_dtype_name(sm_dtype dtype); // "f32", "f64", "bf16", "i32", "u32", "u8"
+#include "number_format.h"
 
 // What a tensor is for; memory is reported by role. X(code, name)
 #define SM_ROLE_LIST(X)                                                                      \

@@ -212,10 +212,11 @@ static void test_changes_are_told(void **state) {
 
 static void test_bad_input(void **state) {
     (void)state;
-    static const char two[] = "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"pytorch\"}\n"
-                              "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"cpu\"}\n"
-                              "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-sise=1\"]}\n"
-                              "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[1]}\n";
+    static const char two[] =
+        "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"pytorch\"}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"cpu\"}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-sise=1\"]}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[1]}\n";
     temp_write(at("two.jsonl"), two, sizeof(two) - 1);
     temp_write(at("text"), "no rows\n", 8);
     expect("again", 2, "give one result file");

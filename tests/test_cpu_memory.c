@@ -39,7 +39,7 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
             sm_plan *plan = NULL;
             char text[SM_CASE_TEXT_SIZE];
             sm_op_case_text((sm_op_kind)kind, i, text);
-            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, dtype, &plan), SM_OK);
+            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, (sm_precision){.dtype = dtype}, &plan), SM_OK);
             check_estimate(device, plan, sm_op_name((sm_op_kind)kind), text);
             sm_plan_free(plan);
         }

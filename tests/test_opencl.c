@@ -105,7 +105,7 @@ static void show_row(const sm_verify_row *row, void *context) {
 static void check_ops(const char *tier) {
     tally t = {0};
     sm_device *device = open_device(tier);
-    check(sm_verify_ops(device, SM_F32, NULL, show_row, &t));
+    check(sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, NULL, show_row, &t));
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
@@ -126,9 +126,9 @@ static void test_step(void **state) {
     (void)state;
     tally t = {0};
     sm_device *device = open_device(NULL);
-    check(sm_verify_step(device, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
-    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &t));
-    check(sm_verify_step(device, SM_F32, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
 }
@@ -499,7 +499,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
         assert_true(index < sm_op_case_count(kind));
         sm_op_case_text(kind, index++, text);
     }
-    check(sm_op_case_plan(kind, --index, SM_F32, &plan));
+    check(sm_op_case_plan(kind, --index, (sm_precision){.dtype = SM_F32}, &plan));
     plan->tuned = tuned;
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     check(backend->prepare(device, plan, &e));

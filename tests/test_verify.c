@@ -48,7 +48,7 @@ static sm_device *open_device(const char *name, int n_threads) {
 static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     tally t = {0};
     sm_device *device = open_device("cpu", n_threads);
-    assert_int_equal(sm_verify_ops(device, dtype, NULL, show_row, &t), SM_OK);
+    assert_int_equal(sm_verify_ops(device, (sm_precision){.dtype = dtype}, NULL, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     device->backend->close(device);
@@ -73,7 +73,8 @@ static void test_cpu_ops_bf16(void **state) {
 static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode mode, unsigned without) {
     tally t = {0};
     sm_device *device = open_device(name, n_threads);
-    assert_int_equal(sm_verify_step(device, dtype, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
+    assert_int_equal(
+        sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // A gradient and a weight a parameter, of which GPT-2 has 28 and Llama 21; loss and norm a step; the copies of
     // their 10 and 16 matrices. Twice where first_write makes two plans of it.
     const int n_copies = dtype == SM_BF16 ? 10 + 16 : 0;
@@ -153,8 +154,9 @@ static sm_status verify_with(fault_kind kind, bool step, tally *t) {
     faulty.execute = faulty_execute;
     faulty.download = faulty_download;
     device->backend = &faulty;
-    sm_status status = step ? sm_verify_step(device, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, count_row, t)
-                            : sm_verify_ops(device, SM_F32, NULL, count_row, t);
+    sm_status status = step ? sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO,
+                                             0, count_row, t)
+                            : sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, NULL, count_row, t);
     sound->close(device);
     return status;
 }
@@ -230,7 +232,7 @@ static void test_cases_make_plans(void **state) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
             sm_plan *plan = NULL;
-            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, SM_F64, &plan), SM_OK);
+            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, (sm_precision){.dtype = SM_F64}, &plan), SM_OK);
             assert_int_equal(plan->ops[plan->n_ops - 1].kind, kind);
             sm_plan_free(plan);
         }

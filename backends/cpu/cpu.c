@@ -90,15 +90,16 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32 and bf16",
                        sm_dtype_name(plan->dtype));
     }
+    SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
     if (cpu_kernels_for(cpu->isa, plan)->run[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s: there is no kernel", sm_op_name(op->kind));
     }
     return SM_OK;
 }
 
-static bool emulates(const sm_device *device, sm_dtype dtype) {
+static bool emulates(const sm_device *device, sm_precision precision) {
     const cpu_device *cpu = (const cpu_device *)device;
-    return dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL;
+    return precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL;
 }
 
 // execute() returns when all is done.

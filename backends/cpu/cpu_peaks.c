@@ -175,14 +175,14 @@ static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double
     return SM_OK;
 }
 
-sm_status cpu_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
+sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
     const cpu_device *cpu = (const cpu_device *)device;
-    const bool dot = dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL;
+    const bool dot = precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL;
     const cpu_trial trial = {CPU_TRIAL_FLOPS, .kernels = dot ? cpu->isa->kernels_bf16 : cpu->isa->kernels};
     const char *stream_name = "";
     *peaks = (sm_peaks){0};
     SM_TRY(measure_bandwidth(cpu, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream_name));
-    if (dtype != SM_F32 && dtype != SM_BF16) {
+    if (precision.dtype != SM_F32 && precision.dtype != SM_BF16) {
         snprintf(peaks->source, sizeof peaks->source, "measured: %s of large arrays, %d threads", stream_name,
                  device->info.n_threads);
         return SM_OK;

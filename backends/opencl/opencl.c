@@ -169,9 +169,9 @@ cleanup:
 }
 
 // These families widen what they read and compute in fp32.
-static bool emulates(const sm_device *device, sm_dtype dtype) {
+static bool emulates(const sm_device *device, sm_precision precision) {
     (void)device;
-    return dtype == SM_BF16;
+    return sm_dtype_is_narrow(precision.dtype);
 }
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {

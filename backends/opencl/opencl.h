@@ -3,6 +3,7 @@
 //
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
+//   opencl_matrix.c    which matrix units a device has, by running them
 //   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches (opencl_launch.c makes one); matrix products and attention by
@@ -35,8 +36,9 @@ typedef struct {
     bool shares_host_memory; // host and device memory are one
     bool has_subgroups;
     bool has_fp16;
-    bool keeps_builds; // caches what it compiled, and would compile more to give a binary away
-    bool is_usable;    // `trouble` says why not
+    int compute_capability; // 90 for 9.0, of NVIDIA's extension for device attributes; 0 where the driver has it not
+    bool keeps_builds;      // caches what it compiled, and would compile more to give a binary away
+    bool is_usable;         // `trouble` says why not
     char trouble[SM_TEXT_SIZE];
     int vector_width; // floats in a native vector
     int n_units;
@@ -141,6 +143,17 @@ typedef struct opencl_executable {
 int opencl_n_devices(const char **reason);
 const opencl_facts *opencl_device_facts(int index);
 
+// --- opencl_matrix.c -----------------------------------------------------------------------------
+
+// Instructions of matrix units that a device has shown to compute rightly.
+typedef struct {
+    bool has_mma;               // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
+    char missing[SM_TEXT_SIZE]; // why it has not
+} opencl_matrix_units;
+
+// Found once, by a small kernel whose numbers are checked; what was found is kept with the built programs.
+const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
+
 // --- opencl_program.c ----------------------------------------------------------------------------
 
 // A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
@@ -199,6 +212,6 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
 void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 sm_status opencl_synchronize(sm_executable *executable);
-sm_status opencl_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 
 #endif

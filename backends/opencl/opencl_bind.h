@@ -22,10 +22,11 @@ typedef struct {
     bool c_is_real;
     bool a_transposed;
     bool b_transposed;
-    bool add;          // C += A' B'
-    unsigned epilogue; // SM_EPILOGUE_*
-    int side;          // bias (N), or GELU_BACKWARD's pre (M,N); SM_NO_TENSOR where not asked for
-    int act;           // (M,N), where GELU's result goes; or SM_NO_TENSOR
+    bool add;            // C += A' B'
+    unsigned epilogue;   // SM_EPILOGUE_*
+    int side;            // bias (N), or GELU_BACKWARD's pre (M,N); SM_NO_TENSOR where not asked for
+    int act;             // (M,N), where GELU's result goes; or SM_NO_TENSOR
+    const sm_plan *plan; // whose tensors these are
 } opencl_product;
 
 // What a kernel does beside a product: flags in cl/matmul_*.cl too. OPENCL_LAST: nothing more is added to the sums.

@@ -24,7 +24,7 @@ typedef struct {
 static sm_status make_kernel(opencl_device *device, const char *name, const argument *arguments, int n,
                              cl_kernel *kernel) {
     char options[32];
-    snprintf(options, sizeof options, "-DN_CHAINS=%d", N_CHAINS);
+    snprintf(options, sizeof options, "-DN_CHAINS=%d%s", N_CHAINS, device->tier->row_items > 1 ? " -DWHOLE" : "");
     SM_TRY(opencl_get_kernel(device, "peaks", options, name, kernel));
     for (int i = 0; i < n; i++) {
         SM_TRY(opencl_check(id_of(device), name,
@@ -175,12 +175,12 @@ cleanup:
     return status;
 }
 
-sm_status opencl_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
+sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
     opencl_device *d = (opencl_device *)device;
     const char *stream = "";
     *peaks = (sm_peaks){0};
     SM_TRY(measure_bandwidth(d, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream));
-    if (dtype == SM_F32) {
+    if (precision.dtype == SM_F32 && precision.products == SM_PRODUCTS_PLAIN) {
         SM_TRY(measure_flops(d, seconds / 2, &peaks->flops));
     }
     snprintf(peaks->source, sizeof peaks->source,

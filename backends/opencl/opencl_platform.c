@@ -61,6 +61,14 @@ static bool has_extension(cl_device_id id, const char *name) {
     return found;
 }
 
+// By the extension that tells of it, whoever's the device is.
+static int find_compute_capability(cl_device_id id) {
+    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
+    return has_extension(id, "cl_nv_device_attribute_query")
+               ? (int)(10 * get_amount(id, COMPUTE_CAPABILITY_MAJOR_NV) + get_amount(id, COMPUTE_CAPABILITY_MINOR_NV))
+               : 0;
+}
+
 static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f) {
     f->platform = platform;
     f->id = id;
@@ -73,6 +81,7 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     f->has_subgroups = has_extension(id, "cl_khr_subgroups") || has_extension(id, "cl_intel_subgroups");
     f->has_fp16 = has_extension(id, "cl_khr_fp16");
+    f->compute_capability = find_compute_capability(id);
     // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
     // for a program's binary it compiles every kernel of it once more, for any size: as much time again.
     f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;

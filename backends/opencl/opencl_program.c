@@ -34,14 +34,25 @@ typedef struct {
     const char *const *stems;
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",   "adafactor", "adamw8bit", "bias",    "dropout",   "embedding",
-                                          "gelu",      "grad_norm", "layernorm", "loss",    "muon",      "optimizer",
-                                          "residual",  "rmsnorm",   "rope",      "swiglu",  "zero"};
+static const char *const plain_stems[] = {"prelude",  "adafactor", "adamw8bit", "bias",   "dropout", "embedding",
+                                          "gelu",     "grad_norm", "layernorm", "loss",   "muon",    "optimizer",
+                                          "residual", "rmsnorm",   "rope",      "swiglu", "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
     for (int i = 1; i < N_PLAIN_STEMS; i++) {
         if (strcmp(plain_stems[i], stem) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Kernels that need the names of cl/tensor.cl.
+static bool is_tensor(const char *stem) {
+    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "tensor_probe"};
+    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
+        if (strcmp(stems[i], stem) == 0) {
             return true;
         }
     }
@@ -242,7 +253,10 @@ static sm_status get_program(opencl_device *device, const char *stem, const char
     enum { KEY_SIZE = 512 };
     char key[KEY_SIZE];
     const char *const own_stems[] = {"prelude", stem};
-    const recipe r = is_plain(stem) ? (recipe){"plain", N_PLAIN_STEMS, plain_stems} : (recipe){stem, 2, own_stems};
+    const char *const tensor_stems[] = {"prelude", "tensor", stem};
+    const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems}
+                     : is_tensor(stem) ? (recipe){stem, 3, tensor_stems}
+                                       : (recipe){stem, 2, own_stems};
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {

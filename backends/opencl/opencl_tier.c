@@ -5,7 +5,7 @@
 
 #include "opencl_tier.h"
 
-static const opencl_tier *const tiers[] = {&opencl_tier_local, &opencl_tier_registers};
+static const opencl_tier *const tiers[] = {&opencl_tier_tensor, &opencl_tier_local, &opencl_tier_registers};
 
 enum { N_TIERS = sizeof tiers / sizeof tiers[0] };
 
@@ -19,12 +19,19 @@ static sm_status fail_unknown(const char *name, const char *device_id) {
                    names);
 }
 
+static sm_status check_lacks(const opencl_tier *tier, const opencl_facts *facts, const char *device_id) {
+    const char *lacks = tier->lacks != NULL ? tier->lacks(facts) : "";
+    return lacks[0] == '\0' ? SM_OK
+                            : sm_fail(SM_ERR_UNSUPPORTED, "%s: family '%s' does not run here: %s; leave --isa out",
+                                      device_id, tier->name, lacks);
+}
+
 sm_status opencl_choose_tier(const opencl_facts *facts, const char *name, const char *device_id,
                              const opencl_tier **tier) {
     for (int i = 0; i < N_TIERS; i++) {
         if (name == NULL ? tiers[i]->suits(facts) : strcmp(name, tiers[i]->name) == 0) {
             *tier = tiers[i];
-            return SM_OK;
+            return check_lacks(tiers[i], facts, device_id);
         }
     }
     return fail_unknown(name == NULL ? "" : name, device_id);

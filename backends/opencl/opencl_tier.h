@@ -10,9 +10,11 @@ struct opencl_tier {
     const char *name; // "registers"; `--isa` takes it
     const char *why;  // what makes a device suit, in words: "a processor: ..."
     bool (*suits)(const opencl_facts *facts);
-    int row_items;                            // work-items that share a row
-    int (*vector)(const opencl_facts *facts); // floats a work-item handles at a time
-    int group;                                // work-items in a work-group of element-by-element kernels
+    const char *(*lacks)(const opencl_facts *facts); // what the device cannot do without here, "" if it has all; NULL:
+                                                     // these kernels run on any device
+    int row_items;                                   // work-items that share a row
+    int (*vector)(const opencl_facts *facts);        // floats a work-item handles at a time
+    int group;                                       // work-items in a work-group of element-by-element kernels
     // Ways to compute a product: 0 is chosen by a rule, the others are for mode tuned. matmul_way writes what a way
     // is ("128x128x8 of 16x8, 4 parts"), or is false: there is no such way, or it is none for this product.
     bool (*matmul_way)(const opencl_facts *facts, const opencl_product *product, int way, char *text, size_t size);
@@ -27,6 +29,7 @@ struct opencl_tier {
 sm_status opencl_choose_tier(const opencl_facts *facts, const char *name, const char *device_id,
                              const opencl_tier **tier);
 
+extern const opencl_tier opencl_tier_tensor;
 extern const opencl_tier opencl_tier_local;
 extern const opencl_tier opencl_tier_registers;
 

@@ -91,6 +91,7 @@ static sm_status make_alone(const sm_device *device, const sm_plan *plan, const 
     if (*alone == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", device->info.id);
     }
+    (*alone)->products = plan->products;
     SM_TRY_GOTO(copy_operands(plan, op->in, SM_MAX_IN, *alone, copy.in));
     SM_TRY_GOTO(copy_operands(plan, op->out, SM_MAX_OUT, *alone, copy.out));
     SM_TRY_GOTO(sm_plan_add_op(*alone, &copy));

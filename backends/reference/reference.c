@@ -57,12 +57,12 @@ static sm_status ref_supports(const sm_device *device, const sm_plan *plan, cons
         return sm_fail(SM_ERR_UNSUPPORTED, "reference: no %s kernels: it computes in fp32 and fp64",
                        sm_dtype_name(plan->dtype));
     }
-    return SM_OK;
+    return sm_plan_supports_plain_products(plan, "reference");
 }
 
-static sm_status ref_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
+static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
     (void)device;
-    (void)dtype;
+    (void)precision;
     (void)seconds;
     (void)peaks;
     return sm_fail(SM_ERR_UNSUPPORTED,

@@ -14,6 +14,7 @@ import sys
 import time
 
 SCHEMA_VERSION = 1
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 CONFIDENCE = 0.95
 FENCE_IQR = 1.5
 ENVIRONMENT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "TORCH", "THP_", "LD_PRELOAD")
@@ -28,8 +29,9 @@ def add_protocol_flags(parser):
     parser.add_argument("--data", required=True, metavar="FILE", help="token ids, raw little-endian uint16")
     parser.add_argument("-b", "--batch-size", type=positive, default=4, metavar="B", help="sequences a batch")
     parser.add_argument("--seq-len", type=positive, default=64, metavar="T", help="tokens a sequence")
-    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="number format")
+    parser.add_argument("--precision", default="fp32", choices=PRECISIONS, help="number format")
     parser.add_argument("-t", "--threads", type=positive, metavar="N", help="threads; not given: the peer's own choice")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="as the peer names it, cpu or cuda (default cpu)")
     add_sampling_flags(parser)
     parser.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="longest time; 0: none")
 

@@ -86,11 +86,11 @@ class GPT2(nn.Module):
 # --- Llama --------------------------------------------------------------------------------------
 
 
-def rotary(config, T):
+def rotary(config, T, device):
     """cos and sin (T, HS) of Hugging Face's half-split convention: channels i and i + HS/2 turn together."""
     HS = config["hidden_size"] // config["num_attention_heads"]
-    rates = config.get("rope_theta", 1e4) ** (-torch.arange(0, HS, 2, dtype=torch.float32) / HS)
-    angles = torch.outer(torch.arange(T, dtype=torch.float32), rates).repeat(1, 2)
+    rates = config.get("rope_theta", 1e4) ** (-torch.arange(0, HS, 2, dtype=torch.float32, device=device) / HS)
+    angles = torch.outer(torch.arange(T, dtype=torch.float32, device=device), rates).repeat(1, 2)
     return angles.cos(), angles.sin()
 
 
@@ -161,7 +161,7 @@ class Llama(nn.Module):
 
     def forward(self, tokens, targets):
         x = self.embed_tokens(tokens)
-        cos, sin = rotary(self.config, tokens.shape[1])
+        cos, sin = rotary(self.config, tokens.shape[1], tokens.device)
         for layer in self.layers:
             x = layer(x, cos, sin)
         head = self.embed_tokens if self.lm_head is None else self.lm_head

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the training step of GPT-2 or Llama in PyTorch on the CPU, and prints a row like stepmark's.
+"""Measures the training step of GPT-2 or Llama in PyTorch, and prints a row like stepmark's.
 
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 64 --mode eager
+    pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 1024 --mode compile --device cuda --precision bf16
 
 PyTorch is used as someone would who wants it fast: attention by scaled_dot_product_attention,
 AdamW in its fused form, gradients freed instead of zeroed, denormals flushed. The model is the
@@ -63,38 +64,69 @@ def load_batches(path, n_steps, B, T):
 # --- measurement --------------------------------------------------------------------------------
 
 
+def describe_device(device):
+    """The row's fields that say what computes."""
+    if device.type == "cuda":
+        return dict(device=str(device), gpu_info=torch.cuda.get_device_name(device))
+    return dict(n_threads=torch.get_num_threads(), isa=torch.backends.cpu.get_cpu_capability().lower())
+
+
+def to_device(batches, device):
+    """All at once: what is measured is the step, not the way to the device."""
+    return [(tokens.to(device), targets.to(device)) for tokens, targets in batches]
+
+
+def wait(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def configure(args, row):
     """Everything before the first step."""
     folder = pathlib.Path(args.weights)
+    device = torch.device(args.device)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     torch.set_flush_denormal(True)  # before the first thread of the pool, which inherits it
+    torch.set_float32_matmul_precision("high" if args.precision == "tf32" else "highest")
     if args.threads:
         torch.set_num_threads(args.threads)
     row.update(
-        n_threads=torch.get_num_threads(), isa=torch.backends.cpu.get_cpu_capability().lower(),
-        model_arch=config["model_type"], vocab=config["vocab_size"], **pytorch_models.model_class(config).sizes(config),
+        **describe_device(device), model_arch=config["model_type"], vocab=config["vocab_size"], **pytorch_models.model_class(config).sizes(config),
     )
     batches = load_batches(pathlib.Path(args.data), 1 + args.warmup + args.repetitions, args.batch_size, args.seq_len)
     begin_ns = time.monotonic_ns()
-    model = pytorch_models.load_model(folder, config)
+    batches = to_device(batches, device)
+    model = pytorch_models.load_model(folder, config).to(device)
     row["model_n_params"] = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, row)
     forward = torch.compile(model, mode=args.compile_mode) if args.mode == "compile" else model
+    wait(device)
     row["build_ns"] = time.monotonic_ns() - begin_ns
-    return forward, optimizer, batches
+    return device, forward, optimizer, batches
 
 
-def train_step(forward, optimizer, batch, bf16):
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def train_step(device, forward, optimizer, scaler, batch, precision):
     optimizer.zero_grad(set_to_none=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+    with torch.autocast(device.type, dtype=AUTOCAST.get(precision), enabled=precision in AUTOCAST):
         loss = forward(*batch)
-    loss.backward()
-    optimizer.step()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    wait(device)
     return loss.detach()
 
 
+def peak_device_bytes(device):
+    """Of its tensors; its allocator holds more."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+
+
 def measure(args, row):
-    forward, optimizer, batches = configure(args, row)
+    device, forward, optimizer, batches = configure(args, row)
+    scaler = torch.amp.GradScaler(device.type, enabled=args.precision == "fp16")
     deadline_ns = time.monotonic_ns() + args.timeout * 1e9 if args.timeout else math.inf
     for i, batch in enumerate(batches):
         begin_ns = time.monotonic_ns()
@@ -102,7 +134,7 @@ def measure(args, row):
             row["stop_reason"] = "timeout"
             peer_row.fail(row, "timeout", f"the limit of {args.timeout:g} s ran out at step {i + 1} of {len(batches)}")
             break
-        loss = train_step(forward, optimizer, batch, args.precision == "bf16")
+        loss = train_step(device, forward, optimizer, scaler, batch, args.precision)
         elapsed_ns = time.monotonic_ns() - begin_ns
         peer_row.add_step(row, elapsed_ns, loss.item(), args.warmup)
         peer_row.report_step(i + 1, len(batches), loss.item(), elapsed_ns)
@@ -111,10 +143,12 @@ def measure(args, row):
     else:
         row.update(status="ok", stop_reason="repetitions")
     row["peak_rss_bytes"] = peer_row.peak_rss_bytes()
+    row["device_peak_bytes"] = peak_device_bytes(device)
 
 
 def is_out_of_memory(error):
-    return isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate" in str(error)
+    known = (MemoryError, torch.cuda.OutOfMemoryError)
+    return isinstance(error, known) or "not enough memory" in str(error) or "can't allocate" in str(error)
 
 
 def main():

@@ -37,6 +37,9 @@ FIRST_STEP = re.compile(r"^\s*step\s+1/")
 PYTORCH = [sys.executable, str(HERE / "pytorch_step.py"), "--mode"]
 KNOWN_PEERS = {"pytorch-eager": [*PYTORCH, "eager"], "pytorch-compile": [*PYTORCH, "compile"]}
 
+# What a peer computes in, where it has no such format: tf32x3 is fp32 for who looks at results.
+PLAIN = {"tf32x3": "fp32"}
+
 # Not handed on to what is measured: kernels of another processor, and what was compiled before.
 UNSET = ("OPENBLAS_CORETYPE", "TORCHINDUCTOR_CACHE_DIR")
 
@@ -169,9 +172,8 @@ class Bench:
             path.write_bytes(bytes(byte for id in text[:n_tokens] for byte in (id, 0)))
         return path
 
-    def work_flags(self, test, precision):
+    def work_flags(self, test):
         flags = ["--weights", self.weights(test), "--data", self.tokens(test), "-b", test.B, "--seq-len", test.T]
-        flags += ["--precision", precision]
         flags += ["-t", self.args.threads] if self.args.threads else []
         return [str(flag) for flag in flags]
 
@@ -181,10 +183,12 @@ class Bench:
     def commands(self, name, test, precision):
         """The command that prints a row, and the one that shows how long the first step takes to
         come (None: the same one does)."""
-        work = self.work_flags(test, precision)
+        work = self.work_flags(test)
         if name != OURS:
-            return [*self.args.all_peers[name], *work, *self.sampling_flags()], None
-        ours = ["--backend", "cpu", "--mode", "fused", *shlex.split(self.args.ours)]
+            theirs = ["--precision", PLAIN.get(precision, precision), "--device", self.args.device]
+            return [*self.args.all_peers[name], *work, *theirs, *self.sampling_flags()], None
+        backend = "cpu" if self.args.device == "cpu" else "opencl"
+        ours = ["--precision", precision, "--backend", backend, "--mode", "fused", *shlex.split(self.args.ours)]
         measure = [self.args.stepmark, "run", *work, *self.sampling_flags(), *ours, "-o", "jsonl"]
         # `run` measures the machine's peaks and checks the loss on its way; `train` does not.
         return measure, [self.args.stepmark, "train", *work, "--steps", "1", *ours]
@@ -294,7 +298,7 @@ HEADINGS = (
 LEGEND = """
 - ours, theirs: median time of a whole training step. Ratios are theirs over ours: above 1 ours is better.
 - 95%: bootstrap interval of the time ratio over rounds and samples.
-- memory ratio: of the largest resident memory while training.
+- memory ratio: of the largest resident memory while training; of the memory allocated on a card.
 - start: from the start of the process to the end of its first step; the first run, then the median of later ones.
 - losses: how many steps' losses agree, and how closely; without that there is no ratio."""
 
@@ -356,7 +360,9 @@ def parse_arguments():
     add("--tests", default="v50304b4s64,v10000b4s128,v50304b4s256", metavar="LIST",
         help="vocabulary, batch, sequence length (default %(default)s)")
     add("--context", type=peer_row.positive, metavar="N", help="positions of the model, if not the size's")
-    add("--precision", default="fp32", metavar="LIST", help="fp32, bf16 or both (default fp32)")
+    add("--precision", default="fp32", metavar="LIST", help=f"of {', '.join(ratios.LOSS_TOLERANCE)} (default fp32)")
+    add("--device", default="cpu", metavar="NAME",
+        help="of the peers: cpu, or cuda, where ours takes --backend opencl (default cpu)")
     add("-t", "--threads", type=peer_row.positive, metavar="N", help="for all; not given: each one's own choice")
     add("--rounds", type=peer_row.positive, default=4, metavar="N", help="runs of each (default 4)")
     peer_row.add_sampling_flags(parser)

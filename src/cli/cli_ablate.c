@@ -104,8 +104,7 @@ static json_t *start_record(const ablation *a, const char *name, const char *sum
     snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
     sm_json_set_new(record, "model", sm_json_text(a->job.model));
     sm_json_set_new(record, "test", sm_json_text(test));
-    sm_dtype dtype;
-    const bool emulated = cli_precision_dtype(a->job.precision, &dtype) == SM_OK && cli_is_emulated(a->device, dtype);
+    const bool emulated = cli_is_emulated(a->device, a->job.precision);
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(a->job.precision)));
     sm_json_set_new(record, "emulated", json_boolean(emulated));
     sm_json_set_new(record, "device", sm_json_text(info->id));

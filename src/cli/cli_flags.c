@@ -84,7 +84,10 @@ static const cli_choice profile_lines[] = {
 };
 
 static const cli_choice precisions[] = {
-    {"fp32", CLI_FP32}, {"tf32", CLI_TF32}, {"bf16", CLI_BF16}, {"fp16", CLI_FP16}, {NULL, 0},
+#define X(code, word, dtype, products) {word, code},
+    CLI_PRECISION_LIST(X)
+#undef X
+        {NULL, 0},
 };
 
 static const cli_choice modes[] = {
@@ -225,14 +228,17 @@ static const cli_flag flags[] = {
      "(local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
-     "number format; bf16: data and what is multiplied, the rest stays fp32; what cannot run is a row that says why",
+     "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
+     "multiplied; what cannot run is a row that says why",
      SWEPT, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
-     "number format; bf16: data and what is multiplied, the rest stays fp32", PROFILE | ABLATE | TRAIN | WALK,
-     AT(precisions), ONE_OF(precisions)},
+     "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
+     "multiplied",
+     PROFILE | ABLATE | TRAIN | WALK, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
-     "number format; bf16: data and what is multiplied, the rest stays fp32", ESTIMATE | VERIFY, AT(precisions),
-     ONE_OF(precisions)},
+     "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
+     "multiplied",
+     ESTIMATE | VERIFY, AT(precisions), ONE_OF(precisions)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "fused",
      "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
      ONE_OF(modes)},

@@ -22,8 +22,6 @@ enum { N_ATTRIBUTION = 3 };
 
 sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
     const cli_device device = job->device;
-    sm_dtype dtype;
-    SM_TRY(cli_precision_dtype(job->precision, &dtype));
     if (bench->options->no_peaks) {
         *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
         return SM_OK;
@@ -31,7 +29,7 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     for (int i = 0; i < bench->n_peaks; i++) {
         const cli_known_peaks *known = &bench->peaks[i];
         if (known->device.backend == device.backend && known->device.index == device.index &&
-            known->n_threads == job->n_threads && known->dtype == dtype) {
+            known->n_threads == job->n_threads && known->precision == job->precision) {
             *peaks = known->peaks;
             return SM_OK;
         }
@@ -40,7 +38,7 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     if (opened == NULL) {
         SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
     }
-    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, dtype, peak_seconds, peaks);
+    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, peak_seconds, peaks);
     if (own != NULL) {
         device.backend->close(own);
     }
@@ -50,7 +48,7 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
         status = SM_OK;
     }
     if (status == SM_OK && bench->n_peaks < CLI_MAX_PEAKS) {
-        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, job->n_threads, dtype, *peaks};
+        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, job->n_threads, job->precision, *peaks};
     }
     return status;
 }
@@ -89,6 +87,8 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
     sm_plan_options plan_options = {
         .B = job->B,
         .T = job->T,
+        .dtype = cli_plan_precision(job->precision).dtype,
+        .products = cli_plan_precision(job->precision).products,
         .dropout_p = options->dropout,
         .seed = (uint64_t)options->seed,
         .backward = (phases & SM_RUN_BACKWARD) != 0,
@@ -98,7 +98,6 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .max_tensor_bytes = max_tensor_bytes,
     };
     *plan = NULL;
-    SM_TRY_GOTO(cli_precision_dtype(job->precision, &plan_options.dtype));
     SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
     SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->without_bits));
     *plan = built;
@@ -238,8 +237,6 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     progress seen = {.shows = options->progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
-    sm_dtype dtype;
-    SM_TRY(cli_precision_dtype(job->precision, &dtype));
     SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
     cli_workload_digest(w, row->data_digest);
     SM_TRY(cli_weights_digest(options, row->weights_digest));
@@ -250,7 +247,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = sm_now_ns() - start_ns;
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
-    row->emulated = cli_is_emulated(*device, dtype);
+    row->emulated = cli_is_emulated(*device, job->precision);
     cli_stage("measuring the device's ceilings", row);
     SM_TRY(cli_get_peaks(bench, job, *device, &peaks));
     row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;

@@ -29,7 +29,7 @@ enum { CLI_MAX_PEAKS = 64 };
 typedef struct {
     cli_device device;
     int64_t n_threads;
-    sm_dtype dtype;
+    cli_precision precision;
     sm_peaks peaks;
 } cli_known_peaks;
 

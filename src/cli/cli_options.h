@@ -73,8 +73,19 @@ typedef struct {
     int n;
 } cli_axes;
 
-// --precision.
-typedef enum { CLI_FP32, CLI_TF32, CLI_BF16, CLI_FP16 } cli_precision;
+// --precision. X(code, word, how data are stored, how products are computed)
+#define CLI_PRECISION_LIST(X)                           \
+    X(CLI_FP32, "fp32", SM_F32, SM_PRODUCTS_PLAIN)      \
+    X(CLI_TF32, "tf32", SM_F32, SM_PRODUCTS_TF32)       \
+    X(CLI_TF32X3, "tf32x3", SM_F32, SM_PRODUCTS_TF32X3) \
+    X(CLI_BF16, "bf16", SM_BF16, SM_PRODUCTS_PLAIN)     \
+    X(CLI_FP16, "fp16", SM_F16, SM_PRODUCTS_PLAIN)
+
+typedef enum {
+#define X(code, word, dtype, products) code,
+    CLI_PRECISION_LIST(X)
+#undef X
+} cli_precision;
 
 // `report --format`.
 typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;

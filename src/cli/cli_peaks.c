@@ -127,7 +127,7 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
 // What a backend without ceilings of its own still tells: the two that rows are judged by.
 static sm_status measure_two(sm_device *device, double seconds, peaks_output *output) {
     sm_peaks peaks;
-    SM_TRY(device->backend->measure_peaks(device, SM_F32, 2 * seconds, &peaks));
+    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, 2 * seconds, &peaks));
     sm_ceiling flops = {.name = "fma f32", .where = "", .unit = "FLOP/s", .meaning = "multiply-adds"};
     sm_ceiling stream = {.name = "best stream", .where = "memory", .unit = "bytes/s", .meaning = peaks.source};
     flops.best = peaks.flops;

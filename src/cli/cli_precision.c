@@ -3,30 +3,22 @@
 
 static const struct {
     const char *name;
-    bool has_dtype;
-    sm_dtype dtype;
+    sm_precision plan;
 } precisions[] = {
-    [CLI_FP32] = {"fp32", true, SM_F32},
-    [CLI_TF32] = {"tf32", false, SM_F32},
-    [CLI_BF16] = {"bf16", true, SM_BF16},
-    [CLI_FP16] = {"fp16", false, SM_F32},
+#define X(code, word, dtype, products) [code] = {word, {dtype, products}},
+    CLI_PRECISION_LIST(X)
+#undef X
 };
 
 const char *cli_precision_name(cli_precision precision) { return precisions[precision].name; }
 
-sm_status cli_precision_dtype(cli_precision precision, sm_dtype *dtype) {
-    if (!precisions[precision].has_dtype) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "precision %s: this version computes in fp32 and bf16",
-                       precisions[precision].name);
-    }
-    *dtype = precisions[precision].dtype;
-    return SM_OK;
+sm_precision cli_plan_precision(cli_precision precision) { return precisions[precision].plan; }
+
+bool cli_is_emulated(const sm_device *device, cli_precision precision) {
+    return device->backend->emulates != NULL && device->backend->emulates(device, cli_plan_precision(precision));
 }
 
-bool cli_is_emulated(const sm_device *device, sm_dtype dtype) {
-    return device->backend->emulates != NULL && device->backend->emulates(device, dtype);
-}
-
-sm_status cli_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks) {
-    return device->backend->measure_peaks(device, cli_is_emulated(device, dtype) ? SM_F32 : dtype, seconds, peaks);
+sm_status cli_measure_peaks(sm_device *device, cli_precision precision, double seconds, sm_peaks *peaks) {
+    const cli_precision computed = cli_is_emulated(device, precision) ? CLI_FP32 : precision;
+    return device->backend->measure_peaks(device, cli_plan_precision(computed), seconds, peaks);
 }

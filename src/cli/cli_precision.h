@@ -1,4 +1,4 @@
-// cli_precision.h: what --precision names: its text in a row, and the data type of its plans.
+// cli_precision.h: what --precision names: its text in a row, and what its plans are made of.
 #ifndef STEPMARK_CLI_PRECISION_H
 #define STEPMARK_CLI_PRECISION_H
 
@@ -7,13 +7,13 @@
 
 const char *cli_precision_name(cli_precision precision);
 
-// The data type of plans in that precision; SM_ERR_UNSUPPORTED where there is none.
-sm_status cli_precision_dtype(cli_precision precision, sm_dtype *dtype);
+// How plans in that precision store their data and compute their products.
+sm_precision cli_plan_precision(cli_precision precision);
 
-// Does the device widen that data type for lack of instructions of its own?
-bool cli_is_emulated(const sm_device *device, sm_dtype dtype);
+// Does the device widen that precision's data for lack of instructions of its own?
+bool cli_is_emulated(const sm_device *device, cli_precision precision);
 
-// sm_backend.measure_peaks of the arithmetic that works on that data type: where it is emulated, of f32's.
-sm_status cli_measure_peaks(sm_device *device, sm_dtype dtype, double seconds, sm_peaks *peaks);
+// sm_backend.measure_peaks of the arithmetic that works in that precision: where it is emulated, of fp32's.
+sm_status cli_measure_peaks(sm_device *device, cli_precision precision, double seconds, sm_peaks *peaks);
 
 #endif

@@ -25,7 +25,6 @@ static const double cosine_final_fraction = 0.1;
 typedef struct {
     const cli_options *options;
     cli_job job; // its device is not used
-    sm_dtype dtype;
     sm_step_settings settings;
     sm_tokens *tokens;
     sm_device *device;
@@ -52,7 +51,6 @@ static sm_status check_options(training *t) {
     t->job.precision = (cli_precision)options->precisions.values[0];
     t->job.mode = (sm_mode)options->modes.values[0];
     t->job.pass = SM_PASS_STEP;
-    SM_TRY(cli_precision_dtype(t->job.precision, &t->dtype));
     t->job.B = options->batch_sizes.values[0];
     t->job.T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
@@ -139,7 +137,7 @@ static sm_status set_up(training *t) {
 // peak is left out.
 static void measure_peak(training *t) {
     sm_peaks peaks;
-    if (cli_measure_peaks(t->device, t->dtype, peak_seconds, &peaks) == SM_OK) {
+    if (cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
         t->peak_flops = peaks.flops;
     }
 }

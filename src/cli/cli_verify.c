@@ -85,7 +85,6 @@ typedef struct {
     sm_record_writer *writer;
     const sm_device *device; // at hand
     cli_precision precision; // at hand
-    sm_dtype dtype;          // its data type
     const char *mode;        // "" for single ops
     const char *recompute;   // likewise
     line sum;                // the check that is being summed up; n_cases = 0: none
@@ -100,7 +99,7 @@ static void write_line(verification *v, const line *l) {
     sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
     sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
-    sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->dtype)));
+    sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
     sm_json_set_new(record, "recompute", sm_json_text(v->recompute));
     sm_json_set_new(record, "check", sm_json_text(l->check));
@@ -191,7 +190,7 @@ static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, s
     const unsigned without = v->options->without_bits;
     v->mode = sm_mode_name(mode);
     v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, mode, without));
-    sm_status status = sm_verify_step(device, v->dtype, mode, recompute, without, report, v);
+    sm_status status = sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v);
     if (status == SM_ERR_UNSUPPORTED) {
         const sm_verify_row skipped = {
             .check = "step", .subject = "", .ok = true, .skipped = true, .reason = sm_error_message()};
@@ -218,7 +217,7 @@ static bool wants_steps(const verification *v) {
 static sm_status verify_device(verification *v, sm_device *device) {
     v->mode = "";
     v->recompute = "";
-    sm_status status = sm_verify_ops(device, v->dtype, &v->filter, report, v);
+    sm_status status = sm_verify_ops(device, cli_plan_precision(v->precision), &v->filter, report, v);
     flush_sum(v);
     SM_TRY(go_on(v, status));
     if (!wants_steps(v)) {
@@ -235,7 +234,6 @@ static sm_status verify_precisions(verification *v, sm_device *device) {
     v->device = device;
     for (int p = 0; p < precisions->n; p++) {
         v->precision = (cli_precision)precisions->values[p];
-        SM_TRY(cli_precision_dtype(v->precision, &v->dtype));
         SM_TRY(verify_device(v, device));
     }
     return SM_OK;

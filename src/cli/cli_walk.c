@@ -16,7 +16,6 @@ typedef struct {
     const cli_options *options;
     sm_model_config config;
     sm_mode mode;
-    sm_dtype dtype;
     const sm_plan *plan;      // owned, or by `values`
     int32_t *batch;           // B*T tokens, then as many targets
     cli_walk_values *values;  // NULL without --values
@@ -279,8 +278,7 @@ static sm_status check_options(walk *w) {
                        (long long)w->config.n_layer - 1);
     }
     w->mode = (sm_mode)options->modes.values[0];
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
-    return cli_precision_dtype((cli_precision)options->precisions.values[0], &w->dtype);
+    return cli_check_single("--precision", options->precisions.n);
 }
 
 sm_status cli_walk(const cli_options *options) {

@@ -8,6 +8,7 @@
 
 #include "atomic_file.h"
 #include "bf16.h"
+#include "f16.h"
 #include "input_file.h"
 #include "json_text.h"
 #include "safetensors.h"
@@ -290,25 +291,6 @@ const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key)
     return json_string_value(json_object_get(json_object_get(file->header, METADATA_KEY), key));
 }
 
-static float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-// IEEE binary16: sign 1, exponent 5 (bias 15), fraction 10. Every value is a binary32 value.
-static float float_of_f16(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
-    uint32_t exponent = (bits >> 10) & 0x1fu;
-    uint32_t fraction = bits & 0x3ffu;
-    if (exponent == 0) { // zero and subnormals: fraction * 2^-24, exact in binary32
-        float magnitude = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -magnitude : magnitude;
-    }
-    uint32_t wide = exponent == 0x1f ? 0xffu : exponent + (127 - 15);
-    return float_of_bits(sign | wide << 23 | fraction << 13);
-}
-
 // n_elems values of `dtype` at `source`, of any alignment.
 static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int64_t n_elems, float *values) {
     for (int64_t i = 0; i < n_elems; i++) {
@@ -321,7 +303,7 @@ static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int
         } else {
             uint16_t bits;
             memcpy(&bits, source + 2 * i, sizeof bits);
-            values[i] = dtype == SM_ST_F16 ? float_of_f16(bits) : sm_bf16_widen(bits);
+            values[i] = dtype == SM_ST_F16 ? sm_f16_widen(bits) : sm_bf16_widen(bits);
         }
     }
 }

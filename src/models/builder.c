@@ -341,6 +341,7 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
     if (b.plan == NULL) {
         b.status = sm_fail(SM_ERR_OOM, "plan: no memory");
     } else {
+        b.plan->products = options->products;
         b.plan->n_params = sm_model_n_params(config);
         b.plan->B = b.B;
         b.plan->T = b.T;

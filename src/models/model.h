@@ -38,7 +38,8 @@ typedef struct {
 typedef struct {
     int64_t B;
     int64_t T;
-    sm_dtype dtype;                // the plan's data type: SM_F32, SM_BF16, or SM_F64 for gradient checks
+    sm_dtype dtype;                // the plan's data type: SM_F32, SM_BF16, SM_F16, or SM_F64 for gradient checks
+    sm_products products;          // as in sm_plan
     double dropout_p;              // where the model has dropout
     uint64_t seed;                 // of the dropout masks
     bool backward;                 // with zero-grad and backward ranges

@@ -6,9 +6,11 @@
 #include "op.h"
 #include "plan.h"
 
-// What the two floating types of the table stand for in a plan: sm_plan_operand_dtype().
-#define REAL SM_F32
-#define DATA SM_BF16
+#define DATA SM_OPERAND_DATA
+#define REAL SM_OPERAND_REAL
+#define I32  SM_OPERAND_I32
+#define U32  SM_OPERAND_U32
+#define U8   SM_OPERAND_U8
 
 // clang-format off
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
@@ -23,8 +25,11 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 };
 // clang-format on
 
-#undef REAL
 #undef DATA
+#undef REAL
+#undef I32
+#undef U32
+#undef U8
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
@@ -127,7 +132,7 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
         return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: no tensor %d", kind, operand->name, tensor);
     }
     const sm_tensor *t = &plan->tensors[tensor];
-    sm_dtype dtype = sm_plan_operand_dtype(plan, operand->dtype);
+    sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
     if (t->dtype != dtype) {
         return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: %s is %s, not %s", kind, operand->name, t->name,
                        sm_dtype_name(t->dtype), sm_dtype_name(dtype));

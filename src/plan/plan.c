@@ -6,24 +6,6 @@
 
 #include "plan.h"
 
-size_t sm_dtype_size(sm_dtype dtype) {
-    switch (dtype) {
-    case SM_F64: return 8;
-    case SM_BF16: return 2;
-    case SM_U8: return 1;
-    case SM_F32:
-    case SM_I32:
-    case SM_U32: return 4;
-    }
-    return 0;
-}
-
-const char *sm_dtype_name(sm_dtype dtype) {
-    static const char *const names[] = {
-        [SM_F32] = "f32", [SM_F64] = "f64", [SM_BF16] = "bf16", [SM_I32] = "i32", [SM_U32] = "u32", [SM_U8] = "u8"};
-    return names[dtype];
-}
-
 const char *sm_role_name(sm_role role) {
     static const char *const names[SM_ROLE_COUNT] = {
 #define X(code, name) [code] = name,
@@ -63,8 +45,25 @@ void sm_plan_free(sm_plan *plan) {
     }
 }
 
-sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_dtype dtype) {
-    return dtype == SM_F32 ? plan->real : dtype == SM_BF16 ? plan->dtype : dtype;
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type) {
+    switch (type) {
+    case SM_OPERAND_DATA: return plan->dtype;
+    case SM_OPERAND_REAL: return plan->real;
+    case SM_OPERAND_I32: return SM_I32;
+    case SM_OPERAND_U32: return SM_U32;
+    case SM_OPERAND_U8: return SM_U8;
+    }
+    return plan->real;
+}
+
+sm_precision sm_plan_precision(const sm_plan *plan) { return (sm_precision){plan->dtype, plan->products}; }
+
+sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id) {
+    if (plan->products != SM_PRODUCTS_PLAIN) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no %s products: it has no instructions for them; use fp32", device_id,
+                       sm_products_name(plan->products));
+    }
+    return SM_OK;
 }
 
 // Makes room for one more element of an array that doubles; false when out of memory.

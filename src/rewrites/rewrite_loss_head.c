@@ -16,9 +16,19 @@
 
 #include "rewrite_passes.h"
 
-// Rows of logits at a time: enough for an efficient matmul, and for dwte to be read and
-// written seldom.
-enum { CHUNK_ROWS = 512 };
+// Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
+// rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below
+// half a gibibyte.
+enum { LEAST_ROWS = 512, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
+
+static int64_t count_chunks(int64_t n_rows, const sm_tensor *logits) {
+    const int64_t row_bytes = sm_tensor_cols(logits) * (int64_t)sm_dtype_size(logits->dtype);
+    const int64_t most = row_bytes < MOST_LOGITS_BYTES ? MOST_LOGITS_BYTES / row_bytes : 1;
+    int64_t rows = (n_rows + CHUNKS - 1) / CHUNKS;
+    rows = rows < most ? rows : most;
+    rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
+    return (n_rows + rows - 1) / rows;
+}
 
 // Indices of the ops of the head; the last three are -1 in a plan without backward.
 typedef struct {
@@ -104,7 +114,7 @@ static void bind_chunk(sm_op ops[5], const chunk_views *v) {
 static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out,
                              int *n_out) {
     const sm_tensor whole = plan->tensors[head_ops[0].out[SM_OUT(matmul_forward, y)]];
-    const int64_t n_chunks = (n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    const int64_t n_chunks = count_chunks(n_rows, &whole);
     const int64_t chunk_rows = (n_rows + n_chunks - 1) / n_chunks;
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
     int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
@@ -138,7 +148,7 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
         head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
     }
     const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
-    const size_t cap = (size_t)plan->n_ops + 5 * ((size_t)n_rows / CHUNK_ROWS + 2);
+    const size_t cap = (size_t)plan->n_ops + 5 * ((size_t)n_rows / LEAST_ROWS + 2);
     sm_op *ops = malloc(cap * sizeof *ops);
     if (ops == NULL) {
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);

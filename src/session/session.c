@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "host_threads.h"
 #include "session.h"
 
@@ -76,7 +75,7 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name,
                        (long long)n_elems, (long long)offset_elems, (long long)total);
     }
-    if (t->dtype != SM_F32 && t->dtype != SM_F64 && t->dtype != SM_BF16 && t->dtype != SM_U8) {
+    if (sm_dtype_format(t->dtype)->widen == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
     }
     return SM_OK;
@@ -84,27 +83,13 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
 
 // Weights come by the hundred million, hence the threads.
 static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
-    uint16_t *narrow = converted;
-    uint8_t *codes = converted;
-    double *wide = converted;
-#pragma omp parallel for schedule(static) if (n_elems > 65536) num_threads(sm_host_threads())
-    for (int64_t i = 0; i < n_elems; i++) {
-        if (dtype == SM_BF16) {
-            narrow[i] = sm_bf16_round(values[i]);
-        } else if (dtype == SM_U8) {
-            codes[i] = (uint8_t)values[i];
-        } else {
-            wide[i] = values[i];
-        }
-    }
-}
-
-static void convert_to_f32(sm_dtype dtype, int64_t n_elems, const void *values, float *converted) {
-    const uint16_t *narrow = values;
-    const uint8_t *codes = values;
-    const double *wide = values;
-    for (int64_t i = 0; i < n_elems; i++) {
-        converted[i] = dtype == SM_BF16 ? sm_bf16_widen(narrow[i]) : dtype == SM_U8 ? codes[i] : (float)wide[i];
+    enum { PIECE = 65536 };
+    const sm_number_format *format = sm_dtype_format(dtype);
+    char *to = converted;
+#pragma omp parallel for schedule(static) if (n_elems > PIECE) num_threads(sm_host_threads())
+    for (int64_t first = 0; first < n_elems; first += PIECE) {
+        const int64_t length = n_elems - first < PIECE ? n_elems - first : PIECE;
+        format->round(length, values + first, to + (size_t)first * format->size_bytes);
     }
 }
 
@@ -142,7 +127,7 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     }
     SM_TRY(reserve_staging(session, n_elems, dtype));
     SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
-    convert_to_f32(dtype, n_elems, session->staging, values);
+    sm_dtype_format(dtype)->widen(n_elems, session->staging, values);
     return SM_OK;
 }
 

@@ -97,7 +97,7 @@ static sm_status run_rounded(sm_session *session, float *values) {
         SM_TRY(session->device->backend->execute(session->executable, (sm_range){i, i + 1}, NULL));
         for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
             const int tensor = plan->ops[i].out[k];
-            if (tensor == SM_NO_TENSOR || info->out[k].dtype != SM_BF16) {
+            if (tensor == SM_NO_TENSOR || info->out[k].type != SM_OPERAND_DATA) {
                 continue;
             }
             const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "op_cases.h"
 #include "philox.h"
 
@@ -234,7 +233,7 @@ static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_
     }
     *tensor = sm_plan_find_tensor(plan, operand->name);
     if (*tensor == SM_NO_TENSOR) {
-        const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->dtype);
+        const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
         *tensor =
             sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", operand->name);
     }
@@ -282,15 +281,16 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
     return sm_plan_add_op(plan, &op);
 }
 
-sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_dtype dtype, sm_plan **plan) {
+sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm_plan **plan) {
     sm_status status = SM_OK;
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     *plan = NULL;
-    sm_plan *built = sm_plan_new(dtype);
+    sm_plan *built = sm_plan_new(precision.dtype);
     if (built == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", sm_op_name(kind));
     }
+    built->products = precision.products;
     const sm_op_info *info = sm_op_get_info(kind);
     const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";
     if (forward_of(kind) != kind) {
@@ -431,15 +431,18 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     const sm_tensor *t = &plan->tensors[tensor];
+    const sm_number_format *format = sm_dtype_format(t->dtype);
     const source from = make_source(index, text, plan, t);
     for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
+        const float drawn = (float)draw(&from, i);
         switch (t->dtype) {
-        case SM_F32: ((float *)values)[i] = (float)draw(&from, i); break;
+        case SM_F32:
+        case SM_BF16:
+        case SM_F16: format->round(1, &drawn, (char *)values + (size_t)i * format->size_bytes); break;
         case SM_F64: ((double *)values)[i] = draw(&from, i); break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
         case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
-        case SM_BF16: ((uint16_t *)values)[i] = sm_bf16_round((float)draw(&from, i)); break;
         }
     }
 }

@@ -26,7 +26,7 @@ void sm_op_case_text(sm_op_kind kind, int index, char *text);
 // Builds the case's plan, without memory assigned; the caller frees it. All ops are in the
 // forward range. The op under test is the last: a backward op that reads what forward stored
 // comes after its forward. Tensors have their operand's name.
-sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_dtype dtype, sm_plan **plan);
+sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm_plan **plan);
 
 // Must the tensor be uploaded before the plan runs? True for inputs of the plan, and for
 // outputs that an op adds to or updates.

@@ -77,7 +77,7 @@ static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_o
         }
     }
     for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        const bool is_copy = info->out[k].dtype == SM_BF16 && info->out[k].flags & SM_OPTIONAL;
+        const bool is_copy = info->out[k].type == SM_OPERAND_DATA && info->out[k].flags & SM_OPTIONAL;
         if (op->out[k] != SM_NO_TENSOR && !is_copy) {
             infos[n] = &info->out[k];
             tensors[n++] = op->out[k];

@@ -1,7 +1,7 @@
 // verify.c: ops one by one. A case's plan is prepared on both devices and given the same
 // inputs; outputs that must be written begin as NaN, so that an element left out shows; and
-// inputs are compared too, as an op may not change them. The reference has no bf16: it computes
-// in f32 on the same numbers.
+// inputs are compared too, as an op may not change them. Where the device's data are narrower than f32, the reference
+// computes in f32 on the same numbers.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ enum { DEVICE, REFERENCE, N_SIDES };
 
 typedef struct {
     sm_device *device[N_SIDES];
-    sm_dtype dtype[N_SIDES]; // of the plans; the reference's is f32 where the device's is bf16
+    sm_precision precision[N_SIDES]; // of the plans; the reference's is the format that the device computes in
     sm_verify_report report;
     void *context;
     int n_failed;
@@ -135,7 +135,7 @@ static sm_status allocate_buffers(op_case *c) {
 static sm_status open_case(op_case *c, const checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
         sm_device *d = check->device[side];
-        SM_TRY(sm_op_case_plan(c->kind, c->index, check->dtype[side], &c->plan[side]));
+        SM_TRY(sm_op_case_plan(c->kind, c->index, check->precision[side], &c->plan[side]));
         for (int i = 0; i < c->plan[side]->n_ops; i++) {
             SM_TRY(d->backend->supports(d, c->plan[side], &c->plan[side]->ops[i]));
         }
@@ -155,16 +155,14 @@ static int reference_tensor(const op_case *c, int tensor) {
     return same != SM_NO_TENSOR ? same : sm_plan_find_tensor(c->plan[REFERENCE], "p");
 }
 
-// What the reference holds is f32 where the device has bf16.
-static sm_dtype wide(sm_dtype dtype) { return dtype == SM_BF16 ? SM_F32 : dtype; }
+// What the reference holds is f32 where the device has a narrower format.
+static sm_dtype wide(sm_dtype dtype) { return sm_dtype_is_narrow(dtype) ? SM_F32 : dtype; }
 
 static void widen(sm_dtype dtype, int64_t n_elems, const void *values, void *widened) {
-    if (dtype != SM_BF16) {
+    if (sm_dtype_is_narrow(dtype)) {
+        sm_dtype_format(dtype)->widen(n_elems, values, widened);
+    } else {
         memcpy(widened, values, (size_t)n_elems * sm_dtype_size(dtype));
-        return;
-    }
-    for (int64_t i = 0; i < n_elems; i++) {
-        ((float *)widened)[i] = sm_bf16_widen(((const uint16_t *)values)[i]);
     }
 }
 
@@ -333,28 +331,32 @@ static bool matches(const regex_t *pattern, sm_op_kind kind, int index) {
     return regexec(pattern, name, 0, NULL, 0) == 0;
 }
 
-static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_dtype dtype, bool *wanted) {
+static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_precision precision,
+                           bool *wanted) {
     *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, index);
     if (*wanted && filter != NULL && filter->max_elems > 0) {
         sm_plan *plan = NULL;
-        SM_TRY(sm_op_case_plan(kind, index, dtype, &plan));
+        SM_TRY(sm_op_case_plan(kind, index, precision, &plan));
         *wanted = largest_tensor(plan) <= filter->max_elems;
         sm_plan_free(plan);
     }
     return SM_OK;
 }
 
-sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, const sm_verify_filter *filter, sm_verify_report report,
-                        void *context) {
+sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_verify_filter *filter,
+                        sm_verify_report report, void *context) {
     sm_status status = SM_OK;
-    checker check = {.device = {device, NULL}, .dtype = {dtype, wide(dtype)}, .report = report, .context = context};
+    checker check = {.device = {device, NULL},
+                     .precision = {precision, {.dtype = wide(precision.dtype)}},
+                     .report = report,
+                     .context = context};
     const sm_backend *reference = sm_backend_find("reference");
     SM_TRY(reference->open(0, &(sm_open_options){0}, &check.device[REFERENCE]));
     int n_cases = 0;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
             bool wanted = false;
-            SM_TRY_GOTO(is_wanted(filter, (sm_op_kind)kind, i, dtype, &wanted));
+            SM_TRY_GOTO(is_wanted(filter, (sm_op_kind)kind, i, precision, &wanted));
             if (wanted) {
                 SM_TRY_GOTO(check_case(&check, (sm_op_kind)kind, i));
                 n_cases++;

@@ -35,16 +35,16 @@ typedef struct {
 // reference: in f32 on the same numbers where that is bf16. With a filter, the cases that it keeps; NULL: all.
 // What the device does not support is reported as skipped. SM_ERR_MISMATCH when any comparison
 // failed; any other error ends it at once.
-sm_status sm_verify_ops(sm_device *device, sm_dtype dtype, const sm_verify_filter *filter, sm_verify_report report,
-                        void *context);
+sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_verify_filter *filter,
+                        sm_verify_report report, void *context);
 
 // Trains a very small model of each architecture for three steps of two micro-batches, with dropout, clipping and
 // weight decay: the device in that data type and mode, with that recomputation, less the rewrites in `without`
 // (rewrite.h), the reference in f32 and mode naive. Compares the loss, every gradient, the gradient norm, and the
 // weights at the end. Where a step of one micro-batch has another plan (the rewrite first_write), the same for
 // that. Returns as sm_verify_ops.
-sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, sm_recompute recompute, unsigned without,
-                         sm_verify_report report, void *context);
+sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
+                         unsigned without, sm_verify_report report, void *context);
 
 // max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
 // max|b|. INFINITY when any a - b is not finite.

@@ -67,11 +67,12 @@ static void report(checker *check, const char *what, int64_t n_values, double er
 // --- running ---------------------------------------------------------------------------
 
 // `session` stays NULL when the device does not support the plan; the error message says why.
-static sm_status open_side(const checker *check, sm_device *device, sm_dtype dtype, sm_mode mode,
+static sm_status open_side(const checker *check, sm_device *device, sm_precision precision, sm_mode mode,
                            sm_recompute recompute, unsigned without, sm_session **session) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
-                                     .dtype = dtype,
+                                     .dtype = precision.dtype,
+                                     .products = precision.products,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
@@ -260,27 +261,28 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-static sm_status verify_step(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode,
+static sm_status verify_step(const sm_model *model, sm_device *device, sm_precision precision, sm_mode mode,
                              sm_recompute recompute, unsigned without, int n_accum, sm_verify_report report_row,
                              void *context) {
     sm_status status = SM_OK;
     checker check = {.model = model,
                      .optimizer = sm_optimizer_at(0),
-                     .tolerance = dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
+                     .tolerance = precision.dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
                      .n_accum = n_accum,
                      .report = report_row,
                      .context = context};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
     SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
-    status = open_side(&check, device, dtype, mode, recompute, without, &check.session[DEVICE]);
+    status = open_side(&check, device, precision, mode, recompute, without, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, mode);
         status = SM_OK;
         goto cleanup;
     }
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(open_side(&check, reference, SM_F32, SM_MODE_NAIVE, SM_RECOMPUTE_NONE, 0, &check.session[REFERENCE]));
+    SM_TRY_GOTO(open_side(&check, reference, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_NONE, 0,
+                          &check.session[REFERENCE]));
     SM_TRY_GOTO(allocate_values(&check));
     SM_TRY_GOTO(write_weights(&check));
     SM_TRY_GOTO(compare_steps(&check));
@@ -297,22 +299,23 @@ cleanup:
     return status;
 }
 
-static sm_status verify_model(const sm_model *model, sm_device *device, sm_dtype dtype, sm_mode mode,
+static sm_status verify_model(const sm_model *model, sm_device *device, sm_precision precision, sm_mode mode,
                               sm_recompute recompute, unsigned without, sm_verify_report report_row, void *context) {
     const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
-    sm_status accumulated = verify_step(model, device, dtype, mode, recompute, without, 2, report_row, context);
+    sm_status accumulated = verify_step(model, device, precision, mode, recompute, without, 2, report_row, context);
     if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
         return accumulated;
     }
-    sm_status alone = verify_step(model, device, dtype, mode, recompute, without, 1, report_row, context);
+    sm_status alone = verify_step(model, device, precision, mode, recompute, without, 1, report_row, context);
     return alone != SM_OK ? alone : accumulated;
 }
 
-sm_status sm_verify_step(sm_device *device, sm_dtype dtype, sm_mode mode, sm_recompute recompute, unsigned without,
-                         sm_verify_report report_row, void *context) {
+sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
+                         unsigned without, sm_verify_report report_row, void *context) {
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count(); i++) {
-        sm_status status = verify_model(sm_model_at(i), device, dtype, mode, recompute, without, report_row, context);
+        sm_status status =
+            verify_model(sm_model_at(i), device, precision, mode, recompute, without, report_row, context);
         if (status != SM_OK && status != SM_ERR_MISMATCH) {
             return status;
         }

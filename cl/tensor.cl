@@ -1,0 +1,105 @@
+// tensor.cl: names for the instructions of NVIDIA's matrix units (PTX ISA, sections "Warp-level matrix instructions" and
+// "Asynchronous copy"), for the kernels of family `tensor`. The host puts it after prelude.cl.
+//
+// A warp is 32 work-items side by side of a work-group, of one dimension: LANE is the place in it. All items of a warp
+// execute these functions together. Addresses in local memory are 32 bits wide. Fragments, the parts of a matrix that
+// each item of a warp has, are described once, with row = LANE / 4 and pair = LANE % 4:
+//
+//   A (16 x 16 of 16 bits; 16 x 8 of tf32), four words   (row, 2 pair..)  (row + 8, 2 pair..)  (row, 2 pair + 8..)  (row + 8, 2 pair + 8..)
+//                                          of tf32       (row, pair)      (row + 8, pair)      (row, pair + 4)      (row + 8, pair + 4)
+//   B (16 x 8; 8 x 8 of tf32), two words                 (2 pair.., row)  (2 pair + 8.., row)
+//                                          of tf32       (pair, row)      (pair + 4, row)
+//   C (16 x 8), four floats                              (row, 2 pair)    (row, 2 pair + 1)    (row + 8, 2 pair)    (row + 8, 2 pair + 1)
+
+#define TEXT_(...) #__VA_ARGS__
+#define TEXT(...) TEXT_(__VA_ARGS__)
+
+#define WARP 32
+#define LANE ((uint)get_local_id(0) % WARP)
+#define MY_WARP ((uint)get_local_id(0) / WARP)
+
+static inline uint local_address(const local void *p) { return (uint)(ulong)p; }
+
+// --- from global to local memory, beside the computation ------------------------------------------------
+
+// 16 bytes; both addresses are multiples of 16.
+static inline void copy16_async(uint to, const global void *from) {
+    __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Of the 16 bytes the first n_bytes; zeros in the place of the others.
+static inline void copy16_async_part(uint to, const global void *from, uint n_bytes) {
+    __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
+}
+
+// Ends a group of copies of this work-item; waits until at most `n_groups` (a literal number) are on their way.
+static inline void copy_async_commit(void) { __asm__ volatile("cp.async.commit_group;" ::: "memory"); }
+#define copy_async_wait(n_groups) __asm__ volatile("cp.async.wait_group " TEXT(n_groups) ";" ::: "memory")
+
+// --- fragments ------------------------------------------------------------------------------------------
+
+// Four 8 x 8 matrices of 16 bits. The address is that of row LANE % 8 (16 bytes) of matrix LANE / 8; word i is of matrix
+// i, and has the elements (LANE / 4, 2 (LANE % 4)) and the next. The same instruction reads 8 x 4 words of 32 bits.
+static inline void load_matrices(uint x[4], uint address) {
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                     : "r"(address)
+                     : "memory");
+}
+
+// Each matrix transposed.
+static inline void load_matrices_transposed(uint x[4], uint address) {
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                     : "r"(address)
+                     : "memory");
+}
+
+static inline uint load_word(uint address) {
+    uint x;
+    __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+    return x;
+}
+
+// Two floats as a word of two 16-bit numbers, each rounded to nearest even; `low` comes first in memory.
+static inline uint pack_bf16(float low, float high) {
+    uint x;
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+
+static inline uint pack_f16(float low, float high) {
+    uint x;
+    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+
+// A float in tf32, rounded to nearest: the units cut off what is below its 10 bits.
+static inline uint round_tf32(float x) {
+    uint y;
+    __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+}
+
+// --- c += a b -------------------------------------------------------------------------------------------
+
+static inline void multiply_bf16(float c[4], const uint a[4], uint b0, uint b1) {
+    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                     "{%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+static inline void multiply_f16(float c[4], const uint a[4], uint b0, uint b1) {
+    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                     "{%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+static inline void multiply_tf32(float c[4], const uint a[4], uint b0, uint b1) {
+    __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                     "{%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
