@@ -69,7 +69,18 @@ typedef float data;
 typedef float4 data4;
 #endif
 
-#if defined(DATA_BF16)
+#if defined(DATA_F16)
+// By way of memory: numbers of type half are an option of OpenCL, loads and stores of them are not.
+#define CONVERSIONS(n)                                                                                 \
+    static inline JOIN(float, n) JOIN(widen, n)(JOIN(ushort, n) x) {                                   \
+        return JOIN(vload_half, n)(0, (const half *)&x);                                               \
+    }                                                                                                  \
+    static inline JOIN(ushort, n) JOIN(narrow, n)(JOIN(float, n) x) {                                  \
+        JOIN(ushort, n) bits;                                                                          \
+        JOIN(JOIN(vstore_half, n), _rte)(x, 0, (half *)&bits);                                         \
+        return bits;                                                                                   \
+    }
+#elif defined(DATA_BF16)
 // The upper half of a float. Adding just under half of the last place that is kept, and that place's own bit, carries
 // exactly when it should. A NaN stays one, by its quiet bit.
 #define CONVERSIONS(n)                                                                                 \
@@ -82,6 +93,8 @@ typedef float4 data4;
         const JOIN(uint, n) quiet = bits | 0x400000u;                                                  \
         return JOIN(convert_ushort, n)(((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : nearest) >> 16);  \
     }
+#endif
+#if DATA_IS_NARROW
 CONVERSIONS()
 CONVERSIONS(4)
 #if VECTOR > 4

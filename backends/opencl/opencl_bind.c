@@ -578,8 +578,6 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
                         .a = op->in[0],
                         .b = op->in[1],
                         .c = op->out[0],
-                        .dtype = plan->dtype,
-                        .c_is_real = result->dtype == plan->real,
                         .epilogue = op->attr.epilogue,
                         .side = SM_NO_TENSOR,
                         .act = SM_NO_TENSOR,
@@ -608,10 +606,10 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
     return p;
 }
 
-bool opencl_rounds(const opencl_product *p) { return p->dtype != SM_F32 && !p->c_is_real; }
+bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
 
 const char *opencl_result_option(const opencl_product *p, bool to_scratch) {
-    return p->dtype != SM_F32 && (p->c_is_real || to_scratch) ? " -DC_REAL" : "";
+    return sm_dtype_is_narrow(p->plan->dtype) && (to_scratch || !opencl_rounds(p)) ? " -DC_REAL" : "";
 }
 
 uint32_t opencl_epilogue(const opencl_product *p) {
@@ -774,7 +772,7 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = device->base.info.id;
-    if (plan->dtype != SM_F32 && plan->dtype != SM_BF16) {
+    if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }
     SM_TRY(sm_plan_supports_plain_products(plan, id));

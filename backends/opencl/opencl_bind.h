@@ -17,9 +17,7 @@ typedef struct {
 // A (K,M); B' is B, or the transpose of B (N,K).
 typedef struct {
     int64_t M, N, K;
-    int a, b, c;    // tensors
-    sm_dtype dtype; // of A, B and act, and of C unless c_is_real
-    bool c_is_real;
+    int a, b, c; // tensors
     bool a_transposed;
     bool b_transposed;
     bool add;            // C += A' B'

@@ -8,7 +8,9 @@
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 
 // What cl/prelude.cl takes `data` for.
-static const char *data_option(sm_dtype dtype) { return dtype == SM_BF16 ? " -DDATA_BF16" : ""; }
+static const char *data_option(sm_dtype dtype) {
+    return dtype == SM_BF16 ? " -DDATA_BF16" : dtype == SM_F16 ? " -DDATA_F16" : "";
+}
 
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel) {
     enum { OPTIONS_SIZE = 384 };
