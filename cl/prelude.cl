@@ -140,9 +140,12 @@ typedef float4 result4;
 #if defined(WHOLE) && VECTOR > 1
 #define PARTS(load_part, store_part, element, load_all, store_all, widen, narrow)                                    \
     static inline vec load_part(const global element *p, ulong n, float fill) {                                      \
+        (void)n;                                                                                                     \
+        (void)fill;                                                                                                  \
         return JOIN(widen, VECTOR)(*(const global JOIN(element, VECTOR) *)p);                                        \
     }                                                                                                                \
     static inline void store_part(vec x, global element *p, ulong n) {                                               \
+        (void)n;                                                                                                     \
         *(global JOIN(element, VECTOR) *)p = JOIN(narrow, VECTOR)(x);                                                \
     }
 #elif VECTOR == 1

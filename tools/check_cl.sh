@@ -12,22 +12,25 @@ check() {
 for file in cl/*.cl; do
     case $file in
     cl/prelude.cl | cl/tensor.cl) continue ;;
-    *_local.cl | *tensor*) sizes="1" ;;
-    *) sizes="1 4 8 16" ;;
+    *_local.cl | *tensor*) sizes="4" ;;
+    *) sizes="1 8 16 4" ;;
     esac
+    cards=
     case $file in
     *matmul*) forms="-DLOAD=4 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
-    *) forms=-DPLAIN ;;
+    *_local.cl | *_registers.cl | *tensor*) forms=-DPLAIN ;;
+    *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
     *tensor*) names="-target nvptx64-nvidia-nvcl -include cl/tensor.cl" ;;
     *) names= ;;
     esac
     for size in $sizes; do
+        [ "$size" != 4 ] || forms="$forms $cards"
         for form in $forms; do
             for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
                 # shellcheck disable=SC2086 # lists of options
-                check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $format $names
+                check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format $names
             done
         done
     done
