@@ -27,9 +27,8 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
     }
 }
 
-#define SORT_BLOCK   256
-#define MERGE_ITEMS  64
-#define ROWS_AT_ONCE 16
+#define SORT_BLOCK  256
+#define MERGE_ITEMS 64
 
 // Ids, a block after the other sorted, and behind them, from N on, where each stood.
 kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
@@ -90,7 +89,17 @@ kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong so
     }
 }
 
-// ROWS_AT_ONCE rows of one id at a time.
+// The vecs at column c of n rows of dx, added up.
+static inline vec sum_rows(const global data *dx, const global int *at, uint n, ulong C, ulong c) {
+    vec sum = to_vec(0.0f);
+    SIDE_BY_SIDE
+    for (uint k = 0; k < n; k++) {
+        sum += load_data_part(dx + row_start((ulong)at[k], C) + c, C - c, 0.0f);
+    }
+    return sum;
+}
+
+// Where the 16th from here on has the same id, so have all between: 16 rows at a time, then 4, then one.
 kernel void embedding_backward_wte(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
                                    ulong dx_at, global float *dwte, ulong dwte_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -102,21 +111,19 @@ kernel void embedding_backward_wte(ulong N, ulong C, const global int *order, ul
     }
     const int id = ids[n];
     global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
+    const vec before = load_part(row, C - c, 0.0f);
     vec sum = to_vec(0.0f);
-    uint n_rows = ROWS_AT_ONCE;
-    for (ulong first = n; n_rows == ROWS_AT_ONCE; first += ROWS_AT_ONCE) {
-        n_rows = 0;
-        for (uint k = 0; k < ROWS_AT_ONCE; k++) {
-            n_rows += first + k < N && ids[first + k] == id ? 1 : 0;
-        }
-        SIDE_BY_SIDE
-        for (uint k = 0; k < ROWS_AT_ONCE; k++) {
-            if (k < n_rows) {
-                sum += load_data_part(dx + dx_at + row_start((ulong)at[first + k], C) + c, C - c, 0.0f);
-            }
-        }
+    ulong next = n;
+    for (; next + 16 <= N && ids[next + 15] == id; next += 16) {
+        sum += sum_rows(dx + dx_at, at + next, 16, C, c);
     }
-    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
+    for (; next + 4 <= N && ids[next + 3] == id; next += 4) {
+        sum += sum_rows(dx + dx_at, at + next, 4, C, c);
+    }
+    for (; next < N && ids[next] == id; next++) {
+        sum += sum_rows(dx + dx_at, at + next, 1, C, c);
+    }
+    store_part(before + sum, row, C - c);
 }
 
 kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,

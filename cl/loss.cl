@@ -25,10 +25,12 @@ typedef struct {
 static inline running_sum add_logits(running_sum before, const vec *x, uint n) {
     running_sum after;
     after.largest = before.largest;
+    SIDE_BY_SIDE
     for (uint k = 0; k < n; k++) {
         after.largest = fmax(after.largest, x[k]);
     }
     after.sum = before.sum * vec_exp(before.largest - after.largest);
+    SIDE_BY_SIDE
     for (uint k = 0; k < n; k++) {
         after.sum += vec_exp(x[k] - after.largest);
     }
@@ -48,6 +50,7 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
     vec x[LOGITS_AT_ONCE];
     ulong v = MY_ITEM * VECTOR;
     for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= V; v += LOGITS_AT_ONCE * ITEMS_STEP) {
+        SIDE_BY_SIDE
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
         }
@@ -71,10 +74,7 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
 static inline vec logits_gradient(vec x, ulong v, ulong V, ulong t, float factor, float log_sum) {
     vec d = factor * vec_exp(keep_first(x, v < V ? V - v : 0, -INFINITY) - log_sum);
     if (t >= v && t < v + VECTOR) {
-        float part[VECTOR];
-        store(d, part);
-        part[t - v] -= factor;
-        d = load(part);
+        d -= vec_index == (ivec)((int)(t - v)) ? to_vec(factor) : to_vec(0.0f);
     }
     return d;
 }
@@ -100,9 +100,11 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
     }
     for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= Vp; v += LOGITS_AT_ONCE * ITEMS_STEP) {
         vec x[LOGITS_AT_ONCE];
+        SIDE_BY_SIDE
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
         }
+        SIDE_BY_SIDE
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             const ulong here = v + k * ITEMS_STEP;
             store_data_part(logits_gradient(x[k], here, V, (ulong)t, factor, log_sum), drow + here, VECTOR);

@@ -285,21 +285,23 @@ static inline vec gelu_derivative(vec wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
+// The numbers of a vec's elements.
+#if VECTOR == 1
+#define vec_index 0
+#elif VECTOR == 4
+#define vec_index ((ivec)(0, 1, 2, 3))
+#elif VECTOR == 8
+#define vec_index ((ivec)(0, 1, 2, 3, 4, 5, 6, 7))
+#else
+#define vec_index ((ivec)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+#endif
+
 // x with what is beyond its first n elements replaced.
 static inline vec keep_first(vec x, ulong n, float fill) {
-#if VECTOR == 1
-    return n > 0 ? x : fill;
-#else
-    float part[VECTOR];
     if (n >= VECTOR) {
         return x;
     }
-    store(x, part);
-    for (uint i = (uint)n; i < VECTOR; i++) {
-        part[i] = fill;
-    }
-    return load(part);
-#endif
+    return vec_index < (ivec)((int)n) ? x : to_vec(fill);
 }
 
 // --- a row shared by ROW_ITEMS work-items ----------------------------------------------------
