@@ -25,12 +25,12 @@ typedef struct {
 static inline running_sum add_logits(running_sum before, const vec *x, uint n) {
     running_sum after;
     after.largest = before.largest;
-    SIDE_BY_SIDE
+    UNROLLED
     for (uint k = 0; k < n; k++) {
         after.largest = fmax(after.largest, x[k]);
     }
     after.sum = before.sum * vec_exp(before.largest - after.largest);
-    SIDE_BY_SIDE
+    UNROLLED
     for (uint k = 0; k < n; k++) {
         after.sum += vec_exp(x[k] - after.largest);
     }
@@ -50,7 +50,7 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
     vec x[LOGITS_AT_ONCE];
     ulong v = MY_ITEM * VECTOR;
     for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= V; v += LOGITS_AT_ONCE * ITEMS_STEP) {
-        SIDE_BY_SIDE
+        UNROLLED
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
         }
@@ -100,11 +100,11 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
     }
     for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= Vp; v += LOGITS_AT_ONCE * ITEMS_STEP) {
         vec x[LOGITS_AT_ONCE];
-        SIDE_BY_SIDE
+        UNROLLED
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
         }
-        SIDE_BY_SIDE
+        UNROLLED
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
             const ulong here = v + k * ITEMS_STEP;
             store_data_part(logits_gradient(x[k], here, V, (ulong)t, factor, log_sum), drow + here, VECTOR);

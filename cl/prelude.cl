@@ -52,6 +52,8 @@ static inline ulong row_start(ulong row, ulong n_cols) { return row * n_cols; }
 #else
 #define SIDE_BY_SIDE _Pragma("unroll 8")
 #endif
+// Before a loop over an array that is to be in registers.
+#define UNROLLED _Pragma("unroll")
 
 // --- the data type -------------------------------------------------------------------------------
 // Activations, their gradients and what products read are `data`, as the plan stores them: float, or with DATA_BF16

@@ -101,7 +101,7 @@ cleanup:
 
 // Elements of each of the arrays: 256 MiB together, but no more than an eighth of the memory.
 static cl_ulong choose_elems(const opencl_facts *f) {
-    enum { STEP = 1 << 16 };
+    enum { STEP = 1 << 18 }; // whole vecs for every item of either stream
     double total_bytes = 256.0 * (1 << 20) * (f->is_cpu ? 1 : 4);
     const double most_bytes = (double)f->memory_bytes / 8;
     total_bytes = total_bytes > most_bytes ? most_bytes : total_bytes;
