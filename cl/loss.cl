@@ -9,7 +9,7 @@
 // logits, dlogits (N,Vp), dlogits may be logits; target, losses, lse (N); loss, scale (1).
 // ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it, some at a time. Forward reads it once:
 // each element of a vec has the largest logit so far, which keeps exp in range, and the sum beside it; when the largest
-// grows, the sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3). The means are one row of N.
+// grows, the sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
 //
 //   row n  |item 0|item 1| .. |item 0|item 1| .. |part|....padding....|
 //          |<--- ROW_ITEMS -->|                       V               Vp
@@ -116,35 +116,42 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
     }
 }
 
-// Sum and count of one row of N, by the items of one work-group.
-static inline float count_targets(ulong N, const global int *target) {
-    float count = 0;
-    SIDE_BY_SIDE
-    for (ulong n = MY_ITEM; n < N; n += ROW_ITEMS) {
-        count += target[n] != -1 ? 1.0f : 0.0f;
+// Which of a vec of targets count, as ones; n of them are there.
+static inline vec counted(const global int *target, ulong n) {
+#ifdef WHOLE
+    (void)n;
+    const ivec t = *(const global ivec *)target;
+    return t != (ivec)(-1) ? to_vec(1.0f) : to_vec(0.0f);
+#else
+    vec count = to_vec(0.0f);
+    for (uint i = 0; i < min(n, (ulong)VECTOR); i++) {
+        count += vec_index == (ivec)(target[i] != -1 ? (int)i : -1) ? to_vec(1.0f) : to_vec(0.0f);
     }
     return count;
+#endif
 }
 
+// The means are one row of N, that of one work-group's items.
 kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, const global int *target, ulong target_at,
                       global float *loss, ulong loss_at) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
     }
-    float sum = 0;
-    float lost = 0; // what rounding took from the sum (Kahan 1965)
+    vec sum = to_vec(0.0f);
+    vec lost = to_vec(0.0f); // what rounding took from the sum (Kahan 1965)
+    vec count = to_vec(0.0f);
     SIDE_BY_SIDE
-    for (ulong n = MY_ITEM; n < N; n += ROW_ITEMS) {
-        const float term = losses[losses_at + n] - lost;
-        const float next = sum + term;
+    for (ulong n = MY_ITEM * VECTOR; n < N; n += ITEMS_STEP) {
+        const vec term = load_part(losses + losses_at + n, N - n, 0.0f) - lost;
+        const vec next = sum + term;
         lost = (next - sum) - term;
         sum = next;
+        count += counted(target + target_at + n, N - n);
     }
-    const float total = row_sum(sum, shared);
-    const float count = row_sum(count_targets(N, target + target_at), shared);
+    const float2 all = row_sums((float2)(sum_of(sum), sum_of(count)), shared);
     if (MY_ITEM == 0) {
-        loss[loss_at] = total / fmax(count, 1.0f);
+        loss[loss_at] = all.x / fmax(all.y, 1.0f);
     }
 }
 
@@ -154,8 +161,13 @@ kernel void loss_scale(ulong N, const global int *target, ulong target_at, const
     if (MY_ROW > 0) {
         return;
     }
-    const float count = row_sum(count_targets(N, target + target_at), shared);
+    vec count = to_vec(0.0f);
+    SIDE_BY_SIDE
+    for (ulong n = MY_ITEM * VECTOR; n < N; n += ITEMS_STEP) {
+        count += counted(target + target_at + n, N - n);
+    }
+    const float all = row_sum(sum_of(count), shared);
     if (MY_ITEM == 0) {
-        scale[scale_at] = hyper[hyper_at + HYPER_LOSS_SCALE] / fmax(count, 1.0f);
+        scale[scale_at] = hyper[hyper_at + HYPER_LOSS_SCALE] / fmax(all, 1.0f);
     }
 }

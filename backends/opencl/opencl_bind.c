@@ -285,8 +285,9 @@ static void bind_adafactor(opencl_binder *b) {
 }
 
 static void bind_adafactor_vector(opencl_binder *b) {
-    begin(b, "adafactor", "adafactor_vector", 0);
-    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p))));
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p)));
+    begin(b, "adafactor", "adafactor_vector", n);
+    arg_count(b, n);
     arg_operands(b);
     opencl_launch_rows(b, 1);
 }
@@ -530,16 +531,17 @@ static void bind_crossentropy_backward(opencl_binder *b) {
 }
 
 // Kernels of one row: the length of the first operand, then the operands.
-static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel) {
-    begin(b, stem, kernel, 0);
-    arg_count(b, sm_tensor_elems(in(b, 0)));
+static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
+    const int64_t n = sm_tensor_elems(in(b, 0));
+    begin(b, stem, kernel, by_vecs ? n : 0);
+    arg_count(b, n);
     arg_operands(b);
     opencl_launch_rows(b, 1);
 }
 
-static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean"); }
-static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale"); }
-static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip"); }
+static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean", true); }
+static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale", true); }
+static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip", false); }
 
 // Parts that a sum of squares is cut into.
 static int64_t count_parts(const opencl_device *device) {
