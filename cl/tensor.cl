@@ -11,8 +11,8 @@
 //                                          of tf32       (pair, row)      (pair + 4, row)
 //   C (16 x 8), four floats                              (row, 2 pair)    (row, 2 pair + 1)    (row + 8, 2 pair)    (row + 8, 2 pair + 1)
 
-#define TEXT_(...) #__VA_ARGS__
-#define TEXT(...) TEXT_(__VA_ARGS__)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
 
 #define WARP 32
 #define LANE ((uint)get_local_id(0) % WARP)
@@ -74,11 +74,41 @@ static inline uint pack_f16(float low, float high) {
     return x;
 }
 
+static inline float2 unpack_f16(uint x) {
+    float2 y;
+    __asm__("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+            : "=f"(y.x), "=f"(y.y)
+            : "r"(x));
+    return y;
+}
+
 // A float in tf32, rounded to nearest: the units cut off what is below its 10 bits.
 static inline uint round_tf32(float x) {
     uint y;
     __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
     return y;
+}
+
+// Two bf16 as floats.
+static inline float2 unpack_bf16(uint x) { return (float2)(as_float(x << 16), as_float(x & 0xFFFF0000u)); }
+
+// GELU and its derivative as in cl/prelude.cl, by the card's own 2^x and 1/x (2 units in the last place).
+static inline float quick_sigmoid(float x) {
+    float e;
+    float s;
+    __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-1.44269504f * x));
+    __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + e));
+    return s;
+}
+
+static inline float quick_gelu(float x) {
+    return x * quick_sigmoid(x * (1.5957691216057308f + 0.071354816272600f * x * x));
+}
+
+static inline float quick_gelu_derivative(float wide_x) {
+    const float x = fmin(fmax(wide_x, -20.0f), 20.0f);
+    const float s = quick_sigmoid(x * (1.5957691216057308f + 0.071354816272600f * x * x));
+    return s + x * (1.5957691216057308f + 0.214064448817800f * x * x) * (s - s * s);
 }
 
 // --- c += a b -------------------------------------------------------------------------------------------

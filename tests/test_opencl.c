@@ -14,7 +14,7 @@
 
 #include "clock.h"
 #include "model.h"
-#include "opencl.h"
+#include "opencl_bind.h"
 #include "op_cases.h"
 #include "opencl_sources.h"
 #include "session.h"
@@ -83,6 +83,64 @@ static void test_unknown_tier(void **state) {
     assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "magic"}, &device), SM_ERR_UNSUPPORTED);
     assert_non_null(strstr(sm_error_message(), "magic"));
     assert_null(device);
+}
+
+// Without matrix units the family for them is not there, and the message says what is missing.
+static void test_tensor_refused(void **state) {
+    (void)state;
+    sm_device *device = NULL;
+    if (usable < 0 || opencl_find_matrix_units(opencl_device_facts(usable))->has_mma) {
+        skip();
+    }
+    assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "tensor"}, &device), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "family 'tensor' does not run here"));
+    assert_null(device);
+}
+
+// --- matrix units: what needs no card -----------------------------------------------------------------
+
+static void test_retarget(void **state) {
+    (void)state;
+    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k() {\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
+    size_t n_bytes = 0;
+    char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
+    assert_non_null(text);
+    assert_string_equal(text,
+                        ".version 8.5\n.target sm_90a\n.entry k() {\n wgmma.fence;\n add; // a comment\n x;\n}");
+    assert_int_equal(n_bytes, strlen(text));
+    char *again = opencl_retarget((const unsigned char *)text, n_bytes, &n_bytes);
+    assert_non_null(again);
+    assert_string_equal(again, text);
+    assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
+    free(text);
+    free(again);
+}
+
+// As cuTensorMapEncodeTiled makes it of the same matrix.
+static void test_tensor_map(void **state) {
+    (void)state;
+    static const opencl_tensor_map bf16 = {.dtype = SM_BF16, .n_dims = 2, .dims = {4096, 4096}, .box = {64, 128}};
+    static const opencl_tensor_map f32 = {.dtype = SM_F32, .n_dims = 3, .dims = {768, 100, 7}, .box = {32, 64, 1}};
+    static const struct {
+        int at;
+        unsigned char value;
+    } bf16_bytes[] = {{1, 0x9A}, {2, 0x78}, {3, 0x56}, {4, 0x34}, {5, 0x12},  {8, 0x10},  {9, 0x65}, {13, 0x02},
+                      {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63}, {56, 127}},
+      f32_bytes[] = {{8, 0xA0}, {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF}, {33, 0x02}, {36, 99}, {40, 6},
+                     {55, 31},  {56, 63}};
+    unsigned char expected[OPENCL_MAP_BYTES] = {0};
+    unsigned char map[OPENCL_MAP_BYTES];
+    for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {
+        expected[bf16_bytes[i].at] = bf16_bytes[i].value;
+    }
+    opencl_encode_map(&bf16, 0x123456789A00, map);
+    assert_memory_equal(map, expected, sizeof map);
+    memset(expected, 0, sizeof expected);
+    for (size_t i = 0; i < sizeof f32_bytes / sizeof f32_bytes[0]; i++) {
+        expected[f32_bytes[i].at] = f32_bytes[i].value;
+    }
+    opencl_encode_map(&f32, 0, map);
+    assert_memory_equal(map, expected, sizeof map);
 }
 
 // --- right results ------------------------------------------------------------------------------
@@ -546,6 +604,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_unknown_tier),
+        cmocka_unit_test(test_tensor_refused),
+        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_tensor_map),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_ops_local),
         cmocka_unit_test(test_step),

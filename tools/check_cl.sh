@@ -12,17 +12,17 @@ check() {
 for file in cl/*.cl; do
     case $file in
     cl/prelude.cl | cl/tensor.cl) continue ;;
-    *_local.cl | *tensor*) sizes="4" ;;
+    *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
     cards=
     case $file in
-    *matmul*) forms="-DLOAD=4 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
-    *_local.cl | *_registers.cl | *tensor*) forms=-DPLAIN ;;
+    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *_local.cl | *_registers.cl | *tensor* | *wgmma*) forms=-DPLAIN ;;
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
-    *tensor*) names="-target nvptx64-nvidia-nvcl -include cl/tensor.cl" ;;
+    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -include cl/tensor.cl" ;;
     *) names= ;;
     esac
     for size in $sizes; do
@@ -30,7 +30,9 @@ for file in cl/*.cl; do
         for form in $forms; do
             for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
                 # shellcheck disable=SC2086 # lists of options
-                check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format $names
+    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *_local.cl | *_registers.cl | *tensor* | *wgmma*) forms=-DPLAIN ;;
+    *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
             done
         done
     done

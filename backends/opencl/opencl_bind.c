@@ -777,7 +777,7 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }
-    SM_TRY(sm_plan_supports_plain_products(plan, id));
+    SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     }

@@ -49,6 +49,24 @@ typedef struct {
     float drop_scale;
 } opencl_attention;
 
+// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c); its rows lie one behind the other.
+typedef struct {
+    int tensor; // SM_NO_TENSOR: the scratch
+    sm_dtype dtype;
+    int n_dims;
+    int64_t dims[3]; // innermost first
+    int box[3];
+} opencl_tensor_map;
+
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 4 }; // of a map; an op has so many of them
+
+// Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
+#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DDATA_BF16"
+
+void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
+sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
+size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most
+
 // --- making a launch -------------------------------------------------------------------------------
 
 // The plan's data type joins the options.
@@ -57,6 +75,8 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
 void opencl_arg_tensor(opencl_binder *b, int tensor);
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
 void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
+void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once an op
 void opencl_arg_ulong(opencl_binder *b, uint64_t value);
 void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);

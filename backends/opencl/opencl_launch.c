@@ -34,6 +34,8 @@ void opencl_arg_ulong(opencl_binder *b, uint64_t value) { set_arg(b, sizeof valu
 void opencl_arg_uint(opencl_binder *b, uint32_t value) { set_arg(b, sizeof value, &value); }
 void opencl_arg_float(opencl_binder *b, float value) { set_arg(b, sizeof value, &value); }
 
+void opencl_arg_buffer(opencl_binder *b, cl_mem buffer) { set_arg(b, sizeof buffer, &buffer); }
+
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {
     if (tensor == SM_NO_TENSOR) {
         set_arg(b, sizeof(cl_mem), &b->e->arenas[0]);

@@ -29,7 +29,8 @@ typedef struct {
          "B=4 T=33 C=130 V=3 P=64")
 #define MATMULS                                                                                                \
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
-         "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40")
+         "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
+         "N=120 C=264 F=200")
 #define HEADS LIST("N=5 C=16 F=64 wt=1 vocab=50", "N=33 C=40 F=320 wt=1 vocab=257")
 #define ATTENTIONS                                                                                                  \
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
