@@ -29,10 +29,8 @@ for file in cl/*.cl; do
         [ "$size" != 4 ] || forms="$forms $cards"
         for form in $forms; do
             for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
-                # shellcheck disable=SC2086 # lists of options
-    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
-    *_local.cl | *_registers.cl | *tensor* | *wgmma*) forms=-DPLAIN ;;
-    *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
+                # shellcheck disable=SC2086,SC2046 # lists of options
+                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format
             done
         done
     done
