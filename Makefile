@@ -153,8 +153,9 @@ check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
-	@$(MAKE) $(B)/tests/test_opencl
+	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
+	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
 .PHONY: schema
 schema: build ## write docs/row.schema.json anew, after a change of the row's fields
