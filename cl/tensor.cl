@@ -180,4 +180,23 @@ static inline void multiply_tf32(float c[4], const uint a[4], uint b0, uint b1) 
 
 // --- within a warp ------------------------------------------------------------------------------------
 
+// The value of item LANE ^ other.
+static inline float exchange(float x, uint other) {
+    float y;
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(other));
+    return y;
+}
+
 static inline void wait_for_warp(void) { __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+// 2^x with a relative error below 2^-22; 0 for results below 2^-126.
+static inline float fast_exp2(float x) {
+    float y;
+    __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Of 4 bytes the first n_bytes (0 or 4), zeros in the place of the others.
+static inline void copy4_async_part(uint to, const global void *from, uint n_bytes) {
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
+}

@@ -2,6 +2,7 @@
 // (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in tier `local`, op by op.
 #include <stdio.h>
 
+#include "opencl_tensor.h"
 #include "opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256 };
@@ -163,8 +164,7 @@ static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, in
 
 static int items_of(const tiles *t) { return t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS; }
 
-// Local memory of a work-group, which the driver tells less of than a kernel can have.
-static int most_local_bytes(const opencl_facts *facts) {
+int opencl_tensor_local_bytes(const opencl_facts *facts) {
     enum { KIB = 1024 };
     switch (facts->compute_capability) {
     case 80:
@@ -183,7 +183,7 @@ static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way,
     const tiles by_rule = choose_tiles(facts, p, way / N_CUTS * N_CUTS);
     const tiles t = choose_tiles(facts, p, way);
     snprintf(text, size_bytes, "mma %dx%d of %dx%d, %d parts", t.tile_m, t.tile_n, t.warp_m, t.warp_n, t.n_parts);
-    return STAGES * K_BYTES * (t.tile_m + t.tile_n) <= most_local_bytes(facts) &&
+    return STAGES * K_BYTES * (t.tile_m + t.tile_n) <= opencl_tensor_local_bytes(facts) &&
            (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
 }
 
@@ -505,14 +505,6 @@ static bool uses_maps(const opencl_facts *facts, const sm_plan *plan) {
            (sm_dtype_is_narrow(plan->dtype) || plan->products != SM_PRODUCTS_PLAIN);
 }
 
-// --- attention --------------------------------------------------------------------------------------
-
-static void attention(opencl_binder *b, const opencl_attention *a) { opencl_tier_local.attention(b, a); }
-
-static size_t attention_scratch_elems(const opencl_attention *a) {
-    return opencl_tier_local.attention_scratch_elems(a);
-}
-
 const opencl_tier opencl_tier_tensor = {
     .name = "tensor",
     .why = "matrix units that compute rightly: products on them",
@@ -528,7 +520,7 @@ const opencl_tier opencl_tier_tensor = {
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
-    .attention = attention,
-    .attention_scratch_elems = attention_scratch_elems,
+    .attention = opencl_tensor_attention,
+    .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
     .most_head_channels = 256,
 };
