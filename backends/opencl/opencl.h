@@ -136,6 +136,8 @@ typedef struct opencl_executable {
     int n_launches;
     int cap_launches;
     int *first_launch; // of op i; n_ops + 1 entries
+    int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
+    int n_beside_units;
     cl_event *events;  // n_launches, for the profiled queue
     struct opencl_executable *next_kept;
 } opencl_executable;

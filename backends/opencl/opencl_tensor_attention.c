@@ -146,8 +146,12 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     if (!opencl_tensor_attends(&b->e->device->facts, b->e->base.plan, a)) {
+        b->e->n_beside_units += may_round(b->e->base.plan, a);
         opencl_tier_local.attention(b, a);
-    } else if (a->forward) {
+        return;
+    }
+    b->e->n_on_units++;
+    if (a->forward) {
         attend(b, a);
     } else {
         attend_backward(b, a);
