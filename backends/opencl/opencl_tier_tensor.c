@@ -228,7 +228,7 @@ typedef struct {
     int n_parts;
 } wide_tiles;
 
-enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 288, N_CONSUMERS = 2 };
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2 };
 
 static const wide_tiles wide_list[] = {
     {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
