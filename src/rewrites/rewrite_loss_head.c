@@ -29,6 +29,8 @@ static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
     int64_t rows = round_up((n_rows + CHUNKS - 1) / CHUNKS, TILE_ROWS);
     rows = rows < most ? rows : most;
     rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
+    const int64_t n_chunks = (n_rows + rows - 1) / rows;
+    rows = round_up((n_rows + n_chunks - 1) / n_chunks, TILE_ROWS);
     return rows < n_rows ? rows : n_rows;
 }
 
