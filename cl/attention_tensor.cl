@@ -631,18 +631,18 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
     uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
             stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
-        if (KEPT > 0 && first_key == 0) {
-            load_operand(q, own_q);
-        }
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
@@ -657,10 +657,8 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
                 add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, result);
             }
         }
+        receive();
         at = next;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -770,21 +768,21 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     }
     FILL(dq, ROW_TILES, 0.0f)
     uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
+    if (KEPT > 1) {
+        load_operand(d, own_dy);
+    }
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
             stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
-        if (KEPT > 0 && first_key == 0) {
-            load_operand(q, own_q);
-        }
-        if (KEPT > 1 && first_key == 0) {
-            load_operand(d, own_dy);
-        }
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
@@ -818,10 +816,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 add_weighted(dweight, at + s * TILE_PITCH, dq);
             }
         }
+        receive();
         at = next;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -909,9 +905,15 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
     uint first_row = start_row;
     uint stage_now = 0;
+    receive();
+    if (KEPT > 0) {
+        load_operand(k, own_k);
+    }
+    if (KEPT > 1) {
+        load_operand(v, own_v);
+    }
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
-        receive();
         uint next_row = first_row + TILE;
         if (next_row >= T) {
             next_row = start_row;
@@ -928,12 +930,6 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
             stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
         }
         copy_async_commit();
-        if (KEPT > 0 && i == 0) {
-            load_operand(k, own_k);
-        }
-        if (KEPT > 1 && i == 0) {
-            load_operand(v, own_v);
-        }
         const uint at = stages + stage_now * 2 * TILE_BYTES;
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
@@ -974,11 +970,9 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
             p.q += HS;
             p.head_row += T;
         }
+        receive();
         first_row = next_row;
         stage_now = 1 - stage_now;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
