@@ -25,7 +25,7 @@ static void make_example(example *x, sm_dtype dtype, sm_products products, int64
     x->plan.tensors = x->tensors;
 }
 
-static bool attends(example *x) { return opencl_tensor_attends(&hopper, &x->plan, &x->attention); }
+static bool attends(example *x) { return opencl_tensor_attends(&hopper, true, &x->plan, &x->attention); }
 
 static bool attends_to(sm_dtype dtype, sm_products products, int64_t HS) {
     example x;

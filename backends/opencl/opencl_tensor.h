@@ -23,7 +23,8 @@ enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, O
 
 // Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
 // rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in tier `local`.
-bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
+                           const opencl_attention *attention);
 
 // Sizes of a part's kernel; false where no tile of a head of HS channels fits.
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,

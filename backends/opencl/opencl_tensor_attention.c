@@ -102,13 +102,7 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
 
-static bool find_sizes(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a, int part,
-                       opencl_score_sizes *sizes) {
-    const bool has_wgmma = opencl_find_matrix_units(facts)->has_wgmma;
-    return opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), sizes);
-}
-
-bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan, const opencl_attention *a) {
     const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
     const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
@@ -116,12 +110,16 @@ bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const
                    begins_aligned(plan, a->dqkv);
     for (int part = first; attends && part <= last; part++) {
         opencl_score_sizes sizes;
-        attends = find_sizes(facts, plan, a, part, &sizes);
+        attends = opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), &sizes);
     }
     return attends;
 }
 
 // --- launches ---------------------------------------------------------------------------------------
+
+static bool has_wgmma(const opencl_binder *b) {
+    return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
+}
 
 static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
     static const char *const kernels[OPENCL_ATTENTION_PARTS] = {
@@ -131,7 +129,7 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     };
     char options[OPTIONS_SIZE];
     char registers[64] = "";
-    find_sizes(&b->e->device->facts, b->e->base.plan, a, part, s);
+    opencl_tensor_score_sizes(&b->e->device->facts, has_wgmma(b), part, a->HS, elem_bytes(b->e->base.plan, a), s);
     if (s->registers > 0) {
         snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
     }
@@ -190,7 +188,7 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
 }
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
-    if (!opencl_tensor_attends(&b->e->device->facts, b->e->base.plan, a)) {
+    if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
         opencl_tier_local.attention(b, a);
     } else if (a->forward) {
         attend(b, a);
