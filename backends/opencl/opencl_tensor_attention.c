@@ -1,6 +1,7 @@
 // opencl_tensor_attention.c: attention on matrix units (cl/attention_tensor.cl): which kernels run it, and in which sizes.
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "opencl_tensor.h"
 #include "opencl_tier.h"
@@ -187,8 +188,30 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
+// Once, in the rows: 16-bit data is multiplied as fp32 where one would expect the units.
+static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention runs as in family local: ";
+    sm_device_info *info = &b->e->device->base.info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], fact) != NULL) {
+            return;
+        }
+    }
+    if (may_round(b->e->base.plan, a) && info->n_warnings < SM_MAX_WARNINGS) {
+        char *text = info->warnings[info->n_warnings++];
+        if (a->stores_weights) {
+            snprintf(text, sizeof info->warnings[0], "%s: %sits weights are stored", info->id, fact);
+        } else {
+            snprintf(text, sizeof info->warnings[0],
+                     "%s: %sheads of %lld channels, and matrix units take multiples of 8 up to %d", info->id, fact,
+                     (long long)a->HS, MOST_HEAD_CHANNELS);
+        }
+    }
+}
+
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
+        warn_of_local(b, a);
         opencl_tier_local.attention(b, a);
     } else if (a->forward) {
         attend(b, a);
