@@ -200,10 +200,10 @@ static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
     if (may_round(b->e->base.plan, a) && info->n_warnings < SM_MAX_WARNINGS) {
         char *text = info->warnings[info->n_warnings++];
         if (a->stores_weights) {
-            snprintf(text, sizeof info->warnings[0], "%s: %sits weights are stored", info->id, fact);
+            snprintf(text, sizeof info->warnings[0], "%sits weights are stored", fact);
         } else {
             snprintf(text, sizeof info->warnings[0],
-                     "%s: %sheads of %lld channels, and matrix units take multiples of 8 up to %d", info->id, fact,
+                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
                      (long long)a->HS, MOST_HEAD_CHANNELS);
         }
     }
