@@ -26,8 +26,8 @@ static const source_file files[] = {
 #undef SOURCE
 };
 
-// What a program is made of. Kernels that take no options are all in one: a driver needs about as long to begin with a
-// program as to compile such a kernel.
+// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin with a
+// program as to compile such a kernel. Others are built where a plan has them.
 typedef struct {
     const char *name; // the stem of its file, or "plain"
     int n_stems;
@@ -35,9 +35,8 @@ typedef struct {
     bool is_retargeted; // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",  "address",   "adafactor", "adamw8bit", "bias",   "dropout", "embedding",
-                                          "gelu",     "grad_norm", "layernorm", "loss",   "muon",    "optimizer",
-                                          "residual", "rmsnorm",   "rope",      "swiglu", "zero"};
+static const char *const plain_stems[] = {"prelude",   "bias",  "embedding", "gelu",     "grad_norm",
+                                          "layernorm", "loss",  "optimizer", "residual", "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
@@ -51,7 +50,7 @@ static bool is_plain(const char *stem) {
 
 // Kernels that need the names of cl/tensor.cl.
 static bool is_tensor(const char *stem) {
-    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "tensor_probe"};
+    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "operand_tensor", "tensor_probe"};
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         if (strcmp(stems[i], stem) == 0) {
             return true;
