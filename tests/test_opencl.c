@@ -101,12 +101,12 @@ static void test_tensor_refused(void **state) {
 
 static void test_retarget(void **state) {
     (void)state;
-    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k() {\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
+    static const char ptx[] =
+        ".version 8.5\n.target sm_90\n.entry k() {\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
     size_t n_bytes = 0;
     char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
     assert_non_null(text);
-    assert_string_equal(text,
-                        ".version 8.5\n.target sm_90a\n.entry k() {\n wgmma.fence;\n add; // a comment\n x;\n}");
+    assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k() {\n wgmma.fence;\n add; // a comment\n x;\n}");
     assert_int_equal(n_bytes, strlen(text));
     char *again = opencl_retarget((const unsigned char *)text, n_bytes, &n_bytes);
     assert_non_null(again);
@@ -124,10 +124,10 @@ static void test_tensor_map(void **state) {
     static const struct {
         int at;
         unsigned char value;
-    } bf16_bytes[] = {{1, 0x9A}, {2, 0x78}, {3, 0x56}, {4, 0x34}, {5, 0x12},  {8, 0x10},  {9, 0x65}, {13, 0x02},
-                      {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63}, {56, 127}},
-      f32_bytes[] = {{8, 0xA0}, {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF}, {33, 0x02}, {36, 99}, {40, 6},
-                     {55, 31},  {56, 63}};
+    } bf16_bytes[] = {{1, 0x9A},  {2, 0x78},  {3, 0x56},  {4, 0x34},  {5, 0x12},  {8, 0x10}, {9, 0x65},
+                      {13, 0x02}, {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63},  {56, 127}},
+      f32_bytes[] = {{8, 0xA0},  {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF},
+                     {33, 0x02}, {36, 99},  {40, 6},   {55, 31},   {56, 63}};
     unsigned char expected[OPENCL_MAP_BYTES] = {0};
     unsigned char map[OPENCL_MAP_BYTES];
     for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {
@@ -602,24 +602,15 @@ static void test_tuned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_description),
-        cmocka_unit_test(test_unknown_tier),
-        cmocka_unit_test(test_tensor_refused),
-        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_tensor_map),
-        cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_ops_local),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_losses_as_cpu),
-        cmocka_unit_test(test_same_bits_twice),
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_hanging_kernel),
-        cmocka_unit_test(test_build_failure),
-        cmocka_unit_test(test_large_indices),
-        cmocka_unit_test(test_error_names),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_tuned),
+        cmocka_unit_test(test_description),    cmocka_unit_test(test_unknown_tier),
+        cmocka_unit_test(test_tensor_refused), cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_tensor_map),     cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_ops_local),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_losses_as_cpu),  cmocka_unit_test(test_same_bits_twice),
+        cmocka_unit_test(test_timed),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hanging_kernel), cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_large_indices),  cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_cache),          cmocka_unit_test(test_tuned),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

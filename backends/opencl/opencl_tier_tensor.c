@@ -15,8 +15,9 @@ static bool suits(const opencl_facts *facts) {
 static const char *explain(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];
     const opencl_matrix_units *units = opencl_find_matrix_units(facts);
-    snprintf(text, sizeof text, units->has_wgmma ? "matrix units: wgmma fed by TMA for 16-bit numbers, mma.sync for tf32%.0s"
-                                                 : "matrix units: mma.sync; no wgmma: %.80s",
+    snprintf(text, sizeof text,
+             units->has_wgmma ? "matrix units: wgmma fed by TMA for 16-bit numbers, mma.sync for tf32%.0s"
+                              : "matrix units: mma.sync; no wgmma: %.80s",
              units->no_wgmma);
     return text;
 }
@@ -232,7 +233,8 @@ static const wide_tiles wide_list[] = {
     {.tile_n = 192, .stages = 4, .band = 16}, {.tile_n = 256, .stages = 4, .band = 4},
 };
 
-// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as many.
+// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
+// many.
 enum { N_WIDE = sizeof wide_list / sizeof wide_list[0], N_WIDE_WAYS = 1 + N_WIDE * N_CUTS };
 
 static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
@@ -245,8 +247,9 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && count_up(p->K, WIDE_TILE_K) / n_parts >= LEAST_STEPS;
 }
 
-// In 64 of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile comes
-// anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
+// In 64 of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile
+// comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
+// units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, SUMS_A_STEP = 48 }; // sums that a unit writes and reads in such a step
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -321,9 +324,10 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     const bool is_parted = t->n_parts > 1;
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
-    const opencl_tensor_map maps[OPENCL_MOST_MAPS] = {
-        map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M), map_operand(p, p->b, p->b_transposed, p->N, t->tile_n),
-        map_result(p, is_parted ? SM_NO_TENSOR : p->c, t->n_parts), map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, 1)};
+    const opencl_tensor_map maps[OPENCL_MOST_MAPS] = {map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M),
+                                                      map_operand(p, p->b, p->b_transposed, p->N, t->tile_n),
+                                                      map_result(p, is_parted ? SM_NO_TENSOR : p->c, t->n_parts),
+                                                      map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, 1)};
     snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d%s%s%s", t->tile_n, t->stages,
              p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
              opencl_result_option(p, is_parted));
@@ -350,8 +354,7 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
         return opencl_tier_local.matmul_way(facts, p, way, text, size_bytes);
     }
     const int n_wide = is_wide_product(facts, p) ? N_WIDE_WAYS : 0;
-    return way < n_wide ? wide_way(facts, p, way, text, size_bytes)
-                        : mma_way(facts, p, way - n_wide, text, size_bytes);
+    return way < n_wide ? wide_way(facts, p, way, text, size_bytes) : mma_way(facts, p, way - n_wide, text, size_bytes);
 }
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
