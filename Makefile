@@ -68,7 +68,7 @@ CPU_BF16_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 peaks
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c),$(wildcard tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \

@@ -11,12 +11,15 @@ check() {
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl | cl/tensor.cl) continue ;;
+    cl/prelude.cl | cl/tensor.cl | cl/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="1" ;;
     *) sizes="1 4 8 16" ;;
     esac
     case $file in
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 --include=cl/attention_wgmma.cl" ;;
     *) forms=-DPLAIN ;;
     esac
     case $file in

@@ -49,19 +49,21 @@ typedef struct {
     float drop_scale;
 } opencl_attention;
 
-// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c); its rows lie one behind the other.
+// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c).
 typedef struct {
-    int tensor; // SM_NO_TENSOR: the scratch
+    int tensor;             // SM_NO_TENSOR: the scratch,
+    int64_t scratch_offset; // from this float on
     sm_dtype dtype;
     int n_dims;
     int64_t dims[3]; // innermost first
+    int64_t row_elems; // from a row to the next; 0: dims[0]
     int box[3];
 } opencl_tensor_map;
 
-enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 4 }; // of a map; an op has so many of them
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 6 }; // of a map; an op has so many of them
 
 // Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
-#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DDATA_BF16"
+#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
 
 void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);

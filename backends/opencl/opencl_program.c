@@ -50,7 +50,7 @@ static bool is_plain(const char *stem) {
 
 // Kernels that need the names of cl/tensor.cl.
 static bool is_tensor(const char *stem) {
-    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "tensor_probe"};
+    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "operand_tensor", "tensor_probe"};
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         if (strcmp(stems[i], stem) == 0) {
             return true;

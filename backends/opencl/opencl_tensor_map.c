@@ -26,7 +26,7 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
     put(map, ADDRESS, address, 8);
     put(map, KIND, (uint64_t)(m->n_dims - 1) << 4 | type << 7 | SWIZZLE_128 << 13, 4);
     for (int i = 0; i < m->n_dims; i++) {
-        distance *= (uint64_t)m->dims[i];
+        distance *= (uint64_t)(i == 0 && m->row_elems > 0 ? m->row_elems : m->dims[i]);
         if (i + 1 < m->n_dims) {
             put(map, DISTANCES + 4 * (size_t)i, distance >> 4, 4);
         }
@@ -78,7 +78,9 @@ static sm_status make_room(opencl_executable *e) {
 // Where the map's matrix begins.
 static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
     if (m->tensor == SM_NO_TENSOR) {
-        return opencl_find_address(e->device, e->scratch, address);
+        SM_TRY(opencl_find_address(e->device, e->scratch, address));
+        *address += (uint64_t)m->scratch_offset * sizeof(float);
+        return SM_OK;
     }
     const sm_tensor *t = &e->base.plan->tensors[m->tensor];
     SM_TRY(opencl_find_address(e->device, e->arenas[t->arena], address));
