@@ -5,12 +5,13 @@
 //   dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]
 //
 // token (B,T) = (N); wte, dwte (V,C); wpe, dwpe (at least T,C); x, dx (B,T,C). A work-item handles one vec
-// of a row. dwte without atomics, so that its sums have one order: tokens with the same id form a chain
-// in ascending order, and the items of its first token add up the chain's rows.
+// of a row. dwte without atomics, so that its sums have one order: tokens are sorted by id, those of one id in
+// ascending order, and the items of the first of an id add up the rows of all. They are sorted in blocks of
+// SORT_BLOCK; then each counts how many of every other block come before it.
 //
-//   token   7   3   7   5   3   7         chain of 7: 0 -> 2 -> 5, gathered by the items of token 0
-//   next    2   4   5  -1  -1  -1
-//   first   1   1   0   1   0   0
+//   token                 7   3   7 | 5   3   7       (blocks of 3)
+//   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
+//   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
 // Without `positions`, wpe is not looked at.
 kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const global int *token, ulong token_at,
                               const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
@@ -26,40 +27,103 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
     }
 }
 
-// chain (N,2): the next token with the same id, or -1; and 1 for the first of its id.
-kernel void embedding_backward_chains(ulong N, const global int *token, ulong token_at, global int *chain,
-                                      ulong chain_at) {
-    const ulong n = get_global_id(0);
-    if (n >= N) {
-        return;
+#define SORT_BLOCK  256
+#define MERGE_ITEMS 64
+
+// Ids, a block after the other sorted, and behind them, from N on, where each stood.
+kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
+                                    ulong sorted_at) {
+    local int ids[SORT_BLOCK];
+    const ulong first = get_group_id(0) * (ulong)SORT_BLOCK;
+    const uint n_here = (uint)min(N - first, (ulong)SORT_BLOCK);
+    for (uint i = (uint)get_local_id(0); i < n_here; i += (uint)get_local_size(0)) {
+        ids[i] = token[token_at + first + i];
     }
-    const global int *ids = token + token_at;
-    ulong next = n + 1;
-    while (next < N && ids[next] != ids[n]) {
-        next++;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = (uint)get_local_id(0); i < n_here; i += (uint)get_local_size(0)) {
+        const int id = ids[i];
+        uint rank = 0;
+        SIDE_BY_SIDE
+        for (uint k = 0; k < n_here; k++) {
+            rank += ids[k] < (k < i ? id + 1 : id) ? 1 : 0;
+        }
+        sorted[sorted_at + first + rank] = id;
+        sorted[sorted_at + N + first + rank] = (int)(first + i);
     }
-    ulong before = n;
-    while (before > 0 && ids[before - 1] != ids[n]) {
-        before--;
-    }
-    chain[chain_at + 2 * n] = next < N ? (int)next : -1;
-    chain[chain_at + 2 * n + 1] = before == 0;
 }
 
-kernel void embedding_backward_wte(ulong N, ulong C, const global int *token, ulong token_at, const global int *chain,
-                                   ulong chain_at, const global data *dx, ulong dx_at, global float *dwte,
-                                   ulong dwte_at) {
+// How many of the n ids in ascending order are below `bound`, n up to SORT_BLOCK.
+static inline uint count_below(const global int *ids, uint n, int bound) {
+    uint count = 0;
+    for (uint step = SORT_BLOCK; step > 0; step /= 2) {
+        count += count + step <= n && ids[count + step - 1] < bound ? step : 0;
+    }
+    return count;
+}
+
+// Lanes share the blocks. order: as sorted, but all of it.
+kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong sorted_at, global int *order,
+                                     ulong order_at) {
+    local uint below[MERGE_ITEMS];
+    const ulong n = get_global_id(0);
+    const uint column = (uint)get_local_id(0);
+    const global int *ids = sorted + sorted_at;
+    const int id = n < N ? ids[n] : 0;
+    const ulong own = n / SORT_BLOCK;
+    uint count = 0;
+    for (ulong block = MY_LANE; n < N && block * SORT_BLOCK < N; block += N_LANES) {
+        const ulong first = block * SORT_BLOCK;
+        if (block != own) {
+            count += count_below(ids + first, (uint)min(N - first, (ulong)SORT_BLOCK), block < own ? id + 1 : id);
+        }
+    }
+    below[MY_LANE * get_local_size(0) + column] = count;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (MY_LANE == 0 && n < N) {
+        ulong rank = n - own * SORT_BLOCK;
+        for (uint lane = 0; lane < N_LANES; lane++) {
+            rank += below[lane * get_local_size(0) + column];
+        }
+        order[order_at + rank] = id;
+        order[order_at + N + rank] = ids[N + n];
+    }
+}
+
+// The vecs at column c of n rows of dx, added up.
+static inline vec sum_rows(const global data *dx, const global int *at, uint n, ulong C, ulong c) {
+    vec sum = to_vec(0.0f);
+    SIDE_BY_SIDE
+    for (uint k = 0; k < n; k++) {
+        sum += load_data_part(dx + row_start((ulong)at[k], C) + c, C - c, 0.0f);
+    }
+    return sum;
+}
+
+// Where the 16th from here on has the same id, so have all between: 16 rows at a time, then 4, then one.
+kernel void embedding_backward_wte(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
+                                   ulong dx_at, global float *dwte, ulong dwte_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
-    if (c >= C || n >= N || !chain[chain_at + 2 * n + 1]) {
+    const global int *ids = order + order_at;
+    const global int *at = ids + N;
+    if (c >= C || n >= N || (n > 0 && ids[n - 1] == ids[n])) {
         return;
     }
+    const int id = ids[n];
+    global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
+    const vec before = load_part(row, C - c, 0.0f);
     vec sum = to_vec(0.0f);
-    for (int m = (int)n; m >= 0; m = chain[chain_at + 2 * (ulong)m]) {
-        sum += load_data_part(dx + dx_at + row_start((ulong)m, C) + c, C - c, 0.0f);
+    ulong next = n;
+    for (; next + 16 <= N && ids[next + 15] == id; next += 16) {
+        sum += sum_rows(dx + dx_at, at + next, 16, C, c);
     }
-    global float *row = dwte + dwte_at + row_start(token[token_at + n], C) + c;
-    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
+    for (; next + 4 <= N && ids[next + 3] == id; next += 4) {
+        sum += sum_rows(dx + dx_at, at + next, 4, C, c);
+    }
+    for (; next < N && ids[next] == id; next++) {
+        sum += sum_rows(dx + dx_at, at + next, 1, C, c);
+    }
+    store_part(before + sum, row, C - c);
 }
 
 kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,
@@ -70,6 +134,7 @@ kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data 
         return;
     }
     vec sum = to_vec(0.0f);
+    SIDE_BY_SIDE
     for (ulong b = 0; b < B; b++) {
         sum += load_data_part(dx + dx_at + row_start(b * T + t, C) + c, C - c, 0.0f);
     }

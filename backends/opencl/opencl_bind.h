@@ -88,8 +88,10 @@ void opencl_launch_items(opencl_binder *b, int64_t n_items);                   /
 void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                    // an item a vec
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                     // row_items items a row
 void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows);     // an item a vec of a row
-void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips); // the same, strips for rows
-void opencl_launch_parts(opencl_binder *b, int64_t n_parts);                   // a line of items with much to do
+// An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y); // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
 
 // --- whole plans -----------------------------------------------------------------------------------

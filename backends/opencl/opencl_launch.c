@@ -107,15 +107,20 @@ void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows) {
     end(b, 2, (n_cols + vector - 1) / vector, n_rows, (size_t)device->tier->group / GROUP_ROWS, GROUP_ROWS);
 }
 
-void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips) {
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes) {
     const opencl_device *device = b->e->device;
-    int vector = device->tier->vector(&device->facts);
-    end(b, 2, (n_cols + vector - 1) / vector, n_strips, (size_t)device->tier->group, 1);
+    const int vector = device->tier->vector(&device->facts);
+    const int lanes = device->tier->row_items > 1 ? n_lanes : 1;
+    end(b, 2, (n_cols + vector - 1) / vector, n_sums * lanes, (size_t)(device->tier->group / lanes), (size_t)lanes);
 }
 
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts) {
-    const opencl_tier *tier = b->e->device->tier;
-    end(b, 1, n_parts, 1, tier->row_items > 1 ? (size_t)tier->group : 1, 1);
+    const int row_items = b->e->device->tier->row_items;
+    end(b, 1, n_parts * row_items, 1, (size_t)row_items, 1);
+}
+
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y) {
+    end(b, 2, n_x, n_y, local_x, local_y);
 }
 
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items) {
