@@ -158,41 +158,14 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
 
 // --- results ------------------------------------------------------------------------------------
 
-// What is done to n sums of a row of c, from element `at` on, whose column is `col`, before they are rounded.
-static inline void finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, float *restrict sums) {
-    float room[COLS];
-    if (p->bias != NULL) {
-        const float *bias = p->bias + col;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] += bias[i];
-        }
-    }
-    if (p->pre != NULL) {
-        const float *pre = cpu_widened(p->pre + at, n, room);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] *= cpu_gelu_derivative(pre[i]);
-        }
-    }
-    cpu_round_row(sums, n, p->rounded + at);
-    if (p->act != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            room[i] = cpu_gelu(sums[i]);
-        }
-        cpu_round_row(room, n, p->act + at);
-    }
-}
-
 // Of a tile, whose rows of sums lie ld apart.
 static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;
         if (cols.end - cols.first == COLS) { // a length that the compiler knows
-            finish_row(p, at, cols.first, COLS, sums);
+            cpu_finish_row(p, at, cols.first, COLS, false, sums);
         } else {
-            finish_row(p, at, cols.first, cols.end - cols.first, sums);
+            cpu_finish_row(p, at, cols.first, cols.end - cols.first, false, sums);
         }
     }
 }
