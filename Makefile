@@ -74,7 +74,7 @@ PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPEN
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_BF16_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
-           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).bf16.o,$(filter-out $(CPU_F32_SRC) %_dot.c,$(CPU_KERNEL_SRC)))) \
+           $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) %_dot.c,$(CPU_KERNEL_SRC))))) \
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
@@ -239,9 +239,10 @@ $(B)/%.f64.o: %.c
 	$(SAY) CC $@
 	@$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
 
-# The cpu backend's kernels are compiled for several instruction sets, of which one is chosen at run time, and two types
+# The cpu backend's kernels are compiled for several instruction sets, of which one is chosen at run time, and three types
 # of data.
 CPU_DATA_FLAGS_bf16 := -DCPU_DATA_BF16
+CPU_DATA_FLAGS_f16 := -DCPU_DATA_F16
 define ISA_RULE
 $(B)/%.$(1).$(2).o: %.c
 	@mkdir -p $$(@D)
@@ -250,6 +251,7 @@ $(B)/%.$(1).$(2).o: %.c
 endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
+$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
 
 # What the build can say of itself, compiled into the files that use it.
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \

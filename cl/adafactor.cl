@@ -8,7 +8,7 @@
 //
 //   partial (n_strips,C) | u's squares (R) | p's squares (R) | mean | step
 //
-// With `copied`, w = p. A vector keeps v (n) itself, and is one row's work.
+// Where clip is negative the step is skipped: row, col, v and p stay. With `copied`, w = p. A vector keeps v (n) itself, and is one row's work.
 enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 11, EPS2_F, UPDATE_RMS_F };
 
 static inline float factored_update(float g, float v, float eps) { return g / sqrt(fmax(v, eps * eps)); }
@@ -22,7 +22,7 @@ kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, 
                            ulong hyper_at, const global float *clip, ulong clip_at, global float *row, ulong row_at) {
     ROW_SHARED(shared);
     const ulong r = MY_ROW;
-    if (r >= R) {
+    if (r >= R || clip[clip_at] < 0) {
         return;
     }
     float sum = 0;
@@ -54,9 +54,10 @@ kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, const gl
 }
 
 kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global float *partial, ulong partial_at,
-                              const global float *hyper, ulong hyper_at, global float *col, ulong col_at) {
+                              const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
+                              global float *col, ulong col_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    if (c >= C) {
+    if (c >= C || clip[clip_at] < 0) {
         return;
     }
     const float b2 = hyper[hyper_at + BETA2_F];
@@ -135,7 +136,7 @@ kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g,
                            ulong w_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
-    if (c >= C || r >= R) {
+    if (c >= C || r >= R || clip[clip_at] < 0) {
         return;
     }
     const global float *h = hyper + hyper_at;
@@ -155,7 +156,7 @@ kernel void adafactor_vector(ulong n, const global float *g, ulong g_at, const g
                              const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *v,
                              ulong v_at) {
     ROW_SHARED(shared);
-    if (MY_ROW > 0) {
+    if (MY_ROW > 0 || clip[clip_at] < 0) {
         return;
     }
     const global float *h = hyper + hyper_at;

@@ -57,7 +57,7 @@ kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, c
     ROW_SHARED(shared);
     const ulong block = MY_ROW;
     const ulong first = block * QUANT_BLOCK;
-    if (first >= n) {
+    if (first >= n || clip[clip_at] < 0) { // negative: the step is skipped
         return;
     }
     const ulong n_here = min(n - first, (ulong)QUANT_BLOCK);

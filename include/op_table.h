@@ -21,6 +21,8 @@
 // has its two letters exchanged where the op's attribute w_transposed is set.
 // QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
+// A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
+//
 // A type is DATA, the plan's data type, REAL, its real type (plan.h), or I32, U32 or U8.
 //
 // A row of the table is a paragraph, an operand a line of it.
@@ -53,11 +55,12 @@ OUTPUTS(zero)
 END
 
 OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
-   "scale = hyper.loss_scale / max(1, number of targets that are not -1)",
-   "derivative of the mean loss with respect to one token's loss")
+   "scale = hyper.loss_scale / max(1, number of targets that are not -1), times scaler.scale where there is a scaler",
+   "derivative of the mean loss with respect to one token's loss; scaled as in Micikevicius et al. 2018, section 3.2")
 INPUTS(loss_scale)
     IN(targets, "(N)", I32, 0)
     IN(hyper, "(h)", REAL, 0)
+    IN(scaler, "(s)", REAL, SM_OPTIONAL)
 OUTPUTS(loss_scale)
     OUT(scale, "(1)", REAL, SM_WRITES, 0)
 END
@@ -326,14 +329,26 @@ END
 
 OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
    "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when hyper.grad_clip"
-   " is 0",
-   "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6")
+   " is 0;  with a scaler, norm is divided by scaler.scale, and so is clip then; clip = -1 where norm is not finite",
+   "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6; a sum of squares is finite where every gradient is")
 INPUTS(grad_clip)
     IN(sqnorm, "(G)", REAL, 0)
     IN(hyper, "(h)", REAL, 0)
+    IN(scaler, "(s)", REAL, SM_OPTIONAL)
 OUTPUTS(grad_clip)
     OUT(norm, "(1)", REAL, SM_WRITES, 0)
     OUT(clip, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_SCALER_UPDATE, scaler_update, SM_NO_OPERAND,
+   "clip < 0: scale *= hyper.scale_backoff, good = 0, skipped += 1;  else good += 1, and at hyper.scale_interval of them"
+   " scale *= hyper.scale_growth unless that is infinite, good = 0",
+   "Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler")
+INPUTS(scaler_update)
+    IN(clip, "(1)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(scaler_update)
+    OUT(scaler, "(s)", REAL, SM_UPDATES, 0)
 END
 
 OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
@@ -474,6 +489,7 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
 INPUTS(muon_update)
     IN(x, "(R,C)", DATA, SM_TRANSPOSABLE)
     IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
 OUTPUTS(muon_update)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)

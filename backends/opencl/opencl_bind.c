@@ -198,6 +198,7 @@ static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t
     arg_count(b, C);
     opencl_arg_scratch(b, 0);
     arg_in(b, SM_IN(adafactor, hyper));
+    arg_in(b, SM_IN(adafactor, clip));
     arg_out(b, SM_OUT(adafactor, col));
     opencl_launch_vecs(b, C);
 }
@@ -488,8 +489,45 @@ static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel)
 }
 
 static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean"); }
-static void bind_loss_scale(opencl_binder *b) { bind_one_row(b, "loss", "loss_scale"); }
-static void bind_grad_clip(opencl_binder *b) { bind_one_row(b, "grad_norm", "grad_clip"); }
+
+static void bind_loss_scale(opencl_binder *b) {
+    opencl_begin(b, "loss", "", "loss_scale");
+    arg_count(b, sm_tensor_elems(in(b, SM_IN(loss_scale, targets))));
+    arg_in(b, SM_IN(loss_scale, targets));
+    arg_in(b, SM_IN(loss_scale, hyper));
+    arg_out(b, SM_OUT(loss_scale, scale));
+    opencl_launch_rows(b, 1);
+    if (b->op->in[SM_IN(loss_scale, scaler)] != SM_NO_TENSOR) {
+        opencl_begin(b, "scaler", "", "scale_loss");
+        arg_in(b, SM_IN(loss_scale, scaler));
+        arg_out(b, SM_OUT(loss_scale, scale));
+        opencl_launch_items(b, 1);
+    }
+}
+
+static void bind_grad_clip(opencl_binder *b) {
+    opencl_begin(b, "grad_norm", "", "grad_clip");
+    arg_count(b, sm_tensor_elems(in(b, SM_IN(grad_clip, sqnorm))));
+    arg_in(b, SM_IN(grad_clip, sqnorm));
+    arg_in(b, SM_IN(grad_clip, hyper));
+    arg_out(b, SM_OUT(grad_clip, norm));
+    arg_out(b, SM_OUT(grad_clip, clip));
+    opencl_launch_rows(b, 1);
+    if (b->op->in[SM_IN(grad_clip, scaler)] != SM_NO_TENSOR) {
+        opencl_begin(b, "scaler", "", "unscale_clip");
+        arg_in(b, SM_IN(grad_clip, hyper));
+        arg_in(b, SM_IN(grad_clip, scaler));
+        arg_out(b, SM_OUT(grad_clip, norm));
+        arg_out(b, SM_OUT(grad_clip, clip));
+        opencl_launch_items(b, 1);
+    }
+}
+
+static void bind_scaler_update(opencl_binder *b) {
+    opencl_begin(b, "scaler", "", "scaler_update");
+    arg_operands(b);
+    opencl_launch_items(b, 1);
+}
 
 // Parts that a sum of squares is cut into.
 static int64_t count_parts(const opencl_device *device) {
@@ -667,6 +705,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_LOSS_MEAN] = bind_loss_mean,
     [SM_OP_GRAD_SQNORM] = bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = bind_grad_clip,
+    [SM_OP_SCALER_UPDATE] = bind_scaler_update,
     [SM_OP_ADAMW] = bind_adamw,
     [SM_OP_ADAM] = bind_adam,
     [SM_OP_SGD] = bind_sgd,

@@ -41,7 +41,7 @@ RUN(zero) { CALL(zero, n_elems(op->out_tensor[SM_OUT(zero, x)]), OUTPUT(zero, x)
 
 RUN(loss_scale) {
     CALL(loss_scale, n_elems(op->in_tensor[SM_IN(loss_scale, targets)]), INPUT(loss_scale, targets),
-         INPUT(loss_scale, hyper), OUTPUT(loss_scale, scale));
+         INPUT(loss_scale, hyper), INPUT(loss_scale, scaler), OUTPUT(loss_scale, scale));
 }
 
 RUN(embedding_forward) {
@@ -209,7 +209,11 @@ RUN(grad_sqnorm) {
 
 RUN(grad_clip) {
     CALL(grad_clip, n_elems(op->in_tensor[SM_IN(grad_clip, sqnorm)]), INPUT(grad_clip, sqnorm), INPUT(grad_clip, hyper),
-         OUTPUT(grad_clip, norm), OUTPUT(grad_clip, clip));
+         INPUT(grad_clip, scaler), OUTPUT(grad_clip, norm), OUTPUT(grad_clip, clip));
+}
+
+RUN(scaler_update) {
+    CALL(scaler_update, INPUT(scaler_update, clip), INPUT(scaler_update, hyper), OUTPUT(scaler_update, scaler));
 }
 
 RUN(adamw) {

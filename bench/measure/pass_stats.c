@@ -187,6 +187,9 @@ sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *wal
     row->phases.forward_ns = by_phase_ns[SM_PHASE_FORWARD];
     row->phases.backward_ns = by_phase_ns[SM_PHASE_BACKWARD];
     row->phases.optimizer_ns = by_phase_ns[SM_PHASE_OPTIMIZER];
+    if (plan->scaler != SM_NO_TENSOR) {
+        row->phases.scaler_ns = by_phase_ns[SM_PHASE_SCALER];
+    }
     row->phases.unaccounted_ns = walls_ns[step];
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         row->phases.unaccounted_ns -= by_phase_ns[phase];

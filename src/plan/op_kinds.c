@@ -294,6 +294,7 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_LOSS_MEAN: return elems(input(plan, op, SM_IN(loss_mean, losses)));
     case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, SM_IN(grad_sqnorm, g)));
     case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
+    case SM_OP_SCALER_UPDATE: return 4;
     case SM_OP_ADAMW:
     case SM_OP_ADAM: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
     case SM_OP_SGD: return 7 * elems(input(plan, op, SM_IN(sgd, g)));
