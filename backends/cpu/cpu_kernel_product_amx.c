@@ -44,7 +44,6 @@ static int64_t length(cpu_range range) { return range.end - range.first; }
 
 typedef struct {
     bool across;      // a's elements are contiguous across k
-    bool streams;     // results are stored past the caches
     int64_t steps;    // of k, in all
     int64_t n_slices; // of steps
     int64_t most_steps; // of a slice
@@ -102,8 +101,16 @@ static division choose_cell(int64_t m, int64_t n, int64_t k, bool across, int n_
             *best_grid_rows = grid_rows;
         }
     }
-    best.streams = 2 * m * n * (int64_t)sizeof(cpu_data) > n_threads * (int64_t)cpu_topology_level2_bytes();
     return best;
+}
+
+// Whether who reads the result would not find it in the second-level caches: all of it is larger, or it is a weight's
+// gradient, which is read when all of them are there.
+static bool leaves_caches(const cpu_product *p, int n_threads) {
+    const int64_t n = p->m * p->n;
+    const int64_t level2_bytes = (int64_t)cpu_topology_level2_bytes();
+    return p->rounded == NULL ? n * (int64_t)sizeof(float) > level2_bytes
+                              : n * (int64_t)sizeof(cpu_data) > n_threads * level2_bytes / 2;
 }
 
 // The scratch of a thread: a block of b, a panel or block of a, and sums.
@@ -134,6 +141,7 @@ typedef struct {
     cpu_range cols;  // of the block
     cpu_range steps; // of the slice
     int64_t first_col; // of the thread's
+    bool streams;      // results are stored past the caches
     cpu_packed *b;   // packed, panel by panel
     cpu_packed *a;   // packed: a panel, or all of the block's
     float *sums;     // panel by panel of a, and in each tile by tile
@@ -216,7 +224,7 @@ static void pack_a(const job *j, int64_t row) {
 // --- results ------------------------------------------------------------------------------------
 
 static void finish_floats(const job *j, float *c, int64_t n, const float *sums) {
-    if (j->of.streams && !j->p->add && n == COLS && (uintptr_t)c % 64 == 0) {
+    if (j->streams && !j->p->add && n == COLS && (uintptr_t)c % 64 == 0) {
         _mm512_stream_ps(c, _mm512_loadu_ps(sums));
         _mm512_stream_ps(c + COLS / 2, _mm512_loadu_ps(sums + COLS / 2));
     } else {
@@ -237,7 +245,7 @@ static void finish_rows(const job *j, cpu_range rows, float *sums) {
             if (p->rounded == NULL) {
                 finish_floats(j, p->c + at, n, tile);
             } else if (n == COLS) { // a length that the compiler knows
-                cpu_finish_row(p, at, col, COLS, j->of.streams, tile);
+                cpu_finish_row(p, at, col, COLS, j->streams, tile);
             } else {
                 cpu_finish_row(p, at, col, n, false, tile);
             }
@@ -313,6 +321,7 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     const cpu_range rows = cpu_split(p->m, ROWS, team->thread / grid_cols, grid_rows);
     const cpu_range cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
     j.first_col = cols.first;
+    j.streams = leaves_caches(p, team->n_threads);
     cpu_product_begin();
     for (int64_t row = rows.first; row < rows.end; row += j.of.block_rows) {
         j.rows = (cpu_range){row, cpu_min64(row + j.of.block_rows, rows.end)};

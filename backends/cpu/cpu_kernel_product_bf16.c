@@ -7,18 +7,12 @@
 //       for each slice of k:
 //         for each block of this thread's columns:   panels of b are packed at the first use
 //           for each block of this thread's rows:    that lie in the second-level cache
-//             for each b panel, each a panel:        a tile (cpu_tile_bf16.h, cpu_tile_amx.h)
+//             for each b panel, each a panel:        a tile (cpu_tile_bf16.h)
 //
 // Threads divide the result into a grid of nearly square cells.
-#include "cpu_math.h"
-#include "cpu_onednn_matmul.h"
+#include "cpu_finish_bf16.h"
 #include "cpu_product.h"
-
-#if defined(__AMX_BF16__)
-#include "cpu_tile_amx.h"
-#else
 #include "cpu_tile_bf16.h"
-#endif
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,
@@ -170,16 +164,6 @@ static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *
     }
 }
 
-// Of a panel of any width, tile by tile.
-static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
-    for (int64_t row = rows.first; row < rows.end; row++) {
-        for (int64_t col = cols.first; col < cols.end; col += COLS) {
-            finish(p, (cpu_range){row, row + 1}, (cpu_range){col, cpu_min64(col + COLS, cols.end)},
-                   sums + (row - rows.first) * ld + (col - cols.first), ld);
-        }
-    }
-}
-
 // Adds to asking what finish() is going to read and write.
 static void ask_for_result(const job *j, cpu_range rows, cpu_range cols, cpu_asking *asking) {
     const cpu_product *p = j->p;
@@ -286,29 +270,4 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
         }
     }
     cpu_product_end();
-}
-
-// --- by oneDNN ----------------------------------------------------------------------------------
-
-static void multiply_part(const cpu_product *p, const cpu_onednn_matmul *matmul, int part, void *scratch) {
-    const cpu_onednn_cut cut = cpu_onednn_matmul_cut(matmul, part);
-    for (int64_t row = cut.mine.rows.first; row < cut.mine.rows.end; row += cut.panel_rows) {
-        const cpu_range rows = {row, cpu_min64(row + cut.panel_rows, cut.mine.rows.end)};
-        for (int64_t col = cut.mine.cols.first; col < cut.mine.cols.end; col += cut.panel_cols) {
-            const cpu_range cols = {col, cpu_min64(col + cut.panel_cols, cut.mine.cols.end)};
-            float *c = p->rounded != NULL ? scratch : p->c + row * p->n + col;
-            cpu_onednn_matmul_run(matmul, part, rows.end - row, cols.end - col, p->a + row * p->a_row,
-                                  p->b + col * p->b_col, c, scratch);
-            if (p->rounded != NULL) {
-                finish_panel(p, rows, cols, c, cut.panel_cols);
-            }
-        }
-    }
-}
-
-void ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team) {
-    const cpu_onednn_matmul *matmul = team->choice->matmul;
-    for (int part = team->thread; part < cpu_onednn_matmul_n_parts(matmul); part += team->n_threads) {
-        multiply_part(p, matmul, part, team->scratch[team->thread]);
-    }
 }
