@@ -1,4 +1,4 @@
-// test_bf16_training.c: bf16 on the cpu backend, with f32 master weights: it learns as f32 does, the copies of
+// test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: they learn as f32 does, the copies of
 // the weights follow their masters, and a wrong loss is seen.
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +19,17 @@ static sm_device *open_cpu(void) {
 
 static void test_curves(void **state) {
     (void)state;
-    static double curves[2][N_STEPS];
-    const sm_mode modes[] = {SM_MODE_NAIVE, SM_MODE_FUSED};
+    static const struct {
+        sm_dtype format;
+        sm_mode mode;
+    } cases[] = {{SM_BF16, SM_MODE_NAIVE}, {SM_BF16, SM_MODE_FUSED}, {SM_F16, SM_MODE_FUSED}};
+    static double wide[N_STEPS];
+    static double narrow[N_STEPS];
     sm_device *device = open_cpu();
-    for (int i = 0; i < 2; i++) {
-        train(device, SM_F32, modes[i], curves[0]);
-        train(device, SM_BF16, modes[i], curves[1]);
-        compare_curves(sm_mode_name(modes[i]), curves[0], curves[1]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        train(device, SM_F32, cases[i].mode, wide);
+        train(device, cases[i].format, cases[i].mode, narrow);
+        compare_curves(sm_dtype_name(cases[i].format), wide, narrow);
     }
     device->backend->close(device);
 }
@@ -70,14 +74,13 @@ static sm_status check_loss(fixture *f, sm_loss_check *result) {
 }
 
 // The check passes at the start and after training, and sees one matrix's copy that is not its master's.
-static void test_loss_check(void **state) {
-    (void)state;
+static void see_faults(sm_dtype dtype) {
     static float zeros[32 * 128];
     static double losses[100];
     fixture f;
     sm_loss_check result;
     sm_device *device = open_cpu();
-    set_up(&f, device, SM_BF16, SM_MODE_FUSED);
+    set_up(&f, device, dtype, SM_MODE_FUSED);
     for (int round = 0; round < 2; round++) {
         ok(check_loss(&f, &result));
         print_message("loss check: error %.2e, allowed %.2e\n", result.error, result.tolerance);
@@ -101,6 +104,12 @@ static void test_loss_check(void **state) {
     zeros[0] = 0;
     tear_down(&f);
     device->backend->close(device);
+}
+
+static void test_loss_check(void **state) {
+    (void)state;
+    see_faults(SM_BF16);
+    see_faults(SM_F16);
 }
 
 int main(void) {

@@ -46,8 +46,13 @@ static inline void write_weights(const fixture *f) {
 
 // The device is the caller's.
 static inline void set_up(fixture *f, sm_device *device, sm_dtype dtype, sm_mode mode) {
-    const sm_plan_options options = {
-        .B = BATCH, .T = SEQUENCE, .dtype = dtype, .seed = SEED, .backward = true, .optimizer = &sm_optimizer_adamw};
+    const sm_plan_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = dtype,
+                                     .seed = SEED,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .scaling = dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0}};
     sm_plan *plan = NULL;
     *f = (fixture){.device = device, .config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
     ok(sm_model_build(f->config, &options, &plan));
@@ -62,8 +67,8 @@ static inline void tear_down(fixture *f) {
     sm_tokens_close(f->tokens);
 }
 
-// At a rate at which two formats do not part for the noise alone: at 1e-3 and above, whether bf16 ends up to 1% lower or
-// higher depends on the seed.
+// At a rate at which two formats do not part for the noise alone: at 1e-3 and above, whether bf16 ends up to 1% lower
+// or higher depends on the seed.
 static inline void take_steps(fixture *f, int n_steps, double *losses) {
     sm_step_settings adamw = sm_optimizer_adamw.defaults;
     adamw.lr = 5e-4;
