@@ -17,6 +17,7 @@
 #include "opencl_bind.h"
 #include "op_cases.h"
 #include "opencl_sources.h"
+#include "opencl_tier.h"
 #include "session.h"
 #include "temp_folder.h"
 #include "verify.h"
@@ -101,19 +102,15 @@ static void test_tensor_refused(void **state) {
 
 static void test_retarget(void **state) {
     (void)state;
-    static const char ptx[] =
-        ".version 8.5\n.target sm_90\n.entry k() {\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
+    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
     size_t n_bytes = 0;
     char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
     assert_non_null(text);
-    assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k() {\n wgmma.fence;\n add; // a comment\n x;\n}");
+    assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k()\n.minnctapersm 1\n.reqntid 384, 1, 1\n{\n "
+                              "wgmma.fence;\n add; // a comment\n x;\n}");
     assert_int_equal(n_bytes, strlen(text));
-    char *again = opencl_retarget((const unsigned char *)text, n_bytes, &n_bytes);
-    assert_non_null(again);
-    assert_string_equal(again, text);
     assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
     free(text);
-    free(again);
 }
 
 // As cuTensorMapEncodeTiled makes it of the same matrix.
@@ -141,6 +138,42 @@ static void test_tensor_map(void **state) {
     }
     opencl_encode_map(&f32, 0, map);
     assert_memory_equal(map, expected, sizeof map);
+}
+
+// How the first way to compute a product of verify's cases begins, on a card that has the units but not wgmma.
+static void check_way(const char *shape, sm_precision precision, const char *begins) {
+    static const opencl_facts facts = {.n_units = 132, .max_group = 1024, .local_bytes = 48 * 1024};
+    const sm_op_kind kind = SM_OP_MATMUL_FORWARD;
+    char text[SM_CASE_TEXT_SIZE] = "";
+    sm_plan *plan = NULL;
+    opencl_product product;
+    int index = 0;
+    while (strcmp(text, shape) != 0) {
+        assert_true(index < sm_op_case_count(kind));
+        sm_op_case_text(kind, index++, text);
+    }
+    check(sm_op_case_plan(kind, index - 1, precision, &plan));
+    check(sm_plan_assign_memory(plan, 0));
+    assert_true(opencl_is_product(plan, &plan->ops[plan->n_ops - 1], &product));
+    assert_true(opencl_tier_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
+    assert_memory_equal(text, begins, strlen(begins));
+    sm_plan_free(plan);
+}
+
+// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else is
+// computed as in family local.
+static void test_tensor_ways(void **state) {
+    (void)state;
+    const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};
+    const sm_precision tf32 = {SM_F32, SM_PRODUCTS_TF32};
+    const sm_precision bf16 = {SM_BF16, SM_PRODUCTS_PLAIN};
+    check_way("N=120 C=264 F=200", bf16, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", tf32, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", (sm_precision){SM_F32, SM_PRODUCTS_TF32X3}, "mma 128x128 of 64x32");
+    check_way("N=120 C=264 F=200", f32, "64x128x8 of 8x8");
+    check_way("N=700 C=36 F=40", tf32, "mma 128x128");
+    check_way("N=700 C=36 F=40", bf16, "64x128x8 of 8x8");
+    check_way("N=17 C=33 F=65", tf32, "64x128x8 of 8x8");
 }
 
 // --- right results ------------------------------------------------------------------------------
@@ -602,15 +635,25 @@ static void test_tuned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_description),    cmocka_unit_test(test_unknown_tier),
-        cmocka_unit_test(test_tensor_refused), cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_tensor_map),     cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_ops_local),      cmocka_unit_test(test_step),
-        cmocka_unit_test(test_losses_as_cpu),  cmocka_unit_test(test_same_bits_twice),
-        cmocka_unit_test(test_timed),          cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_hanging_kernel), cmocka_unit_test(test_build_failure),
-        cmocka_unit_test(test_large_indices),  cmocka_unit_test(test_error_names),
-        cmocka_unit_test(test_cache),          cmocka_unit_test(test_tuned),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_unknown_tier),
+        cmocka_unit_test(test_tensor_refused),
+        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_tensor_ways),
+        cmocka_unit_test(test_tensor_map),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_ops_local),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_losses_as_cpu),
+        cmocka_unit_test(test_same_bits_twice),
+        cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hanging_kernel),
+        cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_large_indices),
+        cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_tuned),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

@@ -121,7 +121,7 @@ static bool computes(opencl_device *d, const char *name, format f) {
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
 // Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
-enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 288 };
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
 static float bias_at(int n) { return (float)(n % 5 - 2); }
 
