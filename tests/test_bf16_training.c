@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "bf16.h"
+#include "gradient_check.h"
 #include "loss_check.h"
 #include "training_curve.h"
 
@@ -112,11 +113,41 @@ static void test_loss_check(void **state) {
     see_faults(SM_F16);
 }
 
+static sm_status feed(void *ctx, sm_session *session, int64_t index) {
+    fixture *f = ctx;
+    ok(sm_tokens_batch(f->tokens, index, BATCH, SEQUENCE, f->ids[0], f->ids[1]));
+    return sm_session_set_batch(session, f->ids[0], f->ids[1]);
+}
+
+// A first scale that is too large is lowered until there are gradients to check; the step is then not skipped.
+static void test_check_settles_the_scale(void **state) {
+    (void)state;
+    const float too_large = 0x1p40f;
+    fixture f;
+    sm_gradient_check result;
+    double scale = 0;
+    int64_t n_skipped = 1;
+    set_up(&f, SM_F16, SM_MODE_FUSED);
+    ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
+    ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));
+    ok(feed(&f, f.session, 0));
+    ok(sm_session_run(f.session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_check_gradients(f.session, 1, feed, &f, &result));
+    assert_true(result.tells);
+    ok(sm_session_loss_scale(f.session, &scale));
+    assert_true(scale >= 65536 && scale < (double)too_large);
+    ok(sm_session_run(f.session, SM_RUN_OPTIMIZER, NULL));
+    ok(sm_session_skipped(f.session, &n_skipped));
+    assert_int_equal(n_skipped, 0);
+    tear_down(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_curves),
         cmocka_unit_test(test_copies_follow_masters),
         cmocka_unit_test(test_loss_check),
+        cmocka_unit_test(test_check_settles_the_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
