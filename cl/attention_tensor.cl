@@ -175,29 +175,6 @@ inlined void clear_ends(local uint4 *rows, uint n_rows) {
     }
 #endif
 
-inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
-#if defined(DATA_BF16)
-    multiply_bf16(c, a, b0, b1);
-#elif defined(DATA_F16)
-    multiply_f16(c, a, b0, b1);
-#elif SPLIT
-    uint large[4];
-    uint small[4];
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
-        large[i] = round_tf32(as_float(a[i]));
-        small[i] = round_tf32(as_float(a[i]) - as_float(large[i]));
-    }
-    const uint large0 = round_tf32(as_float(b0));
-    const uint large1 = round_tf32(as_float(b1));
-    multiply_tf32(c, small, large0, large1);
-    multiply_tf32(c, large, round_tf32(as_float(b0) - as_float(large0)), round_tf32(as_float(b1) - as_float(large1)));
-    multiply_tf32(c, large, large0, large1);
-#else
-    multiply_tf32(c, a, b0, b1);
-#endif
-}
-
 #if defined(DATA_BF16)
 #define pack pack_bf16
 #else
@@ -208,26 +185,6 @@ inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 inlined void load_a(uint a[4], uint rows, uint first, uint k) {
     load_matrices(a, rows + find_chunk(first + LANE % 16, 2 * k + LANE / 16, OWN));
     ROUND(a)
-}
-
-// Second operand, transposed: 16 rows from `rows` on, as columns. Words 0 and 1 are of the first 8, 2 and 3 of the others.
-inlined void load_b(uint b[4], uint rows, uint k) {
-    load_matrices(b, rows + (LANE % 8 + LANE / 16 * 8) * PITCH + LANE / 8 % 2 * 16 + k * 32);
-    ROUND(b)
-}
-
-// Second operand as it lies: summands are rows, of step k; columns channels 16 n and on, words as in load_b.
-inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
-#if defined(DATA_BF16) || defined(DATA_F16)
-    load_matrices_transposed(b, rows + (k * 16 + LANE % 16) * PITCH + LANE / 16 * 16 + n * 32);
-#else
-    const uint at = rows + (k * 8 + 2 * PAIR) * PITCH + (n * 16 + ROW) * 4;
-    b[0] = load_word(at);
-    b[1] = load_word(at + PITCH);
-    b[2] = load_word(n * 2 + 1 < ROW_TILES ? at + 32 : at);
-    b[3] = load_word(n * 2 + 1 < ROW_TILES ? at + PITCH + 32 : at);
-    ROUND(b)
-#endif
 }
 
 // Results of a product as the first operand of the next.
@@ -273,6 +230,49 @@ inlined void load_operand(operand o, uint rows) {
     }
 
 #if !WGMMA
+inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
+#if defined(DATA_BF16)
+    multiply_bf16(c, a, b0, b1);
+#elif defined(DATA_F16)
+    multiply_f16(c, a, b0, b1);
+#elif SPLIT
+    uint large[4];
+    uint small[4];
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        large[i] = round_tf32(as_float(a[i]));
+        small[i] = round_tf32(as_float(a[i]) - as_float(large[i]));
+    }
+    const uint large0 = round_tf32(as_float(b0));
+    const uint large1 = round_tf32(as_float(b1));
+    multiply_tf32(c, small, large0, large1);
+    multiply_tf32(c, large, round_tf32(as_float(b0) - as_float(large0)), round_tf32(as_float(b1) - as_float(large1)));
+    multiply_tf32(c, large, large0, large1);
+#else
+    multiply_tf32(c, a, b0, b1);
+#endif
+}
+
+// Second operand, transposed: 16 rows from `rows` on, as columns. Words 0 and 1 are of the first 8, 2 and 3 of the others.
+inlined void load_b(uint b[4], uint rows, uint k) {
+    load_matrices(b, rows + (LANE % 8 + LANE / 16 * 8) * PITCH + LANE / 8 % 2 * 16 + k * 32);
+    ROUND(b)
+}
+
+// Second operand as it lies: summands are rows, of step k; columns channels 16 n and on, words as in load_b.
+inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
+#if defined(DATA_BF16) || defined(DATA_F16)
+    load_matrices_transposed(b, rows + (k * 16 + LANE % 16) * PITCH + LANE / 16 * 16 + n * 32);
+#else
+    const uint at = rows + (k * 8 + 2 * PAIR) * PITCH + (n * 16 + ROW) * 4;
+    b[0] = load_word(at);
+    b[1] = load_word(at + PITCH);
+    b[2] = load_word(n * 2 + 1 < ROW_TILES ? at + 32 : at);
+    b[3] = load_word(n * 2 + 1 < ROW_TILES ? at + PITCH + 32 : at);
+    ROUND(b)
+#endif
+}
+
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
 inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
@@ -359,19 +359,23 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 }
 #endif
 
+#if PART != 0
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
     multiply_rows(o, kept, a_rows, b_rows, score);
     multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
 }
+#endif
 
+#if PART == 2
 inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
                                 float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
                                 float sum2[FRAGMENTS][ROW_TILES][4]) {
     add_weighted(w, b_rows, sum);
     add_weighted(w2, b2_rows, sum2);
 }
+#endif
 
 #else
 #define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
@@ -419,6 +423,7 @@ inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float
     finish_products();
 }
 
+#if PART != 0
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
@@ -429,6 +434,7 @@ inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows,
     begin_rows(o2, kept2, a2_rows, b2_rows, score2);
     finish_products();
 }
+#endif
 
 inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
     uint a[SUM_STEPS][4];
@@ -439,6 +445,7 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
     finish_products();
 }
 
+#if PART == 2
 inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
                                 float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
                                 float sum2[FRAGMENTS][ROW_TILES][4]) {
@@ -453,6 +460,7 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
     begin_weighted(a2, b2_rows, sum2);
     finish_products();
 }
+#endif
 #endif
 
 // The warp's results times a factor a row, by way of its own rows of a tile in local memory: to the work-group's
@@ -631,18 +639,18 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
     copy_async_commit();
     uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
             stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
-        if (KEPT > 0 && first_key == 0) {
-            load_operand(q, own_q);
-        }
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
@@ -657,10 +665,8 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
                 add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, result);
             }
         }
+        receive();
         at = next;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -770,21 +776,21 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     }
     FILL(dq, ROW_TILES, 0.0f)
     uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
+    if (KEPT > 1) {
+        load_operand(d, own_dy);
+    }
 #pragma unroll 1
     for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
-        receive();
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
             stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
         }
         copy_async_commit();
-        if (KEPT > 0 && first_key == 0) {
-            load_operand(q, own_q);
-        }
-        if (KEPT > 1 && first_key == 0) {
-            load_operand(d, own_dy);
-        }
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
@@ -818,10 +824,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 add_weighted(dweight, at + s * TILE_PITCH, dq);
             }
         }
+        receive();
         at = next;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -909,9 +913,15 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
     uint first_row = start_row;
     uint stage_now = 0;
+    receive();
+    if (KEPT > 0) {
+        load_operand(k, own_k);
+    }
+    if (KEPT > 1) {
+        load_operand(v, own_v);
+    }
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
-        receive();
         uint next_row = first_row + TILE;
         if (next_row >= T) {
             next_row = start_row;
@@ -928,12 +938,6 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
             stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
         }
         copy_async_commit();
-        if (KEPT > 0 && i == 0) {
-            load_operand(k, own_k);
-        }
-        if (KEPT > 1 && i == 0) {
-            load_operand(v, own_v);
-        }
         const uint at = stages + stage_now * 2 * TILE_BYTES;
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
@@ -974,11 +978,9 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
             p.q += HS;
             p.head_row += T;
         }
+        receive();
         first_row = next_row;
         stage_now = 1 - stage_now;
-    }
-    if (WGMMA) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the own rows are read by four warps, and each writes on its own
     }
     float factor[FRAGMENTS][2];
 #pragma unroll

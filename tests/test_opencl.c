@@ -121,10 +121,10 @@ static void test_tensor_map(void **state) {
     static const struct {
         int at;
         unsigned char value;
-    } bf16_bytes[] = {{1, 0x9A}, {2, 0x78}, {3, 0x56}, {4, 0x34}, {5, 0x12},  {8, 0x10},  {9, 0x65}, {13, 0x02},
-                      {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63}, {56, 127}},
-      f32_bytes[] = {{8, 0xA0}, {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF}, {33, 0x02}, {36, 99}, {40, 6},
-                     {55, 31},  {56, 63}};
+    } bf16_bytes[] = {{1, 0x9A},  {2, 0x78},  {3, 0x56},  {4, 0x34},  {5, 0x12},  {8, 0x10}, {9, 0x65},
+                      {13, 0x02}, {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63},  {56, 127}},
+      f32_bytes[] = {{8, 0xA0},  {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF},
+                     {33, 0x02}, {36, 99},  {40, 6},   {55, 31},   {56, 63}};
     unsigned char expected[OPENCL_MAP_BYTES] = {0};
     unsigned char map[OPENCL_MAP_BYTES];
     for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {

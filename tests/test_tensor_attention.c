@@ -25,7 +25,7 @@ static void make_example(example *x, sm_dtype dtype, sm_products products, int64
     x->plan.tensors = x->tensors;
 }
 
-static bool attends(example *x) { return opencl_tensor_attends(&hopper, &x->plan, &x->attention); }
+static bool attends(example *x) { return opencl_tensor_attends(&hopper, true, &x->plan, &x->attention); }
 
 static bool attends_to(sm_dtype dtype, sm_products products, int64_t HS) {
     example x;
@@ -77,7 +77,7 @@ static void test_sizes(void **state) {
             for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
                 for (int elem_bytes = 2; elem_bytes <= 4; elem_bytes += 2) {
                     opencl_score_sizes s = {0};
-                    assert_true(opencl_tensor_score_sizes(cards[i], part, HS, elem_bytes, &s));
+                    assert_true(opencl_tensor_score_sizes(cards[i], i == 0, part, HS, elem_bytes, &s));
                     assert_true(s.warps * s.fragments > 0 && s.step % 16 == 0 && s.tile % s.step == 0);
                 }
             }

@@ -154,7 +154,7 @@ const opencl_facts *opencl_device_facts(int index);
 
 // Instructions of matrix units that a device has shown to compute rightly.
 typedef struct {
-    bool has_mma;               // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
+    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
     char missing[SM_TEXT_SIZE];  // why it has not
     bool has_wgmma;              // products of 16-bit numbers by four warps, fed by TMA
     char no_wgmma[SM_TEXT_SIZE]; // why it has not

@@ -284,9 +284,11 @@ static sm_status get_program(opencl_device *device, const char *stem, const char
     char key[KEY_SIZE];
     const char *const own_stems[] = {"prelude", stem};
     const char *const tensor_stems[] = {"prelude", "tensor", stem};
+    const char *const attention_stems[] = {"prelude", "tensor", "attention_wgmma", "attention_tensor"};
     const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems, false}
                      : is_tensor(stem) ? (recipe){stem, 3, tensor_stems, strcmp(stem, "matmul_wgmma") == 0}
-                                       : (recipe){stem, 2, own_stems, false};
+                     : strcmp(stem, "attention_wgmma") == 0 ? (recipe){stem, 4, attention_stems, true}
+                                                            : (recipe){stem, 2, own_stems, false};
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {

@@ -1,6 +1,7 @@
 // opencl_tensor_attention.c: attention on matrix units (cl/attention_tensor.cl): which kernels run it, and in which sizes.
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "opencl_tensor.h"
 #include "opencl_tier.h"
@@ -14,36 +15,71 @@ static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragment
 // Local memory of a part's kernel: the own operands, two stages of tiles of two others, and what rows have beside.
 static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
     const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
-    const int64_t pitch_bytes = (((n_chunks + 1) / 2 * 2) | 1) * CHUNK_BYTES;
+    const int64_t pitch = s->wgmma ? n_chunks : ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
     const int n_own = part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
     const int64_t sums = part == OPENCL_ATTENTION_KEYS ? 4 * (int64_t)sizeof(float) * s->tile : 0;
-    return (n_own * own_rows(s) + 4 * s->tile) * pitch_bytes + sums;
+    return (n_own * own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
 }
 
 // The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
 // have half as many channels.
 enum { N_SIZES = 3 };
 static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{4, 2, 64, 64, 1}, {4, 1, 32, 32, 1}, {2, 1, 16, 16, 1}},
-    [OPENCL_ATTENTION_ROWS] = {{4, 2, 64, 32, 2}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
-    [OPENCL_ATTENTION_KEYS] = {{4, 2, 64, 32, 1}, {4, 1, 32, 32, 2}, {2, 1, 16, 16, 2}},
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 1},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 1}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
 };
 static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{8, 1, 64, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
-    [OPENCL_ATTENTION_ROWS] = {{8, 1, 32, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
-    [OPENCL_ATTENTION_KEYS] = {{8, 1, 32, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{8, 1, 32, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
-    [OPENCL_ATTENTION_ROWS] = {{8, 1, 64, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
-    [OPENCL_ATTENTION_KEYS] = {{8, 1, 64, 32, 0}, {4, 1, 32, 32, 0}, {2, 1, 16, 16, 0}},
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 
-bool opencl_tensor_score_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes,
+// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many registers:
+// of itself it prefers to wait for each product.
+static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .tile = 128, .step = 64, .kept = 1, .registers = 128},
+                                  {.warps = 8, .tile = 64, .step = 64, .registers = 168}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .tile = 64, .step = 32, .registers = 128},
+                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 12, .tile = 64, .step = 64, .registers = 168},
+                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
+};
+
+bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
                                opencl_score_sizes *sizes) {
-    const opencl_score_sizes *candidates = elem_bytes > 2  ? float_sizes[part]
-                                           : HS > 64       ? wide_sizes[part]
-                                                           : narrow_sizes[part];
+    if (has_wgmma && elem_bytes == 2 && (HS == 64 || HS == 128)) {
+        *sizes = wgmma_sizes[part][HS == 128];
+        sizes->fragments = 1;
+        sizes->wgmma = true;
+        return true;
+    }
+    const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
+                                           : HS > 64      ? wide_sizes[part]
+                                                          : narrow_sizes[part];
     for (int i = 0; i < N_SIZES; i++) {
         if (local_bytes(part, HS, elem_bytes, &candidates[i]) <= opencl_tensor_local_bytes(facts)) {
             *sizes = candidates[i];
@@ -67,7 +103,7 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
 
-bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan, const opencl_attention *a) {
     const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
     const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
@@ -75,12 +111,16 @@ bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const
                    begins_aligned(plan, a->dqkv);
     for (int part = first; attends && part <= last; part++) {
         opencl_score_sizes sizes;
-        attends = opencl_tensor_score_sizes(facts, part, a->HS, elem_bytes(plan, a), &sizes);
+        attends = opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), &sizes);
     }
     return attends;
 }
 
 // --- launches ---------------------------------------------------------------------------------------
+
+static bool has_wgmma(const opencl_binder *b) {
+    return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
+}
 
 static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
     static const char *const kernels[OPENCL_ATTENTION_PARTS] = {
@@ -89,12 +129,16 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
         [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
     };
     char options[OPTIONS_SIZE];
-    opencl_tensor_score_sizes(&b->e->device->facts, part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    char registers[64] = "";
+    opencl_tensor_score_sizes(&b->e->device->facts, has_wgmma(b), part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    if (s->registers > 0) {
+        snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
+    }
     snprintf(options, sizeof options,
-             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s",
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s%s",
              part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
-             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "");
-    opencl_begin(b, "attention_tensor", options, kernels[part]);
+             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
+    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
 }
 
 // What all three begin with.
@@ -144,9 +188,31 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
+// Once, in the rows: 16-bit data is multiplied as fp32 where one would expect the units.
+static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention runs as in family local: ";
+    sm_device_info *info = &b->e->device->base.info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], fact) != NULL) {
+            return;
+        }
+    }
+    if (may_round(b->e->base.plan, a) && info->n_warnings < SM_MAX_WARNINGS) {
+        char *text = info->warnings[info->n_warnings++];
+        if (a->stores_weights) {
+            snprintf(text, sizeof info->warnings[0], "%sits weights are stored", fact);
+        } else {
+            snprintf(text, sizeof info->warnings[0],
+                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
+                     (long long)a->HS, MOST_HEAD_CHANNELS);
+        }
+    }
+}
+
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
-    if (!opencl_tensor_attends(&b->e->device->facts, b->e->base.plan, a)) {
+    if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
         b->e->n_beside_units += may_round(b->e->base.plan, a);
+        warn_of_local(b, a);
         opencl_tier_local.attention(b, a);
         return;
     }

@@ -50,12 +50,11 @@ sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *ad
     SM_TRY_GOTO(opencl_get_kernel(device, "address", "", "find_address", &kernel));
     SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 0, sizeof buffer, &buffer)));
     SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 1, sizeof result, &result)));
+    SM_TRY_GOTO(opencl_check(id, "clEnqueueNDRangeKernel",
+                             opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
     SM_TRY_GOTO(opencl_check(
-        id, "clEnqueueNDRangeKernel",
-        opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
-    SM_TRY_GOTO(opencl_check(id, "clEnqueueReadBuffer",
-                             opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0,
-                                                        NULL, NULL)));
+        id, "clEnqueueReadBuffer",
+        opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0, NULL, NULL)));
 cleanup:
     if (kernel != NULL) {
         opencl.clReleaseKernel(kernel);
