@@ -61,7 +61,7 @@ typedef struct {
     int box[3];
 } opencl_tensor_map;
 
-enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 6 }; // of a map; an op has so many of them
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has so many of them
 
 // Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
 #define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"

@@ -225,7 +225,7 @@ static const cli_flag flags[] = {
      "leave OPENBLAS_CORETYPE to OpenBLAS, also where it holds the processor back", OPENED, AT(keep_env), NO_RANGE},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
-     "(local, registers); not given: what suits best",
+     "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
