@@ -127,7 +127,8 @@ static void test_check_settles_the_scale(void **state) {
     sm_gradient_check result;
     double scale = 0;
     int64_t n_skipped = 1;
-    set_up(&f, SM_F16, SM_MODE_FUSED);
+    sm_device *device = open_cpu();
+    set_up(&f, device, SM_F16, SM_MODE_FUSED);
     ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
     ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));
     ok(feed(&f, f.session, 0));
@@ -140,6 +141,7 @@ static void test_check_settles_the_scale(void **state) {
     ok(sm_session_skipped(f.session, &n_skipped));
     assert_int_equal(n_skipped, 0);
     tear_down(&f);
+    device->backend->close(device);
 }
 
 int main(void) {

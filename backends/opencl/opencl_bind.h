@@ -56,7 +56,7 @@ typedef struct {
     int64_t scratch_offset; // from this float on
     sm_dtype dtype;
     int n_dims;
-    int64_t dims[3]; // innermost first
+    int64_t dims[3];   // innermost first
     int64_t row_elems; // from a row to the next; 0: dims[0]
     int box[3];
 } opencl_tensor_map;
@@ -85,14 +85,15 @@ void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);
 
 // Ends a launch. Sizes are rounded up to whole work-groups; kernels check their bounds.
-void opencl_launch_items(opencl_binder *b, int64_t n_items);                   // a line of items
-void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                    // an item a vec
-void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                     // row_items items a row
-void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows);     // an item a vec of a row
+void opencl_launch_items(opencl_binder *b, int64_t n_items);               // a line of items
+void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                // an item a vec
+void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                 // row_items items a row
+void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows); // an item a vec of a row
 // An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
 void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
-void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y); // n_x by n_y items
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x,
+                         size_t local_y);                                              // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
 
 // --- whole plans -----------------------------------------------------------------------------------

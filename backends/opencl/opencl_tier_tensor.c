@@ -16,8 +16,8 @@ static bool suits(const opencl_facts *facts) {
 static const char *explain(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];
     const opencl_matrix_units *units = opencl_find_matrix_units(facts);
-    snprintf(text, sizeof text, units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s"
-                                                 : "matrix units: mma.sync; no wgmma: %.80s",
+    snprintf(text, sizeof text,
+             units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s" : "matrix units: mma.sync; no wgmma: %.80s",
              units->no_wgmma);
     return text;
 }
@@ -48,8 +48,7 @@ static bool may_round(const opencl_product *p) {
 
 static bool is_product_of_units(const opencl_product *p) {
     const sm_plan *plan = p->plan;
-    return may_round(p) &&
-           is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
+    return may_round(p) && is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
            is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
            is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
 }
@@ -239,9 +238,11 @@ static const wide_tiles wide_list[] = {
 static const wide_tiles wide_split_list[] = {
     {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
 
-// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as many.
+// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
+// many.
 static int count_wide(const opencl_product *p) {
-    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0] : sizeof wide_list / sizeof wide_list[0]);
+    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
+                             : sizeof wide_list / sizeof wide_list[0]);
 }
 
 static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) * N_CUTS; }
@@ -280,8 +281,9 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
-// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile
-// comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
+// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
+// tile comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
+// units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -360,8 +362,8 @@ static scratch_places place_operands(const opencl_product *p) {
 }
 
 // An operand (rows,cols) rounded, or cut in two, and turned where K does not lie along its rows.
-static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer, int64_t at,
-                            int64_t small_at) {
+static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer,
+                            int64_t at, int64_t small_at) {
     enum { TILE = 64, ITEMS = 256 };
     char options[OPTIONS_SIZE];
     const int64_t n_rows = along_k ? outer : p->K;
