@@ -106,8 +106,8 @@ static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to
 
 #endif
 
-// Loops over long rows with much arithmetic for an element go block by block, and ask for what comes two blocks later: a
-// processor looks ahead so many instructions, which are few cache lines there.
+// Loops over long rows with much arithmetic for an element go block by block, and ask for what comes two blocks later:
+// a processor looks ahead so many instructions, which are few cache lines there.
 enum { CPU_BLOCK_ELEMS = 512 };
 static inline void cpu_ask_for_block(const cpu_data *block) {
     enum { LINE_ELEMS = 64 / sizeof *block };
