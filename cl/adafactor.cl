@@ -8,7 +8,7 @@
 //
 //   partial (n_strips,C) | u's squares (R) | p's squares (R) | mean | step
 //
-// A vector keeps v (n) itself, and is one row's work.
+// With `copied`, w = p. A vector keeps v (n) itself, and is one row's work.
 enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 11, EPS2_F, UPDATE_RMS_F };
 
 static inline float factored_update(float g, float v, float eps) { return g / sqrt(fmax(v, eps * eps)); }
@@ -131,7 +131,8 @@ kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hy
 kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g, ulong g_at, const global float *hyper,
                            ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
                            const global float *row, ulong row_at, const global float *col, ulong col_at,
-                           const global float *squares, ulong squares_at) {
+                           const global float *squares, ulong squares_at, uint copied, global data *w,
+                           ulong w_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R) {
@@ -145,6 +146,9 @@ kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g,
     const vec u = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f) / sqrt(v);
     const vec shrunk = load_part(p + p_at + i, C - c, 0.0f) * (1.0f - h[LR_F] * h[WEIGHT_DECAY_F] * decay);
     store_part(shrunk - step * u, p + p_at + i, C - c);
+    if (copied) {
+        store_data_part(shrunk - step * u, w + w_at + i, C - c);
+    }
 }
 
 kernel void adafactor_vector(ulong n, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,

@@ -3,7 +3,7 @@
 //
 //   m = m_max map(m), v = v_max map(v);  as adamw;  m_max = max |m|, v_max = max v;  the nearest codes
 //
-// g, p (n), m, v (n) codes, m_max, v_max (blocks). A row is a block of 256:
+// g, p (n), m, v (n) codes, m_max, v_max (blocks); with `copied`, w = p. A row is a block of 256:
 //
 //   g, p, m, v  |block 0: 256    |block 1         | ... |last: a part|
 //   m_max       |0               |1               |
@@ -53,7 +53,7 @@ static inline uchar quant_code_signed(float x) {
 kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper,
                       ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
                       global uchar *m, ulong m_at, global uchar *v, ulong v_at, global float *m_max, ulong m_max_at,
-                      global float *v_max, ulong v_max_at) {
+                      global float *v_max, ulong v_max_at, uint copied, global data *w, ulong w_at) {
     ROW_SHARED(shared);
     const ulong block = MY_ROW;
     const ulong first = block * QUANT_BLOCK;
@@ -76,7 +76,11 @@ kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, c
                     (1.0f - h[BETA2_8]) * gradient * gradient;
         const float root = sqrt(square[k] / h[BIAS_CORRECTION2_8]) + h[EPS8];
         const float shrunk = p[p_at + first + i] * (1.0f - h[LR8] * h[WEIGHT_DECAY8] * decay);
-        p[p_at + first + i] = shrunk - h[LR8] * (mean[k] / h[BIAS_CORRECTION1_8]) / root;
+        const float moved = shrunk - h[LR8] * (mean[k] / h[BIAS_CORRECTION1_8]) / root;
+        p[p_at + first + i] = moved;
+        if (copied) {
+            w[w_at + first + i] = narrow(moved);
+        }
         m_largest = fmax(m_largest, fabs(mean[k]));
         v_largest = fmax(v_largest, square[k]);
     }

@@ -44,6 +44,14 @@
 #ifndef STORED
 #define STORED 0 // 1: backward reads the weights that forward stored, in the place of lse
 #endif
+// What forward keeps for backward.
+#if STORED
+typedef data kept_value;
+#define widen_kept(x) widen(x)
+#else
+typedef float kept_value;
+#define widen_kept(x) (x)
+#endif
 #define ITEMS       (ITEMS_Y * ITEMS_X)
 #define CHUNKS      ((HS + 3) / 4)     // float4s in a row
 #define LD          ((CHUNKS | 1) * 4) // floats of a row in local memory: odd in float4s, against bank conflicts
@@ -110,30 +118,31 @@ static inline void draw_tile(const mask *m, const place *p, ulong first_row, ulo
 // --- rows of a head ------------------------------------------------------------------------------------------
 
 // Chunk c of a row; zeros beyond HS.
-static inline float4 read_chunk(const global float *row, uint c) {
-    const global float *from = row + c * 4;
+static inline float4 read_chunk(const global data *row, uint c) {
+    const global data *from = row + c * 4;
 #if LOAD == 4
-    return *(const global float4 *)from;
+    return widen4(*(const global data4 *)from);
 #else
     const uint n = HS - c * 4;
-    return (float4)(from[0], n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, n > 3 ? from[3] : 0.0f);
+    return (float4)(widen(from[0]), n > 1 ? widen(from[1]) : 0.0f, n > 2 ? widen(from[2]) : 0.0f,
+                    n > 3 ? widen(from[3]) : 0.0f);
 #endif
 }
 
-static inline void write_chunk(float4 x, global float *row, uint c) {
-    global float *to = row + c * 4;
+static inline void write_chunk(float4 x, global data *row, uint c) {
+    global data *to = row + c * 4;
 #if LOAD == 4
-    *(global float4 *)to = x;
+    *(global data4 *)to = narrow4(x);
 #else
     const float part[4] = {x.x, x.y, x.z, x.w};
     for (uint i = 0; i < 4 && c * 4 + i < HS; i++) {
-        to[i] = part[i];
+        to[i] = narrow(part[i]);
     }
 #endif
 }
 
 // All items: a tile (n_tile,LD) of rows times factor, zeros beyond n_rows.
-static inline void stage(const global float *from, ulong ld, ulong n_rows, uint n_tile, float factor,
+static inline void stage(const global data *from, ulong ld, ulong n_rows, uint n_tile, float factor,
                          local float *tile) {
     for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += ITEMS) {
         const uint row = e / CHUNKS;
@@ -283,8 +292,8 @@ static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH
 }
 
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale, const global float *qkv, ulong qkv_at,
-                  const global uint *rng_step, ulong rng_step_at, global float *y, ulong y_at, global float *lse,
+attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale, const global data *qkv, ulong qkv_at,
+                  const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at, global float *lse,
                   ulong lse_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float keys[KEYS * LD > ROWS * WEIGHTS_LD ? KEYS * LD : ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
@@ -309,7 +318,7 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
     }
     stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
     for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
-        const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
+        const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float before[ROWS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -374,24 +383,24 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
 }
 
 // att[t,s] = exp(s - lse), or 0 for s > t: an item a key, items side by side along s.
-kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global float *qkv, ulong qkv_at, const global float *lse,
-                              ulong lse_at, global float *att, ulong att_at) {
+kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global data *qkv, ulong qkv_at, const global float *lse,
+                              ulong lse_at, global data *att, ulong att_at) {
     const place p = find_place(get_group_id(1), T, NH, NKV);
     const ulong s = get_global_id(0);
     if (s >= T) {
         return;
     }
-    const global float *k = qkv + qkv_at + qkv_start(&p, s) + p.k;
+    const global data *k = qkv + qkv_at + qkv_start(&p, s) + p.k;
     for (ulong t = 0; t < T; t++) {
         float score = 0.0f;
         if (s <= t) {
-            const global float *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
+            const global data *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
             for (uint i = 0; i < HS; i++) {
-                score = multiply_add(q[i], k[i], score);
+                score = multiply_add(widen(q[i]), widen(k[i]), score);
             }
         }
         const float weight = s <= t ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
-        att[att_at + row_start(p.head_row + t, T) + s] = weight;
+        att[att_at + row_start(p.head_row + t, T) + s] = narrow(weight);
     }
 }
 
@@ -399,16 +408,16 @@ kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global float *
 
 // D: from y where there is one, else from the stored weights. An item a row.
 kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
-                                    const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                                    const global float *lse, ulong lse_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at) {
+                                    const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                                    const global kept_value *lse, ulong lse_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at) {
     const place p = find_place(get_group_id(1), T, NH, NKV);
     const ulong t = get_global_id(0);
     if (t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const global float *dyt = dy + dy_at + y_start(&p, t);
+    const global data *dyt = dy + dy_at + y_start(&p, t);
     float sum = 0.0f;
     if (!STORED) {
         float4 sums = (float4)(0.0f);
@@ -418,19 +427,19 @@ kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, ulong key, uin
         sum = (sums.x + sums.z) + (sums.y + sums.w);
     }
     for (ulong s = 0; STORED && s <= t; s++) {
-        const global float *v = qkv + qkv_at + qkv_start(&p, s) + p.v;
+        const global data *v = qkv + qkv_at + qkv_start(&p, s) + p.v;
         float da = 0.0f;
         for (uint i = 0; i < HS; i++) {
-            da = multiply_add(dyt[i], v[i], da);
+            da = multiply_add(widen(dyt[i]), widen(v[i]), da);
         }
-        sum += lse[lse_at + row_start(p.head_row + t, T) + s] * keep(&drop, &p, t, s) * da;
+        sum += widen_kept(lse[lse_at + row_start(p.head_row + t, T) + s]) * keep(&drop, &p, t, s) * da;
     }
     D[D_at + p.head_row + t] = sum;
 }
 
 // score becomes dropout(att), dweight = dy v^T becomes ds; `kept` (ROWS,WEIGHTS_LD) is draw_tile's. Rows beyond T
 // have zeros for q and dy, and add nothing.
-static inline void finish_weights(const global float *lse, const global float *D, const local float *kept,
+static inline void finish_weights(const global kept_value *lse, const global float *D, const local float *kept,
                                   const place *p, ulong first_row, ulong first_key,
                                   float score[ROWS_EACH][KEYS_EACH], float dweight[ROWS_EACH][KEYS_EACH]) {
     if (!STORED) {
@@ -441,13 +450,13 @@ static inline void finish_weights(const global float *lse, const global float *D
         const ulong t = first_row + p->y + i * ITEMS_Y;
         const bool inside = t < p->T;
         const float sum = inside ? D[p->head_row + t] : 0.0f;
-        const float log_total = inside && !STORED ? lse[p->head_row + t] : 0.0f;
+        const float log_total = inside && !STORED ? widen_kept(lse[p->head_row + t]) : 0.0f;
 #pragma unroll
         for (uint j = 0; j < KEYS_EACH; j++) {
             const ulong s = first_key + p->x + j * ITEMS_X;
             const float factor = DROPOUT ? kept[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] : 1.0f;
             const float att = !STORED ? exp(score[i][j] - log_total)
-                              : inside && s <= t ? lse[row_start(p->head_row + t, p->T) + s] : 0.0f;
+                              : inside && s <= t ? widen_kept(lse[row_start(p->head_row + t, p->T) + s]) : 0.0f;
             score[i][j] = att * factor;
             dweight[i][j] = att * (factor * dweight[i][j] - sum);
         }
@@ -467,9 +476,9 @@ static inline void put_weights(const place *p, float x[ROWS_EACH][KEYS_EACH], lo
 // dq of ROWS rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
-                        const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float drows[ROWS * LD] __attribute__((aligned(16)));
     local float keys[KEYS * LD] __attribute__((aligned(16)));
@@ -490,7 +499,7 @@ attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
     stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
     for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
-        const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
+        const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float dweight[ROWS_EACH][KEYS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -520,9 +529,9 @@ attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
 // dk and dv of KEYS keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
-                        const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global float *dqkv, ulong dqkv_at) {
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float drows[ROWS * LD] __attribute__((aligned(16)));
     local float keys[KEYS * LD] __attribute__((aligned(16)));
@@ -533,7 +542,7 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     place p = find_place(first_head, T, NH, NKV);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_key = get_group_id(1) * (ulong)KEYS;
-    const global float *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
+    const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
     float4 dk[OWN_KEYS][CHUNKS_EACH];
     float4 dv[OWN_KEYS][CHUNKS_EACH];
 #pragma unroll
@@ -572,7 +581,7 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
 #pragma unroll
         for (uint j = 0; j < CHUNKS_EACH; j++) {
             if (s < T && has_chunk(p.x, j)) {
-                global float *to = dqkv + dqkv_at + qkv_start(&p, s);
+                global data *to = dqkv + dqkv_at + qkv_start(&p, s);
                 write_chunk(dk[i][j], to + p.k, chunk_of(p.x, j));
                 write_chunk(dv[i][j], to + p.v, chunk_of(p.x, j));
             }

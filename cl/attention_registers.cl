@@ -7,7 +7,8 @@
 //   dv = dropout(att)^T dy;  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)
 //
 // A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
-// side, share one of k and v. y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
+// side, share one of k and v. y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T); `kept` is att or lse. HS is fixed when
+// the kernel is compiled.
 //
 //     keys 0 1 2 3 4 5        forward and dq: the item of row t walks its keys left to right, VECTOR at a
 //   rows 0 x                  time; forward keeps the largest score, the sum and the result so far.
@@ -42,34 +43,34 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV) {
     return p;
 }
 
-static inline void load_head(const global float *from, vec x[HEAD_VECS]) {
+static inline void load_head(const global data *from, vec x[HEAD_VECS]) {
 #pragma unroll
     for (uint i = 0; i < HEAD_VECS; i++) {
-        x[i] = load_part(from + i * VECTOR, HS - i * VECTOR, 0.0f);
+        x[i] = load_data_part(from + i * VECTOR, HS - i * VECTOR, 0.0f);
     }
 }
 
-static inline void store_head(const vec x[HEAD_VECS], float factor, global float *to) {
+static inline void store_head(const vec x[HEAD_VECS], float factor, global data *to) {
 #pragma unroll
     for (uint i = 0; i < HEAD_VECS; i++) {
-        store_part(factor * x[i], to + i * VECTOR, HS - i * VECTOR);
+        store_data_part(factor * x[i], to + i * VECTOR, HS - i * VECTOR);
     }
 }
 
-static inline float dot_head(const vec x[HEAD_VECS], const global float *with) {
+static inline float dot_head(const vec x[HEAD_VECS], const global data *with) {
     vec sum = to_vec(0.0f);
 #pragma unroll
     for (uint i = 0; i < HEAD_VECS; i++) {
-        sum = multiply_add(x[i], load_part(with + i * VECTOR, HS - i * VECTOR, 0.0f), sum);
+        sum = multiply_add(x[i], load_data_part(with + i * VECTOR, HS - i * VECTOR, 0.0f), sum);
     }
     return sum_of(sum);
 }
 
 // x += factor times the head at `from`
-static inline void add_head(float factor, const global float *from, vec x[HEAD_VECS]) {
+static inline void add_head(float factor, const global data *from, vec x[HEAD_VECS]) {
 #pragma unroll
     for (uint i = 0; i < HEAD_VECS; i++) {
-        x[i] = multiply_add(to_vec(factor), load_part(from + i * VECTOR, HS - i * VECTOR, 0.0f), x[i]);
+        x[i] = multiply_add(to_vec(factor), load_data_part(from + i * VECTOR, HS - i * VECTOR, 0.0f), x[i]);
     }
 }
 
@@ -78,16 +79,16 @@ static inline float keep(const mask *m, ulong row, ulong T, ulong s) {
 }
 
 kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
-                              const global float *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at,
-                              global float *y, ulong y_at, global float *lse, ulong lse_at) {
+                              const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at,
+                              global data *y, ulong y_at, global void *kept, ulong kept_at) {
     const place p = find_place(get_global_id(1), T, NH, NKV);
     if (p.t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const float scale = 1.0f / sqrt((float)HS);
-    const global float *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
-    const global float *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
+    const global data *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
+    const global data *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
     vec q[HEAD_VECS];
     vec result[HEAD_VECS];
     load_head(qkv + qkv_at + p.q, q);
@@ -122,43 +123,44 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV,
     const float log_sum = largest + log(total);
     store_head(result, 1.0f / total, y + y_at + p.y);
     if (!stores_weights) {
-        lse[lse_at + p.row] = log_sum;
+        ((global float *)kept)[kept_at + p.row] = log_sum;
         return;
     }
-    global float *att = lse + lse_at + row_start(p.row, T);
+    global data *att = (global data *)kept + kept_at + row_start(p.row, T);
     for (ulong s = 0; s < T; s++) {
-        att[s] = s <= p.t ? exp(dot_head(q, k + row_start(s, p.ld)) - log_sum) : 0.0f;
+        att[s] = narrow(s <= p.t ? exp(dot_head(q, k + row_start(s, p.ld)) - log_sum) : 0.0f);
     }
 }
 
 // D = sum_s att da of this row: sum_c dy y, or, where the weights are stored and y is not at hand, as it is.
 static inline float row_sum_of(uint stored, const place *p, ulong T, const mask *drop, const vec dyt[HEAD_VECS],
-                               const global float *v, ulong v_row, const global float *att, const global float *y) {
+                               const global data *v, ulong v_row, const global data *att, const global data *y) {
     float sum = 0.0f;
     if (!stored) {
         return dot_head(dyt, y + p->y);
     }
     for (ulong s = 0; s <= p->t; s++) {
         const float da = keep(drop, p->row, T, s) * dot_head(dyt, v + row_start(s, v_row));
-        sum += att[row_start(p->row, T) + s] * da;
+        sum += widen(att[s]) * da;
     }
     return sum;
 }
 
 kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
-                                    const global float *dy, ulong dy_at, const global float *qkv, ulong qkv_at,
-                                    const global float *lse, ulong lse_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global float *y, ulong y_at, global float *D, ulong D_at,
-                                    global float *dqkv, ulong dqkv_at) {
+                                    const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                                    const global void *kept, ulong kept_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at,
+                                    global data *dqkv, ulong dqkv_at) {
     const place p = find_place(get_global_id(1), T, NH, NKV);
     if (p.t >= T) {
         return;
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const float scale = 1.0f / sqrt((float)HS);
-    const global float *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
-    const global float *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
-    const global float *att = lse + lse_at + row_start(p.row, T); // where stored
+    const global data *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
+    const global data *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
+    const global float *lse = (const global float *)kept + kept_at;
+    const global data *att = (const global data *)kept + kept_at + row_start(p.row, T); // where stored
     vec q[HEAD_VECS];
     vec dyt[HEAD_VECS];
     vec dq[HEAD_VECS];
@@ -168,8 +170,8 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, u
         q[i] *= scale;
         dq[i] = to_vec(0.0f);
     }
-    const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, p.ld, lse + lse_at, y + y_at);
-    const float log_sum = stored ? 0.0f : lse[lse_at + p.row];
+    const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, p.ld, att, y + y_at);
+    const float log_sum = stored ? 0.0f : lse[p.row];
     for (ulong first = 0; first <= p.t; first += VECTOR) {
         const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
         float scores[VECTOR];
@@ -179,7 +181,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, u
             scores[j] = j < n_keys && !stored ? dot_head(q, k + at) : -INFINITY;
             da[j] = j < n_keys ? keep(&drop, p.row, T, first + j) * dot_head(dyt, v + at) : 0.0f;
         }
-        const vec weight = stored ? load_part(att + first, n_keys, 0.0f) : vec_exp(load(scores) - log_sum);
+        const vec weight = stored ? load_data_part(att + first, n_keys, 0.0f) : vec_exp(load(scores) - log_sum);
         float ds[VECTOR];
         store(weight * (load(da) - sum), ds);
         for (uint j = 0; j < n_keys; j++) {
@@ -192,14 +194,14 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, u
 
 // dk and dv of the key p->t from the rows of one of the heads that see it.
 static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, const mask *drop, const vec k[HEAD_VECS],
-                               const vec v[HEAD_VECS], const global float *qkv, const global float *dy,
-                               const global float *lse, const global float *D, vec dk[HEAD_VECS],
+                               const vec v[HEAD_VECS], const global data *qkv, const global data *dy,
+                               const global float *lse, const global data *att, const global float *D, vec dk[HEAD_VECS],
                                vec dv[HEAD_VECS]) {
     const ulong first_row = p->row - p->t;
     for (ulong first = p->t; first < T; first += VECTOR) {
         const uint n_rows = (uint)min((ulong)VECTOR, T - first);
-        const global float *q = qkv + p->q + row_start(first - p->t, p->ld);
-        const global float *dyt = dy + p->y + row_start(first - p->t, C);
+        const global data *q = qkv + p->q + row_start(first - p->t, p->ld);
+        const global data *dyt = dy + p->y + row_start(first - p->t, C);
         const ulong row = first_row + first;
         float scores[VECTOR];
         float da[VECTOR];
@@ -208,7 +210,7 @@ static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, co
             kept[j] = j < n_rows ? keep(drop, row + j, T, p->t) : 0.0f;
             da[j] = j < n_rows ? kept[j] * dot_head(v, dyt + row_start(j, C)) : 0.0f;
             scores[j] = j >= n_rows ? -INFINITY
-                        : stored    ? lse[row_start(row + j, T) + p->t]
+                        : stored    ? widen(att[row_start(row + j, T) + p->t])
                                     : dot_head(k, q + row_start(j, p->ld));
         }
         vec weight = load(scores);
@@ -228,9 +230,9 @@ static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, co
 
 // An item a key of a head of k and v.
 kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
-                                    float drop_scale, const global float *dy, ulong dy_at, const global float *qkv,
-                                    ulong qkv_at, const global float *lse, ulong lse_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global float *D, ulong D_at, global float *dqkv,
+                                    float drop_scale, const global data *dy, ulong dy_at, const global data *qkv,
+                                    ulong qkv_at, const global void *kept, ulong kept_at, const global uint *rng_step,
+                                    ulong rng_step_at, const global float *D, ulong D_at, global data *dqkv,
                                     ulong dqkv_at) {
     const ulong first_head = get_global_id(1) * (NH / NKV);
     place p = find_place(first_head, T, NH, NKV); // p.t is the key
@@ -239,6 +241,8 @@ kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, u
     }
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const float scale = 1.0f / sqrt((float)HS);
+    const global float *lse = (const global float *)kept + kept_at;
+    const global data *att = (const global data *)kept + kept_at; // where stored
     vec k[HEAD_VECS];
     vec v[HEAD_VECS];
     vec dk[HEAD_VECS];
@@ -252,7 +256,7 @@ kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, u
     }
     for (ulong head = first_head; head < first_head + NH / NKV; head++) {
         p = find_place(head, T, NH, NKV);
-        gather_rows(stored, &p, T, NH * HS, &drop, k, v, qkv + qkv_at, dy + dy_at, lse + lse_at, D + D_at, dk, dv);
+        gather_rows(stored, &p, T, NH * HS, &drop, k, v, qkv + qkv_at, dy + dy_at, lse, att, D + D_at, dk, dv);
     }
     store_head(dk, scale, dqkv + dqkv_at + p.k);
     store_head(dv, 1.0f, dqkv + dqkv_at + p.v);

@@ -12,18 +12,18 @@
 //   (rows)     |  v   |  v   |      |            |
 //              +------+------+------+--          v  sum over strips
 //   strip 1    | sum  | sum  |      |          db (C)
-kernel void bias_forward(ulong N, ulong C, const global float *x, ulong x_at, const global float *b, ulong b_at,
-                         global float *y, ulong y_at) {
+kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, const global float *b, ulong b_at,
+                         global data *y, ulong y_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
         const ulong i = row_start(n, C) + c;
         const vec bias = load_part(b + b_at + c, C - c, 0.0f);
-        store_part(load_part(x + x_at + i, C - c, 0.0f) + bias, y + y_at + i, C - c);
+        store_data_part(load_data_part(x + x_at + i, C - c, 0.0f) + bias, y + y_at + i, C - c);
     }
 }
 
-kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const global float *dy, ulong dy_at,
+kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
                                  global float *partial, ulong partial_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong strip = get_global_id(1);
@@ -33,7 +33,7 @@ kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const globa
     const ulong end = min(N, (strip + 1) * strip_rows);
     vec sum = to_vec(0.0f);
     for (ulong n = strip * strip_rows; n < end; n++) {
-        sum += load_part(dy + dy_at + row_start(n, C) + c, C - c, 0.0f);
+        sum += load_data_part(dy + dy_at + row_start(n, C) + c, C - c, 0.0f);
     }
     store_part(sum, partial + partial_at + row_start(strip, C) + c, C - c);
 }

@@ -7,15 +7,15 @@
 //
 //   x      |0 1 2 3|4 5 6 7| ... |last: a part|
 //   block      0       1
-kernel void dropout(ulong n, ulong key, uint threshold, float scale, const global float *x, ulong x_at,
-                    const global uint *rng_step, ulong rng_step_at, global float *y, ulong y_at) {
+kernel void dropout(ulong n, ulong key, uint threshold, float scale, const global data *x, ulong x_at,
+                    const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at) {
     const ulong first = get_global_id(0) * (ulong)4;
     const uint4 words = philox(key, get_global_id(0), micro_step(rng_step + rng_step_at));
     const uint word[4] = {words.x, words.y, words.z, words.w};
     for (uint i = 0; i < 4; i++) {
         if (first + i < n) {
             const float factor = word[i] >= threshold ? scale : 0.0f;
-            y[y_at + first + i] = factor * x[x_at + first + i];
+            y[y_at + first + i] = narrow(factor * widen(x[x_at + first + i]));
         }
     }
 }

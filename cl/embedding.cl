@@ -14,7 +14,7 @@
 // Without `positions`, wpe is not looked at.
 kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const global int *token, ulong token_at,
                               const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
-                              global float *x, ulong x_at) {
+                              global data *x, ulong x_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
@@ -22,7 +22,7 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
         if (positions) {
             sum += load_part(wpe + wpe_at + row_start(n % T, C) + c, C - c, 0.0f);
         }
-        store_part(sum, x + x_at + row_start(n, C) + c, C - c);
+        store_data_part(sum, x + x_at + row_start(n, C) + c, C - c);
     }
 }
 
@@ -47,7 +47,7 @@ kernel void embedding_backward_chains(ulong N, const global int *token, ulong to
 }
 
 kernel void embedding_backward_wte(ulong N, ulong C, const global int *token, ulong token_at, const global int *chain,
-                                   ulong chain_at, const global float *dx, ulong dx_at, global float *dwte,
+                                   ulong chain_at, const global data *dx, ulong dx_at, global float *dwte,
                                    ulong dwte_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
@@ -56,13 +56,13 @@ kernel void embedding_backward_wte(ulong N, ulong C, const global int *token, ul
     }
     vec sum = to_vec(0.0f);
     for (int m = (int)n; m >= 0; m = chain[chain_at + 2 * (ulong)m]) {
-        sum += load_part(dx + dx_at + row_start((ulong)m, C) + c, C - c, 0.0f);
+        sum += load_data_part(dx + dx_at + row_start((ulong)m, C) + c, C - c, 0.0f);
     }
     global float *row = dwte + dwte_at + row_start(token[token_at + n], C) + c;
     store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }
 
-kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global float *dx, ulong dx_at, global float *dwpe,
+kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,
                                    ulong dwpe_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong t = get_global_id(1);
@@ -71,7 +71,7 @@ kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global float
     }
     vec sum = to_vec(0.0f);
     for (ulong b = 0; b < B; b++) {
-        sum += load_part(dx + dx_at + row_start(b * T + t, C) + c, C - c, 0.0f);
+        sum += load_data_part(dx + dx_at + row_start(b * T + t, C) + c, C - c, 0.0f);
     }
     global float *row = dwpe + dwpe_at + row_start(t, C) + c;
     store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);

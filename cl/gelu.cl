@@ -6,18 +6,18 @@
 // A work-item computes one vec.
 //
 //   x  |item 0|item 1|item 2| ... |last: a part|
-kernel void gelu_forward(ulong n, const global float *x, ulong x_at, global float *y, ulong y_at) {
+kernel void gelu_forward(ulong n, const global data *x, ulong x_at, global data *y, ulong y_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
-        store_part(gelu(load_part(x + x_at + i, n - i, 0.0f)), y + y_at + i, n - i);
+        store_data_part(gelu(load_data_part(x + x_at + i, n - i, 0.0f)), y + y_at + i, n - i);
     }
 }
 
-kernel void gelu_backward(ulong n, const global float *dy, ulong dy_at, const global float *x, ulong x_at,
-                          global float *dx, ulong dx_at) {
+kernel void gelu_backward(ulong n, const global data *dy, ulong dy_at, const global data *x, ulong x_at,
+                          global data *dx, ulong dx_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
-        const vec slope = gelu_derivative(load_part(x + x_at + i, n - i, 0.0f));
-        store_part(load_part(dy + dy_at + i, n - i, 0.0f) * slope, dx + dx_at + i, n - i);
+        const vec slope = gelu_derivative(load_data_part(x + x_at + i, n - i, 0.0f));
+        store_data_part(load_data_part(dy + dy_at + i, n - i, 0.0f) * slope, dx + dx_at + i, n - i);
     }
 }

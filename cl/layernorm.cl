@@ -14,12 +14,12 @@
 
 
 // Zero where a vec reaches beyond the row, so that sums of squares are right.
-static inline vec deviation(const global float *x, float mean, ulong n) { return load_part(x, n, mean) - mean; }
+static inline vec deviation(const global data *x, float mean, ulong n) { return load_data_part(x, n, mean) - mean; }
 
 // With `residual`, r = a + b takes the place of x; without, x is a, and b and r are not looked at.
-kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const global float *a, ulong a_at, const global float *b,
+kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const global data *a, ulong a_at, const global data *b,
                               ulong b_at, const global float *w, ulong w_at, const global float *beta, ulong beta_at,
-                              global float *r, ulong r_at, global float *y, ulong y_at, global float *mean,
+                              global data *r, ulong r_at, global data *y, ulong y_at, global float *mean,
                               ulong mean_at, global float *rstd, ulong rstd_at) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
@@ -27,13 +27,13 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
         return;
     }
     const ulong row = row_start(n, C);
-    const global float *x = a + a_at + row;
+    const global data *x = a + a_at + row;
     vec sum = to_vec(0.0f);
     FOR_MINE(c, C, VECTOR) {
-        vec here = load_part(x + c, C - c, 0.0f);
+        vec here = load_data_part(x + c, C - c, 0.0f);
         if (residual) {
-            here += load_part(b + b_at + row + c, C - c, 0.0f);
-            store_part(here, r + r_at + row + c, C - c);
+            here += load_data_part(b + b_at + row + c, C - c, 0.0f);
+            store_data_part(here, r + r_at + row + c, C - c);
         }
         sum += here;
     }
@@ -48,7 +48,7 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
     FOR_MINE(c, C, VECTOR) {
         const vec xh = deviation(x + c, average, C - c) * inverse;
         const vec scaled = xh * load_part(w + w_at + c, C - c, 0.0f) + load_part(beta + beta_at + c, C - c, 0.0f);
-        store_part(scaled, y + y_at + row + c, C - c);
+        store_data_part(scaled, y + y_at + row + c, C - c);
     }
     if (MY_ITEM == 0) {
         mean[mean_at + n] = average;
@@ -57,10 +57,10 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
 }
 
 // With `residual`, dskip joins; without, it is not looked at.
-kernel void layernorm_backward_input(uint residual, ulong N, ulong C, const global float *dy, ulong dy_at, const global float *x,
+kernel void layernorm_backward_input(uint residual, ulong N, ulong C, const global data *dy, ulong dy_at, const global data *x,
                                      ulong x_at, const global float *w, ulong w_at, const global float *mean,
-                                     ulong mean_at, const global float *rstd, ulong rstd_at, const global float *dskip,
-                                     ulong dskip_at, global float *dx, ulong dx_at) {
+                                     ulong mean_at, const global float *rstd, ulong rstd_at, const global data *dskip,
+                                     ulong dskip_at, global data *dx, ulong dx_at) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {
@@ -72,25 +72,25 @@ kernel void layernorm_backward_input(uint residual, ulong N, ulong C, const glob
     vec sum_g = to_vec(0.0f);
     vec sum_g_xh = to_vec(0.0f);
     FOR_MINE(c, C, VECTOR) {
-        const vec g = load_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
+        const vec g = load_data_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
         sum_g += g;
         sum_g_xh += g * (deviation(x + x_at + row + c, average, C - c) * inverse);
     }
     const float mean_g = row_sum(sum_of(sum_g), shared) / C;
     const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
     FOR_MINE(c, C, VECTOR) {
-        const vec g = load_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
+        const vec g = load_data_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
         const vec xh = deviation(x + x_at + row + c, average, C - c) * inverse;
         vec d = inverse * (g - mean_g - xh * mean_g_xh);
         if (residual) {
-            d += load_part(dskip + dskip_at + row + c, C - c, 0.0f);
+            d += load_data_part(dskip + dskip_at + row + c, C - c, 0.0f);
         }
-        store_part(d, dx + dx_at + row + c, C - c);
+        store_data_part(d, dx + dx_at + row + c, C - c);
     }
 }
 
-kernel void layernorm_backward_strips(ulong N, ulong C, ulong strip_rows, const global float *dy, ulong dy_at,
-                                      const global float *x, ulong x_at, const global float *mean, ulong mean_at,
+kernel void layernorm_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
+                                      const global data *x, ulong x_at, const global float *mean, ulong mean_at,
                                       const global float *rstd, ulong rstd_at, global float *partial,
                                       ulong partial_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -101,9 +101,9 @@ kernel void layernorm_backward_strips(ulong N, ulong C, ulong strip_rows, const 
         vec db = to_vec(0.0f);
         for (ulong n = strip * strip_rows; n < end; n++) {
             const ulong i = row_start(n, C) + c;
-            const vec d = load_part(dy + dy_at + i, C - c, 0.0f);
+            const vec d = load_data_part(dy + dy_at + i, C - c, 0.0f);
             db += d;
-            dw += d * ((load_part(x + x_at + i, C - c, 0.0f) - mean[mean_at + n]) * rstd[rstd_at + n]);
+            dw += d * ((load_data_part(x + x_at + i, C - c, 0.0f) - mean[mean_at + n]) * rstd[rstd_at + n]);
         }
         global float *sums = partial + partial_at + row_start(2 * strip, C);
         store_part(dw, sums + c, C - c);

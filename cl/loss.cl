@@ -14,7 +14,7 @@
 //          |<--- ROW_ITEMS -->|                       V               Vp
 enum { HYPER_LOSS_SCALE = 8 }; // enum sm_hyper of include/plan.h
 
-kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global float *logits, ulong logits_at,
+kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
                                  const global int *target, ulong target_at, global float *losses, ulong losses_at,
                                  global float *lse, ulong lse_at) {
     ROW_SHARED(shared);
@@ -22,27 +22,27 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global float 
     if (n >= N) {
         return;
     }
-    const global float *row = logits + logits_at + row_start(n, Vp);
+    const global data *row = logits + logits_at + row_start(n, Vp);
     vec largest_here = to_vec(-INFINITY);
     FOR_MINE(v, V, VECTOR) {
-        largest_here = fmax(largest_here, load_part(row + v, V - v, -INFINITY));
+        largest_here = fmax(largest_here, load_data_part(row + v, V - v, -INFINITY));
     }
     const float largest = row_largest(largest_of(largest_here), shared);
     vec sum = to_vec(0.0f);
     FOR_MINE(v, V, VECTOR) {
-        sum += vec_exp(load_part(row + v, V - v, -INFINITY) - largest);
+        sum += vec_exp(load_data_part(row + v, V - v, -INFINITY) - largest);
     }
     const float log_sum = largest + log(row_sum(sum_of(sum), shared));
     if (MY_ITEM == 0) {
         const int t = target[target_at + n];
         lse[lse_at + n] = log_sum;
-        losses[losses_at + n] = t == -1 ? 0.0f : log_sum - row[t];
+        losses[losses_at + n] = t == -1 ? 0.0f : log_sum - widen(row[t]);
     }
 }
 
-kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global float *logits, ulong logits_at,
+kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
                                   const global int *target, ulong target_at, const global float *lse, ulong lse_at,
-                                  const global float *scale, ulong scale_at, global float *dlogits, ulong dlogits_at) {
+                                  const global float *scale, ulong scale_at, global data *dlogits, ulong dlogits_at) {
     const ulong n = MY_ROW;
     if (n >= N) {
         return;
@@ -50,18 +50,21 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global float
     const int t = target[target_at + n];
     const float factor = t == -1 ? 0.0f : scale[scale_at];
     const float log_sum = lse[lse_at + n];
-    const global float *row = logits + logits_at + row_start(n, Vp);
-    global float *drow = dlogits + dlogits_at + row_start(n, Vp);
+    const global data *row = logits + logits_at + row_start(n, Vp);
+    global data *drow = dlogits + dlogits_at + row_start(n, Vp);
     FOR_MINE(v, Vp, VECTOR) {
         const ulong n_real = v < V ? V - v : 0;
         vec d = to_vec(0.0f);
         if (t != -1) {
-            d = factor * vec_exp(load_part(row + v, n_real, -INFINITY) - log_sum);
+            d = factor * vec_exp(load_data_part(row + v, n_real, -INFINITY) - log_sum);
         }
-        store_part(d, drow + v, Vp - v);
         if (t != -1 && (ulong)t >= v && (ulong)t < v + VECTOR) {
-            drow[t] -= factor;
+            float part[VECTOR];
+            store(d, part);
+            part[t - v] -= factor;
+            d = load(part);
         }
+        store_data_part(d, drow + v, Vp - v);
     }
 }
 

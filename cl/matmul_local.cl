@@ -15,7 +15,8 @@
 //
 // The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored. Where C has too
 // few tiles to keep the device busy, K is cut into parts: `matmul` then leaves the sums of each part in scratch,
-// and `matmul_sum` adds them up, always in the same order, and applies the epilogue.
+// and `matmul_sum` adds them up, always in the same order, and applies the epilogue. Operands are widened on their way
+// into local memory.
 
 #ifndef TILE_M
 #define TILE_M 64 // rows of C per work-group
@@ -33,7 +34,7 @@
 #define WORK_N 8 // columns of C per work-item: 4 or a multiple
 #endif
 #ifndef LOAD
-#define LOAD 1 // floats a load: 4 where rows of all operands begin at multiples of 4 floats
+#define LOAD 1 // elements a load: 4 where rows of all operands begin at multiples of 4 elements
 #endif
 #ifndef K_TAIL
 #define K_TAIL 1 // 0 where K is a multiple of TILE_K: spares the check
@@ -67,9 +68,13 @@
 #endif
 
 #if LOAD == 4
-typedef float4 piece;
+typedef data4 piece;
+#define widen_piece(x) widen4(x)
+typedef float4 wide_piece;
 #else
-typedef float piece;
+typedef data piece;
+#define widen_piece(x) widen(x)
+typedef float wide_piece;
 #endif
 
 // What is to be done beside the product; as in backends/opencl/opencl_bind.h.
@@ -88,7 +93,7 @@ static inline uint place_k(uint item, uint i, uint outer, int along_k) {
 
 // Where load i begins for the first tile. Rows (or columns) beyond the last are the last once more: what comes
 // of them is not stored.
-static inline const global float *find(const global float *from, ulong ld, ulong n_outer, uint item, uint i, uint outer,
+static inline const global data *find(const global data *from, ulong ld, ulong n_outer, uint item, uint i, uint outer,
                                        int along_k) {
     const ulong last = n_outer - (along_k ? 1 : LOAD);
     const ulong o = min((ulong)place_outer(item, i, outer, along_k), last);
@@ -97,12 +102,13 @@ static inline const global float *find(const global float *from, ulong ld, ulong
 }
 
 // Zeros where the element's k is not below n_k.
-static inline piece fetch(const global float *from, uint k, ulong n_k) {
-    return !K_TAIL || k < n_k ? *(const global piece *)from : (piece)(0.0f);
+static inline piece fetch(const global data *from, uint k, ulong n_k) {
+    return !K_TAIL || k < n_k ? *(const global piece *)from : (piece)(0);
 }
 
 // Puts load i where all items find it: tile (TILE_K, outer + PAD).
-static inline void put(piece x, uint item, uint i, uint outer, int along_k, local float *tile) {
+static inline void put(piece narrow_x, uint item, uint i, uint outer, int along_k, local float *tile) {
+    const wide_piece x = widen_piece(narrow_x);
     local float *to = tile + place_k(item, i, outer, along_k) * (outer + PAD) + place_outer(item, i, outer, along_k);
 #if LOAD == 4
     if (along_k) {
@@ -118,26 +124,37 @@ static inline void put(piece x, uint item, uint i, uint outer, int along_k, loca
 #endif
 }
 
-static inline float4 load4(const global float *p, ulong n) {
+// Up to four elements of a row: all four, where rows begin at multiples of four.
 #if LOAD == 4
-    return n > 0 ? *(const global float4 *)p : (float4)(0.0f);
-#else
-    return (float4)(n > 0 ? p[0] : 0.0f, n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f, n > 3 ? p[3] : 0.0f);
-#endif
-}
-
-static inline void store4(float4 x, global float *p, ulong n) {
-#if LOAD == 4
-    if (n > 0) {
-        *(global float4 *)p = x;
+#define LOAD4(load4, element, element4, widen, widen4)                         \
+    static inline float4 load4(const global element *p, ulong n) {             \
+        return n > 0 ? widen4(*(const global element4 *)p) : (float4)(0.0f);   \
+    }
+#define STORE4(store4, element, element4, narrow, narrow4)                     \
+    static inline void store4(float4 x, global element *p, ulong n) {          \
+        if (n > 0) {                                                           \
+            *(global element4 *)p = narrow4(x);                                \
+        }                                                                      \
     }
 #else
-    const float part[4] = {x.x, x.y, x.z, x.w};
-    for (uint i = 0; i < 4 && i < n; i++) {
-        p[i] = part[i];
+#define LOAD4(load4, element, element4, widen, widen4)                         \
+    static inline float4 load4(const global element *p, ulong n) {             \
+        return (float4)(n > 0 ? widen(p[0]) : 0.0f, n > 1 ? widen(p[1]) : 0.0f, \
+                        n > 2 ? widen(p[2]) : 0.0f, n > 3 ? widen(p[3]) : 0.0f); \
+    }
+#define STORE4(store4, element, element4, narrow, narrow4)                     \
+    static inline void store4(float4 x, global element *p, ulong n) {          \
+        const float part[4] = {x.x, x.y, x.z, x.w};                            \
+        for (uint i = 0; i < 4 && i < n; i++) {                                \
+            p[i] = narrow(part[i]);                                            \
+        }                                                                      \
     }
 #endif
-}
+LOAD4(load4, float, float4, same, same)
+LOAD4(load_data4, data, data4, widen, widen4)
+LOAD4(load_result4, result, result4, widen_result, widen_result4)
+STORE4(store_data4, data, data4, narrow, narrow4)
+STORE4(store_result4, result, result4, narrow_result, narrow_result4)
 
 static inline float4 gelu4(float4 x) {
     return (float4)(gelu(to_vec(x.x)), gelu(to_vec(x.y)), gelu(to_vec(x.z)), gelu(to_vec(x.w)));
@@ -176,20 +193,20 @@ static inline void multiply_tiles(const local float *a, const local float *b, fl
 }
 
 // Four sums side by side in a row, at element `at` of C, in column n of N.
-static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N, global float *c,
-                               const global float *side, global float *act) {
+static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N, global result *c,
+                               const global void *side, ulong side_at, global data *act) {
     if (beside & ADD) {
-        x += load4(c + at, N - n);
+        x += load_result4(c + at, N - n);
     }
     if (beside & BIAS) {
-        x += load4(side + n, N - n);
+        x += load4((const global float *)side + side_at + n, N - n);
     }
     if (beside & GELU_BACKWARD) {
-        x *= gelu_derivative4(load4(side + at, N - n));
+        x *= gelu_derivative4(load_data4((const global data *)side + side_at + at, N - n));
     }
-    store4(x, c + at, N - n);
+    store_result4(x, c + at, N - n);
     if (beside & GELU) {
-        store4(gelu4(x), act + at, N - n);
+        store_data4(gelu4(x), act + at, N - n);
     }
 }
 
@@ -214,10 +231,10 @@ static inline tile_place find_tile(ulong M) {
 }
 
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
-// k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N) and beside 0.
+// k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N), with C_REAL, and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global float *a, ulong a_at, const global float *b,
-       ulong b_at, global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
+matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,
+       ulong b_at, global result *c, ulong c_at, const global void *side, ulong side_at, global data *act,
        ulong act_at) {
     local float tile_a[2][TILE_K * ROW_A] __attribute__((aligned(16)));
     local float tile_b[2][TILE_K * ROW_B] __attribute__((aligned(16)));
@@ -231,8 +248,8 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global float 
     const ulong b_ld = B_ALONG_K ? K : N;
     const ulong a_step = A_ALONG_K ? TILE_K : row_start(TILE_K, a_ld);
     const ulong b_step = B_ALONG_K ? TILE_K : row_start(TILE_K, b_ld);
-    const global float *from_a[LOADS_A];
-    const global float *from_b[LOADS_B];
+    const global data *from_a[LOADS_A];
+    const global data *from_b[LOADS_B];
     piece part_a[LOADS_A];
     piece part_b[LOADS_B];
     float4 sum[WORK_M][WORK_N / 4];
@@ -289,7 +306,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global float 
             const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
             const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
             if (m < M && n < N) {
-                finish_sums(beside, sum[r][s], row_start(m, N) + n, n, N, c, side + side_at, act + act_at);
+                finish_sums(beside, sum[r][s], row_start(m, N) + n, n, N, c, side, side_at, act + act_at);
             }
         }
     }
@@ -297,7 +314,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global float 
 
 // C from the sums of the parts (parts,M,N): an item has four of a row.
 kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
-                       global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
+                       global result *c, ulong c_at, const global void *side, ulong side_at, global data *act,
                        ulong act_at) {
     const ulong n = get_global_id(0) * 4;
     const ulong m = get_global_id(1);
@@ -309,5 +326,5 @@ kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const globa
     for (ulong p = 1; p < n_parts; p++) {
         x += load4(parts + parts_at + row_start(p * M, N) + at, N - n);
     }
-    finish_sums(beside, x, at, n, N, c + c_at, side + side_at, act + act_at);
+    finish_sums(beside, x, at, n, N, c + c_at, side, side_at, act + act_at);
 }

@@ -19,7 +19,9 @@
 //    TILE_M rows |            |            |         |      of the panel of A'
 //                +------------+------------+---------+
 //
-// The epilogue is applied when the last of K has been added: bias, GELU, or the derivative of GELU.
+// The epilogue is applied when the last of K has been added: bias, GELU, or the derivative of GELU. Operands are
+// widened when they are packed. Sums wait for the rest of K in `sums`: C itself, or scratch where C is narrow, so that
+// an element is rounded once.
 
 #ifndef TILE_M
 #define TILE_M 6 // rows of C per register tile
@@ -37,14 +39,14 @@
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
 // What is to be done beside the product; as in backends/opencl/opencl_bind.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
 // packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
 // ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
 #ifndef PACK_K
 #define PACK_K 64
 #endif
-kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global float *a, ulong a_at,
+kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
                         global float *packed, ulong packed_at) {
     const ulong first = get_global_id(0) * (ulong)PACK_K;
     const ulong panel = get_global_id(1);
@@ -55,19 +57,19 @@ kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const glo
     const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
     global float *out = packed + packed_at + row_start(panel, K * TILE_M);
     if (a_transposed) {
-        const global float *from = a + a_at + panel * TILE_M;
+        const global data *from = a + a_at + panel * TILE_M;
         for (ulong k = first; k < end; k++) {
             for (uint r = 0; r < TILE_M; r++) {
-                out[k * TILE_M + r] = r < n_rows ? from[row_start(k, ld) + r] : 0.0f;
+                out[k * TILE_M + r] = r < n_rows ? widen(from[row_start(k, ld) + r]) : 0.0f;
             }
         }
         return;
     }
-    const global float *from = a + a_at + row_start(panel * TILE_M, ld);
+    const global data *from = a + a_at + row_start(panel * TILE_M, ld);
     for (uint r = 0; r < TILE_M; r++) {
-        const global float *row = from + row_start(r, ld);
+        const global data *row = from + row_start(r, ld);
         for (ulong k = first; k < end; k++) {
-            out[k * TILE_M + r] = r < n_rows ? row[k] : 0.0f;
+            out[k * TILE_M + r] = r < n_rows ? widen(row[k]) : 0.0f;
         }
     }
 }
@@ -108,13 +110,13 @@ static inline void transpose(vec x[VECTOR]) {
 
 // packed (K, TILE_N), VECTOR columns of it, from the first K elements of the first n_cols of VECTOR rows at b; zeros
 // beyond n_cols.
-static inline void pack_rows(const global float *b, ulong ld, uint K, uint n_cols, local float *out) {
+static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols, local float *out) {
     uint k = 0;
     for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
         vec x[VECTOR];
 #pragma unroll
         for (uint i = 0; i < VECTOR; i++) {
-            x[i] = load(b + row_start(i, ld) + k);
+            x[i] = load_data(b + row_start(i, ld) + k);
         }
         transpose(x);
 #pragma unroll
@@ -124,13 +126,13 @@ static inline void pack_rows(const global float *b, ulong ld, uint K, uint n_col
     }
     for (; k < K; k++) {
         for (uint i = 0; i < VECTOR; i++) {
-            out[k * TILE_N + i] = i < n_cols ? b[row_start(i, ld) + k] : 0.0f;
+            out[k * TILE_N + i] = i < n_cols ? widen(b[row_start(i, ld) + k]) : 0.0f;
         }
     }
 }
 
 // packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
-static inline void pack_b(uint b_transposed, const global float *b, ulong ld, uint K, uint N, local float *packed) {
+static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uint K, uint N, local float *packed) {
     for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
         const uint n_cols = N - first;
         local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
@@ -138,7 +140,7 @@ static inline void pack_b(uint b_transposed, const global float *b, ulong ld, ui
             pack_rows(b + row_start(first, ld), ld, K, n_cols, out);
         } else {
             for (uint k = 0; k < K; k++) {
-                store(load_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
+                store(load_data_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
             }
         }
     }
@@ -164,43 +166,62 @@ static inline void multiply_tile(uint K, const global float *a, const local floa
     }
 }
 
+// Where the results go: columns [0, N) of rows of ld elements of C and act, of sums_ld of the sums so far. The sums are C
+// itself unless it is narrow.
+typedef struct {
+    ulong M, N, ld, sums_ld;
+    global float *sums;
+    global result *c;
+    const global float *bias; // (N)
+    const global data *pre;   // GELU_BACKWARD's
+    global data *act;         // where GELU's result goes
+} target;
+
 // What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C. They come in memory, a
 // row of C after the other: this loop unrolled over registers would be most of the kernel, and of the time to build it.
-static inline void finish_tile(uint now, ulong m, ulong n, ulong M, ulong N, const vec sums[TILE_M * TILE_V],
-                               global float *c, const global float *side, global float *act) {
+static inline void finish_tile(uint now, const target *to, ulong m, ulong n, const vec sums[TILE_M * TILE_V]) {
 #pragma unroll 1
     for (uint s = 0; s < TILE_M * TILE_V; s++) {
         const ulong row = m + s / TILE_V;
         const ulong col = n + s % TILE_V * VECTOR;
-        if (row < M && col < N) {
-            const ulong i = row_start(row, N) + col;
+        if (row < to->M && col < to->N) {
+            const ulong n_here = to->N - col;
+            global float *so_far = to->sums + row_start(row, to->sums_ld) + col;
             vec x = sums[s];
             if (now & ADD) {
-                x += load_part(c + i, N - col, 0.0f);
+                x += load_part(so_far, n_here, 0.0f);
             }
+            if (!(now & LAST)) {
+                store_part(x, so_far, n_here);
+                continue;
+            }
+            const ulong i = row_start(row, to->ld) + col;
             if (now & BIAS) {
-                x += load_part(side + col, N - col, 0.0f);
+                x += load_part(to->bias + col, n_here, 0.0f);
             }
             if (now & GELU_BACKWARD) {
-                x *= gelu_derivative(load_part(side + i, N - col, 0.0f));
+                x *= gelu_derivative(load_data_part(to->pre + i, n_here, 0.0f));
             }
-            store_part(x, c + i, N - col);
+            store_result_part(x, to->c + i, n_here);
             if (now & GELU) {
-                store_part(gelu(x), act + i, N - col);
+                store_data_part(gelu(x), to->act + i, n_here);
             }
         }
     }
 }
 
-// Rows [0, M) of C. Work-group (i, j): column block i, and block_panels panels of A' from j block_panels on.
-// side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes.
+// Rows [0, M) and columns [0, N) of C, whose rows are ld elements long. Work-group (i, j): column block i, and
+// block_panels panels of A' from j block_panels on. side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where
+// GELU's result goes. last_beside: what is done when the last of this K is added.
 kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
-                   const global float *packed, ulong packed_at, ulong b_ld, const global float *b, ulong b_at,
-                   global float *c, ulong c_at, const global float *side, ulong side_at, global float *act,
-                   ulong act_at) {
+                   const global float *packed, ulong packed_at, ulong b_ld, const global data *b, ulong b_at,
+                   ulong sums_ld, global float *sums, ulong sums_at, ulong ld, global result *c, ulong c_at,
+                   const global void *side, ulong side_at, global data *act, ulong act_at) {
     local float packed_b[BLOCK_K * BLOCK_N];
     const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
     const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
+    const target to = {M, N, ld, sums_ld, sums + sums_at, c + c_at, (const global float *)side + side_at,
+                       (const global data *)side + side_at, act + act_at};
     const ulong panel_end = min((get_group_id(1) + 1) * block_panels, (M + TILE_M - 1) / TILE_M);
     for (ulong k = 0; k < K; k += BLOCK_K) {
         const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
@@ -219,13 +240,12 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                     }
                 }
                 multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
-                vec sums[TILE_M * TILE_V];
+                vec tile_sums[TILE_M * TILE_V];
 #pragma unroll
                 for (uint s = 0; s < TILE_M * TILE_V; s++) {
-                    sums[s] = sum[s / TILE_V][s % TILE_V];
+                    tile_sums[s] = sum[s / TILE_V][s % TILE_V];
                 }
-                finish_tile(now, panel * TILE_M, n_first + tile * TILE_N, M, N, sums, c + c_at, side + side_at,
-                            act + act_at);
+                finish_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, tile_sums);
             }
         }
     }

@@ -3,7 +3,7 @@
 //   muon_momentum   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m      g, m, u (n)
 //   normalize       x = u / max(sqrt(sqnorm), 1e-7)               u (R,C); x (R,C), or (C,R) transposed
 //   combine         y = a x + b z                                 x, y, z (n); y may be x
-//   muon_update     p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x    p (R,C); x as normalize's
+//   muon_update     p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x    p (R,C); x as normalize's; with `copied`, w = p
 //
 // A work-item computes one vec; of a transposed matrix, one element after the other:
 //
@@ -28,7 +28,7 @@ kernel void muon_momentum(ulong n, const global float *g, ulong g_at, const glob
 }
 
 kernel void normalize_update(ulong R, ulong C, uint transposed, const global float *u, ulong u_at,
-                             const global float *sqnorm, ulong sqnorm_at, global float *x, ulong x_at) {
+                             const global float *sqnorm, ulong sqnorm_at, global data *x, ulong x_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R) {
@@ -37,25 +37,26 @@ kernel void normalize_update(ulong R, ulong C, uint transposed, const global flo
     const float scale = 1.0f / fmax(sqrt(sqnorm[sqnorm_at]), 1e-7f);
     const ulong i = row_start(r, C) + c;
     if (!transposed) {
-        store_part(scale * load_part(u + u_at + i, C - c, 0.0f), x + x_at + i, C - c);
+        store_data_part(scale * load_part(u + u_at + i, C - c, 0.0f), x + x_at + i, C - c);
         return;
     }
     for (ulong k = 0; k < VECTOR && c + k < C; k++) {
-        x[x_at + row_start(c + k, R) + r] = scale * u[u_at + i + k];
+        x[x_at + row_start(c + k, R) + r] = narrow(scale * u[u_at + i + k]);
     }
 }
 
-kernel void combine(ulong n, float a, float b, const global float *x, ulong x_at, const global float *z, ulong z_at,
-                    global float *y, ulong y_at) {
+kernel void combine(ulong n, float a, float b, const global data *x, ulong x_at, const global data *z, ulong z_at,
+                    global data *y, ulong y_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
-        const vec sum = a * load_part(x + x_at + i, n - i, 0.0f) + b * load_part(z + z_at + i, n - i, 0.0f);
-        store_part(sum, y + y_at + i, n - i);
+        const vec sum = a * load_data_part(x + x_at + i, n - i, 0.0f) + b * load_data_part(z + z_at + i, n - i, 0.0f);
+        store_data_part(sum, y + y_at + i, n - i);
     }
 }
 
-kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const global float *x, ulong x_at,
-                        const global float *hyper, ulong hyper_at, global float *p, ulong p_at) {
+kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const global data *x, ulong x_at,
+                        const global float *hyper, ulong hyper_at, global float *p, ulong p_at, uint copied,
+                        global data *w, ulong w_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R) {
@@ -66,11 +67,18 @@ kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const gl
     const float step = lr * sqrt(fmax(1.0f, (float)R / (float)C));
     const ulong i = row_start(r, C) + c;
     if (!transposed) {
-        const vec moved = keep * load_part(p + p_at + i, C - c, 0.0f) - step * load_part(x + x_at + i, C - c, 0.0f);
+        const vec moved = keep * load_part(p + p_at + i, C - c, 0.0f) - step * load_data_part(x + x_at + i, C - c, 0.0f);
         store_part(moved, p + p_at + i, C - c);
+        if (copied) {
+            store_data_part(moved, w + w_at + i, C - c);
+        }
         return;
     }
     for (ulong k = 0; k < VECTOR && c + k < C; k++) {
-        p[p_at + i + k] = keep * p[p_at + i + k] - step * x[x_at + row_start(c + k, R) + r];
+        const float moved = keep * p[p_at + i + k] - step * widen(x[x_at + row_start(c + k, R) + r]);
+        p[p_at + i + k] = moved;
+        if (copied) {
+            w[w_at + i + k] = narrow(moved);
+        }
     }
 }

@@ -8,11 +8,19 @@
 //   lion    p *= 1 - lr wd;  p -= lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g
 //                                                           Chen et al. 2023, algorithm 2
 //
-// g, p, m, v (n): one group of parameters; clip (1); hyper as enum sm_hyper of include/plan.h.
+// g, p, m, v (n): one group of parameters; clip (1); hyper as enum sm_hyper of include/plan.h. With `copied`, w (n)
+// is what products read of p.
 // wd is 0 for a group without decay. A work-item updates one vec of each.
 //
 //   g, p, m, v  |item 0|item 1|item 2| ... |last: a part|
 enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, MOMENTUM = 9, NESTEROV };
+
+static inline void store_parameter(vec x, global float *p, uint copied, global data *w, ulong n_here) {
+    store_part(x, p, n_here);
+    if (copied) {
+        store_data_part(x, w, n_here);
+    }
+}
 
 // Updates both moments and returns lr (m / bc1) / (sqrt(v / bc2) + eps).
 static inline vec adam_step(const global float *h, vec gradient, global float *m, global float *v, ulong n_here) {
@@ -26,7 +34,7 @@ static inline vec adam_step(const global float *h, vec gradient, global float *m
 
 kernel void adamw(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
                   const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
-                  global float *v, ulong v_at) {
+                  global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n) {
         return;
@@ -35,12 +43,13 @@ kernel void adamw(ulong n, float decay, const global float *g, ulong g_at, const
     const global float *h = hyper + hyper_at;
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
     const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decay);
-    store_part(shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here), p + p_at + i, n_here);
+    const vec moved = shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
+    store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
 kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
-                 global float *v, ulong v_at) {
+                 global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n) {
         return;
@@ -49,12 +58,13 @@ kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const 
     const global float *h = hyper + hyper_at;
     const vec value = load_part(p + p_at + i, n_here, 0.0f);
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
-    store_part(value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here), p + p_at + i, n_here);
+    const vec moved = value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
+    store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
 kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
                 const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at, global float *p,
-                ulong p_at, global float *m, ulong m_at) {
+                ulong p_at, global float *m, ulong m_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n) {
         return;
@@ -65,11 +75,13 @@ kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
     const vec mean = h[MOMENTUM] * load_part(m + m_at + i, n_here, 0.0f) + gradient;
     store_part(mean, m + m_at + i, n_here);
-    store_part(value - h[LR] * (h[NESTEROV] != 0 ? gradient + h[MOMENTUM] * mean : mean), p + p_at + i, n_here);
+    const vec moved = value - h[LR] * (h[NESTEROV] != 0 ? gradient + h[MOMENTUM] * mean : mean);
+    store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
 kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
-                 const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at) {
+                 const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
+                 uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n) {
         return;
@@ -82,6 +94,6 @@ kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const 
     const vec c = h[BETA1] * mean + (1.0f - h[BETA1]) * gradient;
     // A NaN has no sign and stays one.
     const vec step = c > to_vec(0.0f) ? to_vec(h[LR]) : c < to_vec(0.0f) ? to_vec(-h[LR]) : c;
-    store_part(shrunk - step, p + p_at + i, n_here);
+    store_parameter(shrunk - step, p + p_at + i, copied, w + w_at + i, n_here);
     store_part(h[BETA2] * mean + (1.0f - h[BETA2]) * gradient, m + m_at + i, n_here);
 }

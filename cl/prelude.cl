@@ -1,5 +1,5 @@
-// prelude.cl: what every kernel file begins with: a vector type of the device's width, exp, GELU,
-// reductions over a row, Philox. The host puts it before each of the other files.
+// prelude.cl: what every kernel file begins with: a vector type of the device's width, the plan's data type, exp,
+// GELU, reductions over a row, Philox. The host puts it before each of the other files.
 //
 // Every tensor comes to a kernel as the buffer it lies in and where it begins there, in elements:
 // sub-buffers would have to be aligned. Indices that can pass 2^31 are ulong.
@@ -46,39 +46,136 @@ typedef JOIN(int, VECTOR) ivec;
 // Element (row, 0) of a matrix.
 static inline ulong row_start(ulong row, ulong n_cols) { return row * n_cols; }
 
-// The first n elements at p, where a whole vec may not be there; the rest is `fill`.
-static inline vec load_part(const global float *p, ulong n, float fill) {
-#if VECTOR == 1
-    return n > 0 ? *p : fill;
-#else
-    if (n >= VECTOR) {
-        return load(p);
-    }
-    float part[VECTOR];
-    for (uint i = 0; i < VECTOR; i++) {
-        part[i] = i < n ? p[i] : fill;
-    }
-    return load(part);
-#endif
-}
+// --- the data type -------------------------------------------------------------------------------
+// Activations, their gradients and what products read are `data`, as the plan stores them: float, or with DATA_BF16
+// or DATA_F16 the 16 bits of such a number. All arithmetic is in float: `widen` is exact, and `narrow` rounds to
+// nearest even, when a result is stored. Both also take 4 at once (widen4) and a vec (widen_vec). All other operands
+// are float in every plan; a product's result is `result`: data, or with C_REAL float.
 
-static inline void store_part(vec x, global float *p, ulong n) {
-#if VECTOR == 1
-    if (n > 0) {
-        *p = x;
-    }
+#if defined(DATA_BF16) || defined(DATA_F16)
+#define DATA_IS_NARROW 1
+typedef ushort data;
+typedef ushort4 data4;
 #else
-    if (n >= VECTOR) {
-        store(x, p);
-        return;
+#define DATA_IS_NARROW 0
+typedef float data;
+typedef float4 data4;
+#endif
+
+#if defined(DATA_F16)
+// By way of memory: numbers of type half are an option of OpenCL, loads and stores of them are not.
+#define CONVERSIONS(n)                                                                                 \
+    static inline JOIN(float, n) JOIN(widen, n)(JOIN(ushort, n) x) {                                   \
+        return JOIN(vload_half, n)(0, (const half *)&x);                                               \
+    }                                                                                                  \
+    static inline JOIN(ushort, n) JOIN(narrow, n)(JOIN(float, n) x) {                                  \
+        JOIN(ushort, n) bits;                                                                          \
+        JOIN(JOIN(vstore_half, n), _rte)(x, 0, (half *)&bits);                                         \
+        return bits;                                                                                   \
     }
-    float part[VECTOR];
-    store(x, part);
-    for (uint i = 0; i < n; i++) {
-        p[i] = part[i];
+#elif defined(DATA_BF16)
+// The upper half of a float. Adding just under half of the last place that is kept, and that place's own bit, carries
+// exactly when it should. A NaN stays one, by its quiet bit.
+#define CONVERSIONS(n)                                                                                 \
+    static inline JOIN(float, n) JOIN(widen, n)(JOIN(ushort, n) x) {                                   \
+        return JOIN(as_float, n)(JOIN(convert_uint, n)(x) << 16);                                      \
+    }                                                                                                  \
+    static inline JOIN(ushort, n) JOIN(narrow, n)(JOIN(float, n) x) {                                  \
+        const JOIN(uint, n) bits = JOIN(as_uint, n)(x);                                                \
+        const JOIN(uint, n) nearest = bits + 0x7FFFu + (bits >> 16 & 1u);                              \
+        const JOIN(uint, n) quiet = bits | 0x400000u;                                                  \
+        return JOIN(convert_ushort, n)(((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : nearest) >> 16);  \
     }
 #endif
-}
+#if DATA_IS_NARROW
+CONVERSIONS()
+CONVERSIONS(4)
+#if VECTOR > 4
+CONVERSIONS(VECTOR)
+#endif
+#else
+#define widen(x) (x)
+#define narrow(x) (x)
+#define widen4(x) (x)
+#define narrow4(x) (x)
+#endif
+
+#if !DATA_IS_NARROW
+#define load_data(p) load(p)
+#define store_data(x, p) store(x, p)
+#elif VECTOR == 1
+#define load_data(p) widen(*(p))
+#define store_data(x, p) (*(p) = narrow(x))
+#else
+#define load_data(p) JOIN(widen, VECTOR)(JOIN(vload, VECTOR)(0, p))
+#define store_data(x, p) JOIN(vstore, VECTOR)(JOIN(narrow, VECTOR)(x), 0, p)
+#endif
+
+#if DATA_IS_NARROW && !defined(C_REAL)
+typedef data result;
+typedef data4 result4;
+#define widen_result(x) widen(x)
+#define widen_result4(x) widen4(x)
+#define narrow_result(x) narrow(x)
+#define narrow_result4(x) narrow4(x)
+#else
+typedef float result;
+typedef float4 result4;
+#define widen_result(x) (x)
+#define widen_result4(x) (x)
+#define narrow_result(x) (x)
+#define narrow_result4(x) (x)
+#endif
+
+// load_part: the first n elements at p, where a whole vec may not be there; the rest is `fill`. store_part: likewise.
+// load_data_part and store_data_part: the same of data; store_result_part: of results.
+#if VECTOR == 1
+#define PARTS(load_part, store_part, element, load, store, widen, narrow)                   \
+    static inline vec load_part(const global element *p, ulong n, float fill) {             \
+        return n > 0 ? load(p) : fill;                                                      \
+    }                                                                                       \
+    static inline void store_part(vec x, global element *p, ulong n) {                      \
+        if (n > 0) {                                                                        \
+            store(x, p);                                                                    \
+        }                                                                                   \
+    }
+#else
+#define PARTS(load_part, store_part, element, load_all, store_all, widen, narrow)           \
+    static inline vec load_part(const global element *p, ulong n, float fill) {             \
+        if (n >= VECTOR) {                                                                  \
+            return load_all(p);                                                             \
+        }                                                                                   \
+        float part[VECTOR];                                                                 \
+        for (uint i = 0; i < VECTOR; i++) {                                                 \
+            part[i] = i < n ? widen(p[i]) : fill;                                           \
+        }                                                                                   \
+        return load(part);                                                                  \
+    }                                                                                       \
+    static inline void store_part(vec x, global element *p, ulong n) {                      \
+        if (n >= VECTOR) {                                                                  \
+            store_all(x, p);                                                                \
+            return;                                                                         \
+        }                                                                                   \
+        float part[VECTOR];                                                                 \
+        store(x, part);                                                                     \
+        for (uint i = 0; i < n; i++) {                                                      \
+            p[i] = narrow(part[i]);                                                         \
+        }                                                                                   \
+    }
+#endif
+#define same(x) (x)
+PARTS(load_part, store_part, float, load, store, same, same)
+#if DATA_IS_NARROW
+PARTS(load_data_part, store_data_part, data, load_data, store_data, widen, narrow)
+#else
+#define load_data_part(p, n, fill) load_part(p, n, fill)
+#define store_data_part(x, p, n) store_part(x, p, n)
+#endif
+#if DATA_IS_NARROW && !defined(C_REAL)
+#define store_result_part(x, p, n) store_data_part(x, p, n)
+#else
+#define store_result_part(x, p, n) store_part(x, p, n)
+#endif
 
 static inline float sum_of(vec x) {
 #if VECTOR == 16

@@ -6,12 +6,12 @@
 //
 //   a  |item 0|item 1|item 2| ... |last: a part|
 //   b  |item 0|item 1|item 2| ... |last: a part|
-kernel void residual(ulong n, const global float *a, ulong a_at, const global float *b, ulong b_at, global float *y,
+kernel void residual(ulong n, const global data *a, ulong a_at, const global data *b, ulong b_at, global data *y,
                      ulong y_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
-        const vec left = load_part(a + a_at + i, n - i, 0.0f);
-        const vec right = load_part(b + b_at + i, n - i, 0.0f);
-        store_part(left + right, y + y_at + i, n - i);
+        const vec left = load_data_part(a + a_at + i, n - i, 0.0f);
+        const vec right = load_data_part(b + b_at + i, n - i, 0.0f);
+        store_data_part(left + right, y + y_at + i, n - i);
     }
 }

@@ -20,7 +20,7 @@ static inline ulong fraction_power(ulong first, ulong ratio, uint i) {
 
 // growth: of the angle of pair 0, a position; ratio: of each pair's growth to that of the one before.
 kernel void rope(ulong N, ulong T, uint half_size, uint n_turned, uint n_kept, uint inverse, ulong growth, ulong ratio,
-                 const global float *x, ulong x_at, global float *y, ulong y_at) {
+                 const global data *x, ulong x_at, global data *y, ulong y_at) {
     const uint i = (uint)get_global_id(0);
     const ulong n = get_global_id(1);
     if (i >= half_size || n >= N) {
@@ -31,13 +31,13 @@ kernel void rope(ulong N, ulong T, uint half_size, uint n_turned, uint n_kept, u
     const float c = cospi(half_turns);
     const float s = inverse ? -sinpi(half_turns) : sinpi(half_turns);
     const ulong row = row_start(n, (ulong)(n_turned + n_kept) * 2 * half_size) + i;
-    const global float *from = x + x_at + row;
-    global float *to = y + y_at + row;
+    const global data *from = x + x_at + row;
+    global data *to = y + y_at + row;
     for (uint h = 0; h < n_turned; h++) {
-        const float left = from[0];
-        const float right = from[half_size];
-        to[0] = left * c - right * s;
-        to[half_size] = left * s + right * c;
+        const float left = widen(from[0]);
+        const float right = widen(from[half_size]);
+        to[0] = narrow(left * c - right * s);
+        to[half_size] = narrow(left * s + right * c);
         from += 2 * half_size;
         to += 2 * half_size;
     }

@@ -10,28 +10,28 @@
 //   y row n  |item 0|item 1| ..
 static inline vec sigmoid(vec x) { return 1.0f / (1.0f + vec_exp(-x)); }
 
-kernel void swiglu_forward(ulong N, ulong F, const global float *x, ulong x_at, global float *y, ulong y_at) {
+kernel void swiglu_forward(ulong N, ulong F, const global data *x, ulong x_at, global data *y, ulong y_at) {
     const ulong f = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (f < F && n < N) {
-        const global float *row = x + x_at + row_start(2 * n, F) + f;
-        const vec gate = load_part(row, F - f, 0.0f);
-        store_part(gate * sigmoid(gate) * load_part(row + F, F - f, 0.0f), y + y_at + row_start(n, F) + f, F - f);
+        const global data *row = x + x_at + row_start(2 * n, F) + f;
+        const vec gate = load_data_part(row, F - f, 0.0f);
+        store_data_part(gate * sigmoid(gate) * load_data_part(row + F, F - f, 0.0f), y + y_at + row_start(n, F) + f, F - f);
     }
 }
 
-kernel void swiglu_backward(ulong N, ulong F, const global float *dy, ulong dy_at, const global float *x, ulong x_at,
-                            global float *dx, ulong dx_at) {
+kernel void swiglu_backward(ulong N, ulong F, const global data *dy, ulong dy_at, const global data *x, ulong x_at,
+                            global data *dx, ulong dx_at) {
     const ulong f = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (f < F && n < N) {
-        const global float *row = x + x_at + row_start(2 * n, F) + f;
-        const vec gate = load_part(row, F - f, 0.0f);
-        const vec up = load_part(row + F, F - f, 0.0f);
-        const vec d = load_part(dy + dy_at + row_start(n, F) + f, F - f, 0.0f);
+        const global data *row = x + x_at + row_start(2 * n, F) + f;
+        const vec gate = load_data_part(row, F - f, 0.0f);
+        const vec up = load_data_part(row + F, F - f, 0.0f);
+        const vec d = load_data_part(dy + dy_at + row_start(n, F) + f, F - f, 0.0f);
         const vec s = sigmoid(gate);
-        global float *to = dx + dx_at + row_start(2 * n, F) + f;
-        store_part(d * up * (s * (1.0f + gate * (1.0f - s))), to, F - f);
-        store_part(d * gate * s, to + F, F - f);
+        global data *to = dx + dx_at + row_start(2 * n, F) + f;
+        store_data_part(d * up * (s * (1.0f + gate * (1.0f - s))), to, F - f);
+        store_data_part(d * gate * s, to + F, F - f);
     }
 }

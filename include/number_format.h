@@ -53,5 +53,6 @@ void sm_dtype_round_trip(sm_dtype dtype, int64_t n, float *values);
 
 // The unit roundoff of what is multiplied: of the data, or of tf32.
 double sm_precision_roundoff(sm_precision precision);
+bool sm_precision_is_rounded(sm_precision precision); // less exact than f32
 
 #endif

@@ -128,6 +128,8 @@ typedef struct {
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);
+bool sm_op_is_matmul(sm_op_kind kind);
+bool sm_op_is_attention(sm_op_kind kind);
 
 // Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);

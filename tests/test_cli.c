@@ -130,7 +130,7 @@ static void run_prints_every_format(void **state) {
          "forward,backward,forward-backward,separate",
          0, "fwd b1s8", NULL},
         {"run -m tiny --backend reference -b 1 --seq-len 8 --mode tuned", 1, "skipped", "tuned"},
-        {"run -m tiny --backend reference -b 1 --seq-len 8 -r 1 --precision fp32,bf16", 0, "skipped", "bf16"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --precision fp32,tf32", 0, "skipped", "tf32"},
         {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --accum 2 --dropout 0.1", 0, "ok",
          NULL},
     };

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_cl.sh: every kernel file, with the prelude before it, is OpenCL C 1.2 without a warning, in the sizes
-# that the tiers use.
+# that the tiers use and the formats that data is stored in.
 set -eu
 cd "$(dirname "$0")/.."
 check() {
@@ -25,7 +25,10 @@ for file in cl/*.cl; do
     esac
     for size in $sizes; do
         for form in $forms; do
-            check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $names
+            for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
+                # shellcheck disable=SC2086 # lists of options
+                check "$file" "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $format $names
+            done
         done
     done
 done

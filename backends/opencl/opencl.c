@@ -168,6 +168,12 @@ cleanup:
     return status;
 }
 
+// These families widen what they read and compute in fp32.
+static bool emulates(const sm_device *device, sm_precision precision) {
+    (void)device;
+    return sm_dtype_is_narrow(precision.dtype);
+}
+
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     return opencl_op_supported((const opencl_device *)device, plan, op);
 }
@@ -182,6 +188,7 @@ const sm_backend sm_backend_opencl = {
     .open = open_device,
     .close = opencl_close,
     .supports = supports,
+    .emulates = emulates,
     .measure_peaks = opencl_measure_peaks,
     .working_bytes = opencl_working_bytes,
     .prepare = opencl_prepare,

@@ -29,6 +29,12 @@ static void arg_operands(opencl_binder *b) {
     }
 }
 
+// What products read of the parameter: where there is such a copy, the update writes it too.
+static void arg_copy(opencl_binder *b, int output) {
+    opencl_arg_uint(b, b->op->out[output] != SM_NO_TENSOR);
+    arg_out(b, output);
+}
+
 // An op on n elements each of its operands.
 static void bind_elements(opencl_binder *b, const char *stem, const char *kernel) {
     const int64_t n = sm_tensor_elems(out(b, 0));
@@ -58,25 +64,27 @@ static void bind_dropout(opencl_binder *b) {
 
 static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0.0f; }
 
-static void bind_update(opencl_binder *b, const char *kernel) {
+static void bind_update(opencl_binder *b, const char *kernel, int copy) {
     const int64_t n = sm_tensor_elems(out(b, 0));
     opencl_begin(b, "optimizer", "", kernel);
     arg_count(b, n);
     opencl_arg_float(b, decay(b));
     arg_operands(b);
+    arg_copy(b, copy);
     opencl_launch_vecs(b, n);
 }
 
-static void bind_adamw(opencl_binder *b) { bind_update(b, "adamw"); }
-static void bind_adam(opencl_binder *b) { bind_update(b, "adam"); }
-static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd"); }
-static void bind_lion(opencl_binder *b) { bind_update(b, "lion"); }
+static void bind_adamw(opencl_binder *b) { bind_update(b, "adamw", SM_OUT(adamw, w)); }
+static void bind_adam(opencl_binder *b) { bind_update(b, "adam", SM_OUT(adam, w)); }
+static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd", SM_OUT(sgd, w)); }
+static void bind_lion(opencl_binder *b) { bind_update(b, "lion", SM_OUT(lion, w)); }
 
 static void bind_adamw8bit(opencl_binder *b) {
     opencl_begin(b, "adamw8bit", "", "adamw8bit");
     arg_count(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, p))));
     opencl_arg_float(b, decay(b));
     arg_operands(b);
+    arg_copy(b, SM_OUT(adamw8bit, w));
     opencl_launch_rows(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))));
 }
 
@@ -110,6 +118,7 @@ static void bind_muon_update(opencl_binder *b) {
     opencl_arg_uint(b, b->op->attr.w_transposed);
     opencl_arg_float(b, decay(b));
     arg_operands(b);
+    arg_copy(b, SM_OUT(muon_update, w));
     opencl_launch_grid(b, sm_tensor_cols(p), sm_tensor_rows(p));
 }
 
@@ -217,6 +226,7 @@ static void bind_adafactor(opencl_binder *b) {
     opencl_arg_float(b, decay(b));
     arg_operands(b);
     opencl_arg_scratch(b, squares_at);
+    arg_copy(b, SM_OUT(adafactor, w));
     opencl_launch_grid(b, C, R);
 }
 
@@ -553,6 +563,12 @@ static opencl_product describe_product(const sm_plan *plan, const sm_op *op) {
     return p;
 }
 
+bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
+
+const char *opencl_result_option(const opencl_product *p, bool to_scratch) {
+    return sm_dtype_is_narrow(p->plan->dtype) && (to_scratch || !opencl_rounds(p)) ? " -DC_REAL" : "";
+}
+
 uint32_t opencl_epilogue(const opencl_product *p) {
     return (p->epilogue & SM_EPILOGUE_BIAS ? OPENCL_BIAS : 0u) | (p->epilogue & SM_EPILOGUE_GELU ? OPENCL_GELU : 0u) |
            (p->epilogue & SM_EPILOGUE_GELU_BACKWARD ? OPENCL_GELU_BACKWARD : 0u);
@@ -718,9 +734,8 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = device->base.info.id;
-    if (plan->dtype != SM_F32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no %s kernels: the OpenCL backend computes in fp32", id,
-                       sm_dtype_name(plan->dtype));
+    if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }
     SM_TRY(sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {

@@ -27,8 +27,13 @@ typedef struct {
     const sm_plan *plan; // whose tensors these are
 } opencl_product;
 
-// What a kernel does beside a product: flags in cl/matmul_*.cl too.
-enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 8 };
+// What a kernel does beside a product: flags in cl/matmul_*.cl too. OPENCL_LAST: nothing more is added to the sums.
+enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 8, OPENCL_LAST = 16 };
+
+// Whether C is stored in fewer bits than it is summed in.
+bool opencl_rounds(const opencl_product *product);
+// The program option that says what a kernel's result is: -DC_REAL where it is float though data is not.
+const char *opencl_result_option(const opencl_product *product, bool to_scratch);
 
 // The product's epilogue as these flags.
 uint32_t opencl_epilogue(const opencl_product *product);
@@ -46,6 +51,7 @@ typedef struct {
 
 // --- making a launch -------------------------------------------------------------------------------
 
+// The plan's data type joins the options.
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
 // The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.
 void opencl_arg_tensor(opencl_binder *b, int tensor);

@@ -1,4 +1,5 @@
 // opencl_launch.c: makes launches: kernel, arguments, size.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "opencl_bind.h"
@@ -6,11 +7,19 @@
 
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 
+// What cl/prelude.cl takes `data` for.
+static const char *data_option(sm_dtype dtype) {
+    return dtype == SM_BF16 ? " -DDATA_BF16" : dtype == SM_F16 ? " -DDATA_F16" : "";
+}
+
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel) {
+    enum { OPTIONS_SIZE = 384 };
+    char all_options[OPTIONS_SIZE];
     b->launch = (opencl_launch){0};
     b->n_args = 0;
     if (b->status == SM_OK) {
-        b->status = opencl_get_kernel(b->e->device, stem, options, kernel, &b->launch.kernel);
+        snprintf(all_options, sizeof all_options, "%s%s", options, data_option(b->e->base.plan->dtype));
+        b->status = opencl_get_kernel(b->e->device, stem, all_options, kernel, &b->launch.kernel);
     }
 }
 

@@ -108,9 +108,13 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
            (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
 }
 
-// Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 floats.
+// Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 elements.
 static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
-    return tensor == SM_NO_TENSOR || (plan->tensors[tensor].offset_bytes % 16 == 0 && n_cols % 4 == 0);
+    if (tensor == SM_NO_TENSOR) {
+        return true;
+    }
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->offset_bytes % (4 * sm_dtype_size(t->dtype)) == 0 && n_cols % 4 == 0;
 }
 
 static bool can_load4(const sm_plan *plan, const opencl_product *p) {
@@ -124,19 +128,21 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
     return t.n_parts > 1 ? (size_t)(t.n_parts * p->M * p->N) : 0;
 }
 
-static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles *t, const char *kernel) {
+static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles *t, const char *kernel,
+                         bool to_scratch) {
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
-             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d%s%s", t->tile_m,
+             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d%s%s%s", t->tile_m,
              t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1, p->K % t->tile_k != 0,
-             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "");
+             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
+             opencl_result_option(p, to_scratch));
     opencl_begin(b, "matmul_local", options, kernel);
 }
 
 // The sums of the parts, added up, and what is done beside the product.
 static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t beside) {
     enum { ITEMS = 64, ITEM_COLS = 4 };
-    begin_matmul(b, p, t, "matmul_sum");
+    begin_matmul(b, p, t, "matmul_sum", false);
     opencl_arg_uint(b, beside);
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
@@ -151,7 +157,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t,
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const tiles t = choose_tiles(&b->e->device->facts, p, way);
     const uint32_t beside = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
-    begin_matmul(b, p, &t, "matmul");
+    begin_matmul(b, p, &t, "matmul", t.n_parts > 1);
     opencl_arg_uint(b, t.n_parts > 1 ? 0 : beside);
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
@@ -206,7 +212,7 @@ static size_t attention_scratch_elems(const opencl_attention *a) {
     return (size_t)(a->B * a->NH * a->T); // lse where the weights are stored in its place; D
 }
 
-// Whether every head of every token begins at a multiple of 4 floats.
+// Whether every head of every token begins at a multiple of 4 elements.
 static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
     return is_aligned(plan, a->qkv, a->HS) && is_aligned(plan, a->y, a->HS) && is_aligned(plan, a->dy, a->HS) &&
            is_aligned(plan, a->dqkv, a->HS);

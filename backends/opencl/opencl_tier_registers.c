@@ -40,6 +40,11 @@ static tiles choose_tiles(const opencl_facts *facts, int way) {
     return t;
 }
 
+// Columns of C of a work-group.
+static int64_t block_cols(const opencl_facts *facts, const tiles *t) {
+    return (int64_t)t->tile_v * vector(facts) * t->block_tiles;
+}
+
 // --- matmul -----------------------------------------------------------------------------------------
 
 // The product is cut so that a packed piece of A' stays small: rows and columns of A' a piece.
@@ -72,10 +77,22 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
     return true;
 }
 
+// Where C is rounded and all of K is not added at once, the sums of some columns lie in scratch, behind the piece of A'.
+static bool keeps_sums(const opencl_product *p, const tiles *t) { return opencl_rounds(p) && p->K > t->block_k; }
+
+static int64_t packed_elems(const piece *part) { return (part->rows * part->cols + 15) / 16 * 16; }
+
+// Columns of C that are made before the next ones: all, or as many as have their sums in scratch.
+static int64_t choose_cols(const opencl_facts *facts, const opencl_product *p, const tiles *t, const piece *part) {
+    enum { MOST_SUMS = 4 * 1024 * 1024 };
+    return keeps_sums(p, t) ? split_evenly(p->N, MOST_SUMS / part->rows, block_cols(facts, t)) : p->N;
+}
+
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
     const tiles t = choose_tiles(facts, way);
     const piece part = choose_piece(p, &t);
-    return (size_t)(part.rows * part.cols);
+    const int64_t sums = keeps_sums(p, &t) ? part.rows * choose_cols(facts, p, &t, &part) : 0;
+    return (size_t)(packed_elems(&part) + sums);
 }
 
 // Panels of A' a work-group: all of them, unless there are too few groups to keep the device busy.
@@ -86,57 +103,88 @@ static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, 
     return panels > LEAST_PANELS ? panels : LEAST_PANELS;
 }
 
-static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, int64_t m,
-                       int64_t k, int64_t M, int64_t K) {
+// A part of the product: rows [m, m + M) and columns [n, n + N) of C, and [k, k + K) of what is summed.
+typedef struct {
+    int64_t m, n, k, M, N, K;
+} span;
+
+static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, const span *s) {
     opencl_begin(b, "matmul_registers", options, "matmul_pack");
     opencl_arg_uint(b, p->a_transposed);
-    opencl_arg_ulong(b, (uint64_t)M);
-    opencl_arg_ulong(b, (uint64_t)K);
+    opencl_arg_ulong(b, (uint64_t)s->M);
+    opencl_arg_ulong(b, (uint64_t)s->K);
     opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
-    opencl_arg_tensor_at(b, p->a, p->a_transposed ? k * p->M + m : m * p->K + k);
+    opencl_arg_tensor_at(b, p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k);
     opencl_arg_scratch(b, 0);
-    opencl_launch_groups(b, (K + PACK_K - 1) / PACK_K, (M + t->tile_m - 1) / t->tile_m, 1);
+    opencl_launch_groups(b, (s->K + PACK_K - 1) / PACK_K, (s->M + t->tile_m - 1) / t->tile_m, 1);
 }
 
-// Rows [m, m + M) and columns [k, k + K) of A', past all of B'. What is done beside: cl/matmul_registers.cl.
-static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, int64_t m,
-                           int64_t k, int64_t M, int64_t K) {
+// Where the sums wait for the rest of K: in C, or from sums_at on in scratch.
+static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, const span *s, int64_t sums_at) {
+    const bool apart = keeps_sums(p, t);
+    opencl_arg_ulong(b, (uint64_t)(apart ? s->N : p->N));
+    if (apart) {
+        opencl_arg_scratch(b, (size_t)sums_at);
+    } else {
+        opencl_arg_tensor_at(b, p->c, s->m * p->N + s->n);
+    }
+}
+
+// What is done beside: cl/matmul_registers.cl.
+static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
+                           const span *s, int64_t sums_at) {
     const opencl_facts *facts = &b->e->device->facts;
-    const int64_t block_n = (int64_t)t->tile_v * vector(facts) * t->block_tiles;
-    const int64_t n_blocks = (p->N + block_n - 1) / block_n;
-    const int64_t n_panels = (M + t->tile_m - 1) / t->tile_m;
+    const int64_t n_blocks = (s->N + block_cols(facts, t) - 1) / block_cols(facts, t);
+    const int64_t n_panels = (s->M + t->tile_m - 1) / t->tile_m;
     const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
-    const bool last = k + K == p->K;
+    const int64_t at = s->m * p->N + s->n; // in C
     const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
     opencl_begin(b, "matmul_registers", options, "matmul");
     opencl_arg_uint(b, p->b_transposed);
-    opencl_arg_uint(b, p->add || k > 0 ? OPENCL_ADD : 0);
-    opencl_arg_uint(b, last ? opencl_epilogue(p) : 0);
-    opencl_arg_ulong(b, (uint64_t)M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)K);
+    opencl_arg_uint(b, p->add || s->k > 0 ? OPENCL_ADD : 0);
+    opencl_arg_uint(b, s->k + s->K == p->K ? OPENCL_LAST | opencl_epilogue(p) : 0);
+    opencl_arg_ulong(b, (uint64_t)s->M);
+    opencl_arg_ulong(b, (uint64_t)s->N);
+    opencl_arg_ulong(b, (uint64_t)s->K);
     opencl_arg_ulong(b, (uint64_t)block_panels);
     opencl_arg_scratch(b, 0);
     opencl_arg_ulong(b, (uint64_t)(p->b_transposed ? p->K : p->N));
-    opencl_arg_tensor_at(b, p->b, p->b_transposed ? k : k * p->N);
-    opencl_arg_tensor_at(b, p->c, m * p->N);
-    opencl_arg_tensor_at(b, p->side, side_is_matrix ? m * p->N : 0);
-    opencl_arg_tensor_at(b, p->act, m * p->N);
+    opencl_arg_tensor_at(b, p->b, p->b_transposed ? s->n * p->K + s->k : s->k * p->N + s->n);
+    arg_sums(b, p, t, s, sums_at);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_tensor_at(b, p->c, at);
+    opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
+    opencl_arg_tensor_at(b, p->act, at);
     opencl_launch_groups(b, n_blocks, (n_panels + block_panels - 1) / block_panels, 1);
 }
 
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
+// Rows from m on and columns from n on, over all of K.
+static void multiply_block(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
+                           const piece *part, span s) {
+    const bool is_packed = s.n > 0 && part->cols >= p->K; // by the columns before
+    for (s.k = 0; s.k < p->K; s.k += part->cols) {
+        s.K = least(part->cols, p->K - s.k);
+        if (!is_packed) {
+            pack_piece(b, p, t, options, &s);
+        }
+        multiply_piece(b, p, t, options, &s, packed_elems(part));
+    }
+}
+
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
-    const tiles t = choose_tiles(&b->e->device->facts, way);
+    const opencl_facts *facts = &b->e->device->facts;
+    const tiles t = choose_tiles(facts, way);
     const piece part = choose_piece(p, &t);
+    const int64_t cols = choose_cols(facts, p, &t, &part);
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d", t.tile_m,
-             t.tile_v, t.block_tiles, t.block_k, PACK_K);
+    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d%s", t.tile_m,
+             t.tile_v, t.block_tiles, t.block_k, PACK_K, opencl_result_option(p, false));
     for (int64_t m = 0; m < p->M; m += part.rows) {
-        const int64_t M = p->M - m < part.rows ? p->M - m : part.rows;
-        for (int64_t k = 0; k < p->K; k += part.cols) {
-            const int64_t K = p->K - k < part.cols ? p->K - k : part.cols;
-            pack_piece(b, p, &t, options, m, k, M, K);
-            multiply_piece(b, p, &t, options, m, k, M, K);
+        for (int64_t n = 0; n < p->N; n += cols) {
+            const span s = {.m = m, .n = n, .M = least(part.rows, p->M - m), .N = least(cols, p->N - n)};
+            multiply_block(b, p, &t, options, &part, s);
         }
     }
 }

@@ -21,8 +21,9 @@ enum { NAME_SIZE = 128, WAY_SIZE = 64, MOST_WAYS = 64 };
 // --- what was chosen ---------------------------------------------------------------------------------
 
 static void name_product(const opencl_product *p, char name[NAME_SIZE]) {
-    snprintf(name, NAME_SIZE, "%c%c %lldx%lldx%lld %u%s", p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N',
-             (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue, p->add ? "+" : "");
+    snprintf(name, NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype),
+             p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N,
+             (long long)p->K, p->epilogue, p->add ? "+" : "");
 }
 
 static const opencl_choice *find_choice(const opencl_device *device, const char *name) {
@@ -103,27 +104,41 @@ cleanup:
     return status;
 }
 
+enum { BLOCK = 65521 };
+
+// An input, from the numbers again and again, stored as the tensor is.
+static sm_status fill_input(sm_executable *e, int tensor, const float numbers[BLOCK], void *stored) {
+    const sm_tensor *t = &e->plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    sm_status status = SM_OK;
+    sm_dtype_format(t->dtype)->round(BLOCK, numbers, stored);
+    for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
+        status = opencl_upload(e, tensor, at, n - at < BLOCK ? n - at : BLOCK, stored);
+    }
+    return status;
+}
+
 // Numbers in [-1, 1), the same ones again and again, but never at the same place of two rows.
 static sm_status fill_inputs(sm_executable *e) {
-    enum { BLOCK = 65521 };
     const sm_op *op = &e->plan->ops[0];
     sm_status status = SM_OK;
     uint32_t seed = 1;
-    float *block = malloc(BLOCK * sizeof *block);
-    if (block == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d numbers", e->device->info.id, BLOCK);
+    float *numbers = malloc(BLOCK * sizeof *numbers);
+    float *stored = malloc(BLOCK * sizeof *stored);
+    if (numbers == NULL || stored == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for %d numbers", e->device->info.id, BLOCK);
     }
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < BLOCK && status == SM_OK; i++) {
         seed = seed * 1664525u + 1013904223u;
-        block[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+        numbers[i] = (float)(seed >> 8) * 0x1p-23f - 1;
     }
     for (int i = 0; i < SM_MAX_IN && status == SM_OK; i++) {
-        const int64_t n = op->in[i] == SM_NO_TENSOR ? 0 : sm_tensor_elems(&e->plan->tensors[op->in[i]]);
-        for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
-            status = opencl_upload(e, op->in[i], at, n - at < BLOCK ? n - at : BLOCK, block);
+        if (op->in[i] != SM_NO_TENSOR) {
+            status = fill_input(e, op->in[i], numbers, stored);
         }
     }
-    free(block);
+    free(numbers);
+    free(stored);
     return status;
 }
 
@@ -153,16 +168,33 @@ static sm_status time_op(sm_executable *e, int64_t *best_ns) {
     return SM_OK;
 }
 
-// One way: its time, and its result in `result` (the op's first output).
+// The op's first output, as floats.
+static sm_status read_result(sm_executable *e, float *result) {
+    const int out = e->plan->ops[0].out[0];
+    const sm_tensor *t = &e->plan->tensors[out];
+    const int64_t n = sm_tensor_elems(t);
+    if (t->dtype == SM_F32) {
+        return opencl_download(e, out, 0, n, result);
+    }
+    void *stored = malloc(sm_tensor_bytes(t));
+    sm_status status = stored != NULL ? opencl_download(e, out, 0, n, stored)
+                                      : sm_fail(SM_ERR_OOM, "%s: no memory for a result", e->device->info.id);
+    if (status == SM_OK) {
+        sm_dtype_format(t->dtype)->widen(n, stored, result);
+    }
+    free(stored);
+    return status;
+}
+
+// One way: its time, and its result.
 static sm_status try_way(opencl_device *device, const sm_plan *alone, int way, float *result, int64_t *best_ns) {
     sm_status status = SM_OK;
     sm_executable *e = NULL;
-    const int out = alone->ops[0].out[0];
     device->trial = &way;
     SM_TRY_GOTO(opencl_prepare(&device->base, alone, &e));
     SM_TRY_GOTO(fill_inputs(e));
     SM_TRY_GOTO(opencl_execute(e, (sm_range){0, 1}, NULL));
-    SM_TRY_GOTO(opencl_download(e, out, 0, sm_tensor_elems(&alone->tensors[out]), result));
+    SM_TRY_GOTO(read_result(e, result));
     SM_TRY_GOTO(time_op(e, best_ns));
 cleanup:
     device->trial = NULL;
@@ -173,10 +205,12 @@ cleanup:
 // The fastest way whose result is that of way 0. A way that does not run is none; one that loses the device ends it.
 static sm_status measure(opencl_device *device, const sm_plan *alone, const opencl_product *p, int64_t end_ns,
                          int *best) {
-    static const double TOLERANCE = 1e-4; // two orders of summation of 10^5 products differ by less
+    const sm_tensor *out = &alone->tensors[alone->ops[0].out[0]];
+    // Two orders of summation of 10^5 products differ by less; in a narrow format, by a last place more.
+    const double tolerance = 1e-4 + (sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0);
     char text[WAY_SIZE];
     int64_t best_ns = 0;
-    const int64_t n = sm_tensor_elems(&alone->tensors[alone->ops[0].out[0]]);
+    const int64_t n = sm_tensor_elems(out);
     float *expected = malloc((size_t)n * sizeof *expected);
     float *result = malloc((size_t)n * sizeof *result);
     sm_status status = expected != NULL && result != NULL
@@ -189,7 +223,7 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
             continue;
         }
         if (try_way(device, alone, way, result, &elapsed_ns) == SM_OK && elapsed_ns < best_ns &&
-            compare(result, expected, n) <= TOLERANCE) {
+            compare(result, expected, n) <= tolerance) {
             best_ns = elapsed_ns;
             *best = way;
         }

@@ -1,5 +1,5 @@
-// reference.c: the backend "reference": runs a plan op by op on one thread, in f32 or f64, with
-// sums in double. It is what the other backends are compared with; its speed means nothing.
+// reference.c: the backend "reference": runs a plan op by op on one thread, in f32 or f64 (and, rounded to them, in
+// narrower formats), with sums in double. It is what the other backends are compared with; its speed means nothing.
 #include <stdlib.h>
 
 #include "reference.h"
@@ -9,6 +9,7 @@ typedef struct {
     host_memory memory;
     host_op *ops;    // plan->n_ops
     double *scratch; // as large as the op that needs most
+    float *room;     // likewise, behind it: operands of rounded plans, widened
 } ref_executable;
 
 static int ref_device_count(void) { return 1; }
@@ -52,12 +53,14 @@ static void ref_close(sm_device *device) { free(device); }
 
 static sm_status ref_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     (void)device;
+    (void)plan;
     (void)op;
-    if (plan->dtype != SM_F32 && plan->dtype != SM_F64) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "reference: no %s kernels: it computes in fp32 and fp64",
-                       sm_dtype_name(plan->dtype));
-    }
-    return sm_plan_supports_plain_products(plan, "reference");
+    return SM_OK;
+}
+
+static bool ref_emulates(const sm_device *device, sm_precision precision) {
+    (void)device;
+    return sm_dtype_is_narrow(precision.dtype) || precision.products != SM_PRODUCTS_PLAIN;
 }
 
 static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
@@ -83,19 +86,32 @@ static int64_t scratch_elems(const host_op *op) {
     }
 }
 
-static size_t ref_working_bytes(const sm_device *device, const sm_plan *plan) {
-    (void)device;
-    int64_t n_elems = 1;
+typedef struct {
+    size_t scratch_bytes;
+    size_t room_bytes;
+} working;
+
+static working working_of(const sm_plan *plan) {
+    int64_t n_doubles = 1;
+    int64_t n_floats = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const host_op op = host_describe_op(plan, &plan->ops[i]);
-        int64_t needed = scratch_elems(&op);
-        n_elems = needed > n_elems ? needed : n_elems;
+        const int64_t doubles = scratch_elems(&op);
+        const int64_t floats = ref_is_rounded(plan) ? ref_rounded_elems(&op) : 0;
+        n_doubles = doubles > n_doubles ? doubles : n_doubles;
+        n_floats = floats > n_floats ? floats : n_floats;
     }
-    return (size_t)n_elems * sizeof(double);
+    return (working){(size_t)n_doubles * sizeof(double), (size_t)n_floats * sizeof(float)};
+}
+
+static size_t ref_working_bytes(const sm_device *device, const sm_plan *plan) {
+    (void)device;
+    const working w = working_of(plan);
+    return w.scratch_bytes + w.room_bytes;
 }
 
 static sm_status allocate_scratch(ref_executable *exe) {
-    size_t size_bytes = ref_working_bytes(exe->base.device, exe->base.plan);
+    const size_t size_bytes = ref_working_bytes(exe->base.device, exe->base.plan);
     const size_t available_bytes = host_available_bytes(); // 0: not known
     if (available_bytes > 0 && size_bytes > available_bytes) {
         return sm_fail(SM_ERR_OOM, "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence",
@@ -105,6 +121,7 @@ static sm_status allocate_scratch(ref_executable *exe) {
     if (exe->scratch == NULL) {
         return sm_fail(SM_ERR_OOM, "reference: no memory for scratch of %zu bytes; use a shorter sequence", size_bytes);
     }
+    exe->room = (float *)((char *)exe->scratch + working_of(exe->base.plan).scratch_bytes);
     exe->base.memory_bytes = exe->memory.total_bytes + size_bytes;
     return SM_OK;
 }
@@ -139,10 +156,16 @@ cleanup:
 
 static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     ref_executable *exe = (ref_executable *)executable;
-    void (*run)(const host_op *, double *) = executable->plan->dtype == SM_F64 ? ref_run_f64 : ref_run_f32;
+    const sm_plan *plan = executable->plan;
+    void (*run)(const host_op *, double *) = plan->dtype == SM_F64 ? ref_run_f64 : ref_run_f32;
+    const bool is_rounded = ref_is_rounded(plan);
     for (int i = range.first; i < range.end; i++) {
         int64_t start_ns = op_ns == NULL ? 0 : host_now_ns();
-        run(&exe->ops[i], exe->scratch);
+        if (is_rounded) {
+            ref_run_rounded(&exe->ops[i], plan->products, exe->scratch, exe->room);
+        } else {
+            run(&exe->ops[i], exe->scratch);
+        }
         if (op_ns != NULL) {
             op_ns[i] += host_now_ns() - start_ns;
         }
@@ -175,6 +198,7 @@ const sm_backend sm_backend_reference = {
     .open = ref_open,
     .close = ref_close,
     .supports = ref_supports,
+    .emulates = ref_emulates,
     .measure_peaks = ref_measure_peaks,
     .working_bytes = ref_working_bytes,
     .prepare = ref_prepare,

@@ -12,4 +12,10 @@ extern const sm_backend sm_backend_reference;
 void ref_run_f32(const host_op *op, double *scratch);
 void ref_run_f64(const host_op *op, double *scratch);
 
+// ref_rounded.c: the same where data are narrower than f32, or products' operands are rounded to tf32. `room` has as
+// many floats as ref_rounded_elems() says.
+bool ref_is_rounded(const sm_plan *plan);
+int64_t ref_rounded_elems(const host_op *op);
+void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room);
+
 #endif

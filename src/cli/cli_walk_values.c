@@ -1,5 +1,4 @@
-// cli_walk_values.c: a plan run op by op on the reference backend, for its numbers; on the cpu backend where
-// the data are bf16, which the reference does not have.
+// cli_walk_values.c: a plan run op by op on the reference backend, for its numbers.
 #include "cli_walk_values.h"
 
 #include <math.h>
@@ -50,12 +49,11 @@ static sm_status make_buffer(cli_walk_values *values) {
 sm_status cli_walk_values_open(sm_plan *plan, const sm_model_config *config, uint64_t seed, const int32_t *batch,
                                cli_walk_values **values) {
     sm_status status = SM_OK;
-    const char *name = plan->dtype == SM_BF16 ? "cpu" : "reference";
-    const sm_backend *backend = sm_backend_find(name);
+    const sm_backend *backend = sm_backend_find("reference");
     cli_walk_values *made = calloc(1, sizeof(*made));
     if (made == NULL || backend == NULL) {
         status = made == NULL ? sm_fail(SM_ERR_OOM, "walk: out of memory")
-                              : sm_fail(SM_ERR_INTERNAL, "walk: no backend %s", name);
+                              : sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
         goto cleanup;
     }
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));

@@ -7,20 +7,20 @@
 #include "f16.h"
 
 // The two conversions of a format, of those of one element.
-#define CONVERSIONS(name, type, widened, rounded)                             \
-    static void widen_##name(int64_t n, const void *values, float *wide) {    \
-        const type *from = values;                                            \
-        for (int64_t i = 0; i < n; i++) {                                     \
-            const type x = from[i];                                           \
-            wide[i] = widened;                                                \
-        }                                                                     \
-    }                                                                         \
-    static void round_##name(int64_t n, const float *wide, void *values) {    \
-        type *to = values;                                                    \
-        for (int64_t i = 0; i < n; i++) {                                     \
-            const float x = wide[i];                                          \
-            to[i] = rounded;                                                  \
-        }                                                                     \
+#define CONVERSIONS(name, type, widened, rounded)                          \
+    static void widen_##name(int64_t n, const void *values, float *wide) { \
+        const type *from = values;                                         \
+        for (int64_t i = 0; i < n; i++) {                                  \
+            const type x = from[i];                                        \
+            wide[i] = widened;                                             \
+        }                                                                  \
+    }                                                                      \
+    static void round_##name(int64_t n, const float *wide, void *values) { \
+        type *to = values;                                                 \
+        for (int64_t i = 0; i < n; i++) {                                  \
+            const float x = wide[i];                                       \
+            to[i] = rounded;                                               \
+        }                                                                  \
     }
 
 CONVERSIONS(f32, float, x, x)
@@ -65,4 +65,8 @@ void sm_dtype_round_trip(sm_dtype dtype, int64_t n, float *values) {
 
 double sm_precision_roundoff(sm_precision precision) {
     return precision.products == SM_PRODUCTS_TF32 ? 0x1p-11 : formats[precision.dtype].unit_roundoff;
+}
+
+bool sm_precision_is_rounded(sm_precision precision) {
+    return sm_precision_roundoff(precision) > formats[SM_F32].unit_roundoff;
 }

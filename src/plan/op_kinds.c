@@ -35,6 +35,15 @@ const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
 const char *sm_op_name(sm_op_kind kind) { return op_kinds[kind].name; }
 
+bool sm_op_is_matmul(sm_op_kind kind) {
+    return kind == SM_OP_MATMUL_FORWARD || kind == SM_OP_MATMUL_BACKWARD_INPUT || kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+}
+
+bool sm_op_is_attention(sm_op_kind kind) {
+    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_ATTENTION_BACKWARD ||
+           kind == SM_OP_FLASH_ATTENTION_FORWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+}
+
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
     return attr->w_transposed && (operand->flags & SM_TRANSPOSABLE) != 0;
 }

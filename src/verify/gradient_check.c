@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "bf16.h"
 #include "host_threads.h"
 #include "philox.h"
 
@@ -27,7 +26,8 @@ typedef struct {
 } limits;
 
 static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3}};
-static const limits limits_bf16 = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 3, 10}};
+// Where rounding, to bf16 or finer, drowns the smaller differences.
+static const limits limits_rounded = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 3, 10}};
 
 // One random part may be blind to a fault by chance; where forwards are small, others are tried: as many as this work
 // allows, and at least one. By work and not by time, so that the same is checked whenever the same is measured.
@@ -52,7 +52,7 @@ typedef struct {
     int64_t rows, cols;
     bool is_last;         // of its parameter
     bool moves;           // false: only the norm of its gradient is looked at
-    bool copied;          // matmuls read a copy in bf16
+    bool copied;          // matmuls read a copy in a narrow format
     float *values;        // as they were: rows x cols, part of checker.values; NULL where it does not move
     float *kept_gradient; // a copy, where the forward range writes it as well (the chunked loss head); otherwise NULL
 } piece;
@@ -277,10 +277,19 @@ static void find_motion(const checker *c, const piece *p, int64_t n, const float
     }
 }
 
-static float rounded(float value) { return sm_bf16_widen(sm_bf16_round(value)); }
+// Each element moves by what its copy in a narrow format moves by.
+static void move_as_rounded(sm_dtype dtype, int64_t n, const float *values, float *moved) {
+    float copy[BLOCK_COLUMNS] = {0};
+    memcpy(copy, values, (size_t)n * sizeof *copy);
+    sm_dtype_round_trip(dtype, n, copy);
+    sm_dtype_round_trip(dtype, n, moved);
+    for (int64_t j = 0; j < n; j++) {
+        moved[j] = values[j] + (moved[j] - copy[j]);
+    }
+}
 
 // slopes := values, moved. Returns what the slopes say of that, in the numbers that there are. Where matmuls read a
-// copy in bf16, each element moves by what its copy moves by; then both move alike.
+// copy in a narrow format, each element moves by what its copy moves by; then both move alike.
 static double move_columns(const checker *c, const piece *p, int64_t n, const float *values, const motion *m,
                            float *slopes) {
     double predicted = 0;
@@ -292,8 +301,8 @@ static double move_columns(const checker *c, const piece *p, int64_t n, const fl
         for (int64_t j = 0; j < n; j++) {
             moved[j] = (float)(value[j] + m->along[j] * slope[j] + m->scatter[j] * sign[j]);
         }
-        for (int64_t j = 0; j < n && p->copied; j++) {
-            moved[j] = value[j] + (rounded(moved[j]) - rounded(value[j]));
+        if (p->copied) {
+            move_as_rounded(c->session->plan->dtype, n, value, moved);
         }
         for (int64_t j = 0; j < n; j++) {
             predicted += (double)slope[j] * ((double)moved[j] - value[j]);
@@ -513,7 +522,7 @@ static sm_status try_directions(checker *c, sm_gradient_check *worst) {
 
 sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, void *ctx, sm_gradient_check *result) {
     checker c = {.session = session, .n_accum = n_accum, .feed = feed, .ctx = ctx};
-    c.limit = session->plan->dtype == SM_BF16 ? &limits_bf16 : &limits_f32;
+    c.limit = sm_precision_is_rounded(sm_plan_precision(session->plan)) ? &limits_rounded : &limits_f32;
     *result = (sm_gradient_check){.tolerance = c.limit->tolerance};
     sm_status status = allocate(&c);
     if (status == SM_OK) {

@@ -4,21 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "loss_check.h"
 
 // The reference is serial: about this much work keeps the check near two seconds (bf16: four, for the same tokens, so
-// that the losses of both precisions compare).
+// that the losses of all precisions compare).
 static const double budget_flops = 8e9;
 
 // fp32 kernels that sum in another order differ by about 1e-6 a token at 124M parameters.
 static const double tolerance_f32 = 1e-4;
 
-// How far bf16 moves a token's loss depends on the model: logits near -100 are rounded to multiples of 0.5,
-// those of a fresh model, near 1, to 2^-7. So the reference is asked: it computes the losses a second time, with the
-// matrices and the result of every op rounded to bf16, and what that changes is the scale. A device rounds at
+// How far rounding moves a token's loss depends on the model: in bf16 logits near -100 are rounded to multiples of 0.5,
+// those of a fresh model, near 1, to 2^-7. So the reference is asked: it computes the losses a second time in the
+// device's precision, the result of every op rounded, and what that changes is the scale. A device rounds at
 // other places (not between ops that it fuses, sums in another order) and so arrives at other losses, as far away.
-// One bias left out changes the losses of a fresh model six times as much or more, one attention ten times.
+// One bias left out changes the losses of a fresh model in bf16 six times as much or more, one attention ten times.
 static const double tolerance_in_roundings = 4;
 
 typedef struct {
@@ -40,7 +39,7 @@ static slice choose_slice(const sm_plan *plan, double dropout_p) {
     return s;
 }
 
-// What is compared, a token each: losses of the device, of the reference, and, for bf16, of the reference rounded.
+// What is compared, a token each: losses of the device, of the reference, and of the reference rounded.
 typedef struct {
     int64_t n;
     float *got;
@@ -50,12 +49,6 @@ typedef struct {
 
 // Row of the batch that the slice's sequence i is.
 static int64_t batch_row(const sm_plan *plan, int64_t i) { return i == 0 ? 0 : plan->B - 1; }
-
-static void round_to_bf16(int64_t n, float *values) {
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = sm_bf16_widen(sm_bf16_round(values[i]));
-    }
-}
 
 // Room for the largest tensor of a plan.
 static float *allocate_largest(const sm_plan *plan) {
@@ -71,50 +64,41 @@ static float *allocate_largest(const sm_plan *plan) {
     return values;
 }
 
-// Copies the device's parameters; `rounded`: those that its matmuls read in bf16, rounded.
-static sm_status copy_params(sm_session *from, sm_session *to, bool rounded, float *values) {
+// Copies the device's parameters.
+static sm_status copy_params(sm_session *from, sm_session *to, float *values) {
     for (int i = 0; i < to->plan->n_tensors; i++) {
-        if (!sm_plan_is_param(to->plan, i)) {
-            continue;
+        if (sm_plan_is_param(to->plan, i)) {
+            const int source = sm_plan_find_tensor(from->plan, to->plan->tensors[i].name);
+            const int64_t n_elems = to->plan->tensors[i].real_elems;
+            SM_TRY(sm_session_read(from, source, n_elems, values));
+            SM_TRY(sm_session_write(to, i, n_elems, values));
         }
-        int source = sm_plan_find_tensor(from->plan, to->plan->tensors[i].name);
-        int64_t n_elems = to->plan->tensors[i].real_elems;
-        SM_TRY(sm_session_read(from, source, n_elems, values));
-        if (rounded && from->plan->tensors[source].working_copy != SM_NO_TENSOR) {
-            round_to_bf16(n_elems, values);
-        }
-        SM_TRY(sm_session_write(to, i, n_elems, values));
     }
     return SM_OK;
 }
 
-// Runs the forward ops one by one, and rounds what each writes of the plan's data type.
-static sm_status run_rounded(sm_session *session, float *values) {
-    const sm_plan *plan = session->plan;
-    const sm_range forward = sm_plan_range(plan, SM_PHASE_FORWARD);
-    for (int i = forward.first; i < forward.end; i++) {
-        const sm_op_info *info = sm_op_get_info(plan->ops[i].kind);
-        SM_TRY(session->device->backend->execute(session->executable, (sm_range){i, i + 1}, NULL));
-        for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-            const int tensor = plan->ops[i].out[k];
-            if (tensor == SM_NO_TENSOR || info->out[k].type != SM_OPERAND_DATA) {
-                continue;
-            }
-            const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);
-            SM_TRY(sm_session_read(session, tensor, n_elems, values));
-            round_to_bf16(n_elems, values);
-            SM_TRY(sm_session_write(session, tensor, n_elems, values));
-        }
-    }
-    return SM_OK;
-}
+// What the check is of.
+typedef struct {
+    sm_session *session;
+    const sm_model_config *config;
+    double dropout_p;
+    uint64_t seed;
+    const int32_t *tokens;
+    const int32_t *targets;
+    slice slice;
+} subject;
 
 // The reference's session on the slice, its batch in place.
-static sm_status open_reference(const sm_session *session, const sm_model_config *config, double dropout_p,
-                                uint64_t seed, slice s, const int32_t *tokens, const int32_t *targets,
-                                sm_device *device, sm_session **reference) {
+static sm_status open_reference(const subject *of, sm_precision precision, sm_device *device, sm_session **reference) {
     sm_status status = SM_OK;
-    const sm_plan_options options = {.B = s.B, .T = s.T, .dtype = SM_F32, .dropout_p = dropout_p, .seed = seed};
+    const slice s = of->slice;
+    const sm_plan *whole = of->session->plan;
+    const sm_plan_options options = {.B = s.B,
+                                     .T = s.T,
+                                     .dtype = precision.dtype,
+                                     .products = precision.products,
+                                     .dropout_p = of->dropout_p,
+                                     .seed = of->seed};
     const sm_step_settings none = {0};
     sm_plan *plan = NULL;
     int32_t *ids = malloc(2 * (size_t)(s.B * s.T) * sizeof *ids);
@@ -122,11 +106,11 @@ static sm_status open_reference(const sm_session *session, const sm_model_config
         return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
     }
     for (int64_t b = 0; b < s.B; b++) {
-        int64_t row = batch_row(session->plan, b) * session->plan->T;
-        memcpy(ids + b * s.T, tokens + row, (size_t)s.T * sizeof *ids);
-        memcpy(ids + (s.B + b) * s.T, targets + row, (size_t)s.T * sizeof *ids);
+        int64_t row = batch_row(whole, b) * whole->T;
+        memcpy(ids + b * s.T, of->tokens + row, (size_t)s.T * sizeof *ids);
+        memcpy(ids + (s.B + b) * s.T, of->targets + row, (size_t)s.T * sizeof *ids);
     }
-    SM_TRY_GOTO(sm_model_build(config, &options, &plan));
+    SM_TRY_GOTO(sm_model_build(of->config, &options, &plan));
     SM_TRY_GOTO(sm_session_open(device, plan, reference));
     SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
     SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
@@ -135,25 +119,23 @@ cleanup:
     return status;
 }
 
-// Per-token losses of the slice by the reference with the device's parameters: as they are, and, where the device
-// computes in bf16, rounded as it rounds.
-static sm_status reference_losses(sm_session *session, sm_session *reference, losses *l) {
+// Per-token losses of the slice by the reference in a precision, with the device's parameters.
+static sm_status reference_losses(const subject *of, sm_precision precision, sm_device *device, int64_t n, float *got) {
     sm_status status = SM_OK;
-    const int tensor = reference->plan->losses;
-    float *values = allocate_largest(reference->plan);
+    sm_session *reference = NULL;
+    float *values = NULL;
+    SM_TRY_GOTO(open_reference(of, precision, device, &reference));
+    values = allocate_largest(reference->plan);
     if (values == NULL) {
-        return SM_ERR_OOM;
+        status = SM_ERR_OOM;
+        goto cleanup;
     }
-    reference->n_micro_steps = session->n_micro_steps - 1; // the masks that the device drew
-    SM_TRY_GOTO(copy_params(session, reference, false, values));
+    reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
+    SM_TRY_GOTO(copy_params(of->session, reference, values));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
-    SM_TRY_GOTO(sm_session_read(reference, tensor, l->n, l->want));
-    if (session->plan->dtype == SM_BF16) {
-        SM_TRY_GOTO(copy_params(session, reference, true, values));
-        SM_TRY_GOTO(run_rounded(reference, values));
-        SM_TRY_GOTO(sm_session_read(reference, tensor, l->n, l->want_rounded));
-    }
+    SM_TRY_GOTO(sm_session_read(reference, reference->plan->losses, n, got));
 cleanup:
+    sm_session_close(reference);
     free(values);
     return status;
 }
@@ -187,10 +169,10 @@ static double largest_difference(int64_t n, const float *got, const float *want)
     return largest;
 }
 
-static sm_status judge(const losses *l, bool is_bf16, sm_loss_check *result) {
+static sm_status judge(const losses *l, bool together, sm_loss_check *result) {
     result->loss = mean(l->n, l->got);
     result->loss_reference = mean(l->n, l->want);
-    if (is_bf16) {
+    if (together) {
         result->error = rms_difference(l->n, l->got, l->want);
         result->tolerance = tolerance_f32 + tolerance_in_roundings * rms_difference(l->n, l->want_rounded, l->want);
     } else {
@@ -201,7 +183,7 @@ static sm_status judge(const losses *l, bool is_bf16, sm_loss_check *result) {
         return sm_fail(SM_ERR_MISMATCH,
                        "wrong loss: %.6f where the reference has %.6f (%s %.2g, allowed is %.2g); no speed is reported",
                        result->loss, result->loss_reference,
-                       is_bf16 ? "tokens' differ by, in the root mean square," : "one token's differs by",
+                       together ? "tokens' differ by, in the root mean square," : "one token's differs by",
                        result->error, result->tolerance);
     }
     return SM_OK;
@@ -226,14 +208,14 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
                         const int32_t *tokens, const int32_t *targets, sm_loss_check *result) {
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
-    const bool is_bf16 = plan->dtype == SM_BF16;
+    const bool together = sm_precision_is_rounded(sm_plan_precision(plan));
     const slice s = choose_slice(plan, dropout_p);
+    const subject of = {session, config, dropout_p, seed, tokens, targets, s};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
-    sm_session *reference = NULL;
     *result = (sm_loss_check){.tolerance = tolerance_f32};
     snprintf(result->how, sizeof result->how, "first %lld tokens of %lld of %lld sequences, %s against the reference",
-             (long long)s.T, (long long)s.B, (long long)plan->B, is_bf16 ? "together" : "each");
+             (long long)s.T, (long long)s.B, (long long)plan->B, together ? "together" : "each");
     losses l = {.n = s.B * s.T};
     l.got = malloc(3 * (size_t)l.n * sizeof *l.got);
     if (l.got == NULL) {
@@ -246,11 +228,12 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     SM_TRY_GOTO(sm_session_synchronize(session));
     SM_TRY_GOTO(device_losses(session, s, l.got));
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    SM_TRY_GOTO(open_reference(session, config, dropout_p, seed, s, tokens, targets, device, &reference));
-    SM_TRY_GOTO(reference_losses(session, reference, &l));
-    SM_TRY_GOTO(judge(&l, is_bf16, result));
+    SM_TRY_GOTO(reference_losses(&of, (sm_precision){.dtype = SM_F32}, device, l.n, l.want));
+    if (together) {
+        SM_TRY_GOTO(reference_losses(&of, sm_plan_precision(plan), device, l.n, l.want_rounded));
+    }
+    SM_TRY_GOTO(judge(&l, together, result));
 cleanup:
-    sm_session_close(reference);
     if (device != NULL) {
         backend->close(device);
     }

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
-
 enum { N_RUNS = 32, RUN_ELEMS = 32, BLOCK_ELEMS = 256 };
 
 // What islands that are taken whole may cost the reference together.
@@ -25,10 +23,10 @@ static const double value_tolerance = 4 * 0x1p-24;
 static const double update_tolerance = 1e-4;
 static const double state_tolerance = 1e-5;
 static const double norm_tolerance = 1e-4; // of a sum of squares over all parameters
-// A number half-way between two codes has either. And where an update is made of products of bf16 data, no element of
-// it is sure: what is left of small singular values is amplified. Their errors' size, relative to the update's.
+// A number half-way between two codes has either. And where an update is made of products of rounded data, no element
+// of it is sure: what is left of small singular values is amplified. Their errors' size, relative to the update's.
 static const double code_tolerance = 1;
-static const double bf16_product_tolerance = 0.25;
+static const double product_tolerance_in_roundings = 64;
 
 // A tensor of the plan, or the sample of it.
 typedef struct {
@@ -393,14 +391,14 @@ static sm_status feed_update(const sm_update_check *c, sm_session *from, double 
 // --- comparing -----------------------------------------------------------------------------
 
 // Size of got - want over that of the update, and that over what rounding allows.
-static double size_of_error(const part *p, const float *want) {
+static double size_of_error(const part *p, double rounding, const float *want) {
     double errors = 0;
     double updates = 0;
     for (int64_t i = 0; i < p->n; i++) {
         errors += pow((double)p->after[i] - (double)want[i], 2);
         updates += pow((double)want[i] - (double)p->before[i], 2);
     }
-    return sqrt(errors / (updates + DBL_MIN)) / bf16_product_tolerance;
+    return sqrt(errors / (updates + DBL_MIN)) / (product_tolerance_in_roundings * rounding);
 }
 
 static double allowed_error(const part *p, const sm_tensor *t, double lr, const float *want, int64_t i) {
@@ -424,10 +422,11 @@ static double largest_error(const part *p, const sm_tensor *t, double lr, const 
     return largest;
 }
 
-static sm_status compare_part(const part *p, const sm_tensor *t, bool is_bf16, double lr, const float *want,
+static sm_status compare_part(const part *p, const sm_tensor *t, sm_precision precision, double lr, const float *want,
                               sm_update_result *result) {
-    const bool by_size = is_bf16 && p->is_product && t->role == SM_ROLE_PARAMETER;
-    const double error = by_size ? size_of_error(p, want) : largest_error(p, t, lr, want);
+    const bool by_size = sm_precision_is_rounded(precision) && p->is_product && t->role == SM_ROLE_PARAMETER;
+    const double error =
+        by_size ? size_of_error(p, sm_precision_roundoff(precision), want) : largest_error(p, t, lr, want);
     if (!(error <= result->tolerance)) {
         result->error = error;
         return sm_fail(SM_ERR_MISMATCH,
@@ -442,17 +441,18 @@ static sm_status compare_part(const part *p, const sm_tensor *t, bool is_bf16, d
 // `want` has room for the largest part.
 static sm_status compare(const sm_update_check *c, const sm_session *session, sm_session *reference, double lr,
                          float *want, sm_update_result *result) {
+    const sm_precision precision = sm_plan_precision(session->plan);
     for (int i = 0; i < c->n_parts; i++) {
         const sm_tensor *t = &session->plan->tensors[c->parts[i].tensor];
         if (is_lasting(t)) {
             SM_TRY(sm_session_read(reference, i, c->parts[i].n, want));
-            SM_TRY(compare_part(&c->parts[i], t, session->plan->dtype == SM_BF16, lr, want, result));
+            SM_TRY(compare_part(&c->parts[i], t, precision, lr, want, result));
         }
     }
     return SM_OK;
 }
 
-// What matmuls read in bf16 must be the weights after the update, rounded.
+// What matmuls read in a narrow format must be the weights after the update, rounded.
 static sm_status compare_copies(const sm_update_check *c, sm_session *session, float *copied) {
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
@@ -461,8 +461,9 @@ static sm_status compare_copies(const sm_update_check *c, sm_session *session, f
             continue;
         }
         SM_TRY(read_part(session, p, copy, copied));
+        sm_dtype_round_trip(session->plan->dtype, p->n, p->after);
         for (int64_t k = 0; k < p->n; k++) {
-            if (!(copied[k] == sm_bf16_widen(sm_bf16_round(p->after[k])))) {
+            if (!(copied[k] == p->after[k])) {
                 return sm_fail(SM_ERR_MISMATCH, "wrong update: %s is not its weights, rounded; no speed is reported",
                                session->plan->tensors[copy].name);
             }

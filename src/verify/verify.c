@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "op_cases.h"
 #include "verify.h"
 
@@ -47,22 +46,25 @@ static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
     return 32 * eps + 4 * eps * sqrt((double)sum_length);
 }
 
-// Rounding to bf16 makes an error of at most 2^-8 of the element, whatever was summed: kernels sum in f32.
-static const double bf16_rounding = 0x1p-8;
-
 // May the op round a result, and go on from what it has rounded: the residual's sum, attention's weights and their
 // gradients, GELU's argument? Then its other outputs, in f32 too, can be no better; and what cancels on the way,
 // in the mean and in dy v - D, leaves a result smaller than what was rounded.
 static bool goes_on_from_rounded(const sm_op *op) {
     switch (op->kind) {
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD:
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return true;
-    default: return op->attr.epilogue != 0;
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return true;
+    default: return op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
     }
+}
+
+// Products whose operands are rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention
+// the error of a score, here up to 8, becomes a relative one of its weight.
+static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
+    const double rounding = sm_precision_roundoff(sm_plan_precision(plan));
+    if (plan->products != SM_PRODUCTS_TF32) {
+        return 0;
+    }
+    return sm_op_is_matmul(kind) ? 4 * rounding : sm_op_is_attention(kind) ? 16 * rounding : 0;
 }
 
 static double output_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
@@ -71,13 +73,15 @@ static double output_tolerance(const sm_plan *plan, const sm_op *op, int output,
         return 1; // a number half-way between two codes has either
     }
     double tolerance = sum_tolerance(plan->real, sum_length);
-    if (dtype == SM_BF16) {
-        tolerance += bf16_rounding;
+    // Rounding to a narrow format makes an error of at most its unit roundoff, whatever was summed: kernels sum in f32.
+    const double rounding = sm_dtype_is_narrow(plan->dtype) ? sm_dtype_format(plan->dtype)->unit_roundoff : 0;
+    if (dtype == plan->dtype) {
+        tolerance += rounding;
     }
-    if (plan->dtype == SM_BF16 && goes_on_from_rounded(op)) {
-        tolerance += 2 * bf16_rounding;
+    if (goes_on_from_rounded(op)) {
+        tolerance += 2 * rounding;
     }
-    return tolerance;
+    return tolerance + product_tolerance(plan, op->kind);
 }
 
 // --- one case -------------------------------------------------------------------------

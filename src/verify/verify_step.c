@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "model.h"
 #include "philox.h"
 #include "session.h"
@@ -24,8 +23,8 @@ static const sm_step_settings settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .grad_clip = 0.5};
 
 // Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
-// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in bf16 lose up to 2^-8
-// of themselves at each op.
+// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in a narrow format, and operands
+// of tf32 products, lose up to a unit roundoff of themselves at each op.
 typedef struct {
     double value;    // loss, gradient norm
     double gradient; // each tensor
@@ -33,7 +32,18 @@ typedef struct {
 } tolerances;
 
 static const tolerances tolerances_f32 = {1e-5, 5e-5, 1e-3};
-static const tolerances tolerances_bf16 = {5e-3, 5e-2, 0.5};
+static const tolerances tolerances_in_roundings = {1.28, 12.8, 128};
+
+static tolerances tolerances_of(sm_precision precision) {
+    const double rounding = sm_precision_roundoff(precision);
+    tolerances t = tolerances_f32;
+    if (sm_precision_is_rounded(precision)) {
+        t.value += tolerances_in_roundings.value * rounding;
+        t.gradient += tolerances_in_roundings.gradient * rounding;
+        t.weight += tolerances_in_roundings.weight * rounding;
+    }
+    return t;
+}
 
 enum { DEVICE, REFERENCE, N_SIDES };
 
@@ -217,9 +227,7 @@ static sm_status compare_working_copies(checker *check) {
         float *expected = check->values[REFERENCE];
         SM_TRY(sm_session_read(session, t->working_copy, n_values, copied));
         SM_TRY(sm_session_read(session, i, n_values, expected));
-        for (int64_t k = 0; k < n_values; k++) {
-            expected[k] = sm_bf16_widen(sm_bf16_round(expected[k]));
-        }
+        sm_dtype_round_trip(session->plan->dtype, n_values, expected);
         snprintf(subject, sizeof subject, "copy of %s", t->name);
         report(check, subject, n_values, sm_verify_error(SM_F32, n_values, copied, expected, 0), 0);
     }
@@ -267,7 +275,7 @@ static sm_status verify_step(const sm_model *model, sm_device *device, sm_precis
     sm_status status = SM_OK;
     checker check = {.model = model,
                      .optimizer = sm_optimizer_at(0),
-                     .tolerance = precision.dtype == SM_BF16 ? tolerances_bf16 : tolerances_f32,
+                     .tolerance = tolerances_of(precision),
                      .n_accum = n_accum,
                      .report = report_row,
                      .context = context};

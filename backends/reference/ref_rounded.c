@@ -1,0 +1,74 @@
+// ref_rounded.c: an op of a plan whose data, or whose products' operands, are less exact than f32: the op in f32, on
+// operands that were rounded, its results rounded to the plan's data type.
+#include "reference.h"
+
+#include <string.h>
+
+bool ref_is_rounded(const sm_plan *plan) {
+    return sm_dtype_is_narrow(plan->dtype) || plan->products == SM_PRODUCTS_TF32;
+}
+
+// The operands that are computed with in f32 of their own: data.
+static bool is_copied(const sm_operand_info *operand, const sm_tensor *t) {
+    return t != NULL && operand->type == SM_OPERAND_DATA;
+}
+
+int64_t ref_rounded_elems(const host_op *op) {
+    const sm_op_info *info = sm_op_get_info(op->op->kind);
+    int64_t n_elems = 0;
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        n_elems += is_copied(&info->in[k], op->in_tensor[k]) ? sm_tensor_elems(op->in_tensor[k]) : 0;
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        n_elems += is_copied(&info->out[k], op->out_tensor[k]) ? sm_tensor_elems(op->out_tensor[k]) : 0;
+    }
+    return n_elems;
+}
+
+// To 11 significant bits, to nearest.
+static void round_to_tf32(int64_t n, float *values) {
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits = (bits & 0x7F800000u) == 0x7F800000u ? bits : (bits + 0x1000u) & ~0x1FFFu;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+}
+
+// In the room that is left.
+static void *widened(float **room, const sm_tensor *t, const void *values) {
+    float *wide = *room;
+    *room += sm_tensor_elems(t);
+    sm_dtype_format(t->dtype)->widen(sm_tensor_elems(t), values, wide);
+    return wide;
+}
+
+// What an update leaves for matmuls to read is p, rounded.
+static bool is_working_copy(const sm_operand_info *operand) { return strcmp(operand->name, "w") == 0; }
+
+void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room) {
+    const sm_op_info *info = sm_op_get_info(op->op->kind);
+    const bool multiplies = sm_op_is_matmul(op->op->kind) || sm_op_is_attention(op->op->kind);
+    const bool to_tf32 = multiplies && products == SM_PRODUCTS_TF32;
+    host_op wide = *op;
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        if (is_copied(&info->in[k], op->in_tensor[k])) {
+            wide.in[k] = widened(&room, op->in_tensor[k], op->in[k]);
+            if (to_tf32 && !(info->in[k].flags & SM_OPTIONAL)) { // those left out at times belong to an epilogue
+                round_to_tf32(sm_tensor_elems(op->in_tensor[k]), wide.in[k]);
+            }
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) { // also of what the op leaves as it is
+        if (is_copied(&info->out[k], op->out_tensor[k])) {
+            wide.out[k] = widened(&room, op->out_tensor[k], op->out[k]);
+        }
+    }
+    ref_run_f32(&wide, scratch);
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_copied(&info->out[k], op->out_tensor[k])) {
+            const void *result = is_working_copy(&info->out[k]) ? wide.out[0] : wide.out[k];
+            sm_dtype_format(op->out_tensor[k]->dtype)->round(sm_tensor_elems(op->out_tensor[k]), result, op->out[k]);
+        }
+    }
+}
