@@ -5,6 +5,8 @@
 //   combine         y = a x + b z                                 x, y, z (n); y may be x
 //   muon_update     p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x    p (R,C); x as normalize's; with `copied`, w = p
 //
+// Where clip is negative the step is skipped: m and p stay.
+//
 // A work-item computes one vec; of a transposed matrix, one element after the other:
 //
 //   u, p  row r  | . . |item|         x  | . |   | . |
@@ -16,7 +18,7 @@ kernel void muon_momentum(ulong n, const global float *g, ulong g_at, const glob
                           ulong hyper_at, const global float *clip, ulong clip_at, global float *m, ulong m_at,
                           global float *u, ulong u_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n) {
+    if (i >= n || clip[clip_at] < 0) {
         return;
     }
     const float momentum = hyper[hyper_at + MOMENTUM_M];
@@ -55,11 +57,11 @@ kernel void combine(ulong n, float a, float b, const global data *x, ulong x_at,
 }
 
 kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const global data *x, ulong x_at,
-                        const global float *hyper, ulong hyper_at, global float *p, ulong p_at, uint copied,
-                        global data *w, ulong w_at) {
+                        const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
+                        global float *p, ulong p_at, uint copied, global data *w, ulong w_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
-    if (c >= C || r >= R) {
+    if (c >= C || r >= R || clip[clip_at] < 0) {
         return;
     }
     const float lr = hyper[hyper_at + LR_M];

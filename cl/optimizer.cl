@@ -10,7 +10,7 @@
 //
 // g, p, m, v (n): one group of parameters; clip (1); hyper as enum sm_hyper of include/plan.h. With `copied`, w (n)
 // is what products read of p.
-// wd is 0 for a group without decay. A work-item updates one vec of each.
+// wd is 0 for a group without decay. A step whose clip is negative is skipped. A work-item updates one vec of each.
 //
 //   g, p, m, v  |item 0|item 1|item 2| ... |last: a part|
 enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, MOMENTUM = 9, NESTEROV };
@@ -36,7 +36,7 @@ kernel void adamw(ulong n, float decay, const global float *g, ulong g_at, const
                   const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                   global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n) {
+    if (i >= n || clip[clip_at] < 0) {
         return;
     }
     const ulong n_here = n - i;
@@ -51,7 +51,7 @@ kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const 
                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                  global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n) {
+    if (i >= n || clip[clip_at] < 0) {
         return;
     }
     const ulong n_here = n - i;
@@ -66,7 +66,7 @@ kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
                 const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at, global float *p,
                 ulong p_at, global float *m, ulong m_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n) {
+    if (i >= n || clip[clip_at] < 0) {
         return;
     }
     const ulong n_here = n - i;
@@ -83,7 +83,7 @@ kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const 
                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                  uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i >= n) {
+    if (i >= n || clip[clip_at] < 0) {
         return;
     }
     const ulong n_here = n - i;

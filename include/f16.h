@@ -6,45 +6,40 @@
 #include <stdint.h>
 #include <string.h>
 
-// Exact.
+static inline float sm_f16_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t sm_f16_bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// Exact. (All cases are computed and one is chosen, so that loops over elements become vectors.)
 static inline float sm_f16_widen(uint16_t value) {
-    const uint32_t sign = (uint32_t)(value & 0x8000u) << 16;
     const uint32_t magnitude = value & 0x7FFFu;
-    uint32_t bits = (magnitude << 13) + ((127u - 15u) << 23);
-    float wide;
-    if (magnitude >= 0x7C00u) {
-        bits = magnitude << 13 | 0x7F800000u; // infinity and NaN keep the largest exponent
-    }
-    if (magnitude < 0x0400u) {
-        wide = (float)magnitude * 0x1p-24f; // zero and subnormals
-        memcpy(&bits, &wide, sizeof bits);
-    }
-    bits |= sign;
-    memcpy(&wide, &bits, sizeof wide);
-    return wide;
+    const uint32_t sign = (uint32_t)(value & 0x8000u) << 16;
+    const uint32_t subnormal = sm_f16_bits_of((float)(int32_t)magnitude * 0x1p-24f); // zero, too
+    const uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
+    const uint32_t infinite = magnitude << 13 | 0x7F800000u; // NaN, too
+    return sm_f16_of_bits(sign | (magnitude < 0x0400u ? subnormal : magnitude < 0x7C00u ? normal : infinite));
 }
 
 // To nearest, ties to even; infinity from 65520 on. A NaN stays one, by its quiet bit.
 static inline uint16_t sm_f16_round(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    bits &= 0x7FFFFFFFu;
-    if (bits > 0x7F800000u) {
-        return (uint16_t)(sign | 0x7E00u | (bits >> 13 & 0x3FFu));
-    }
-    if (bits >= 0x47800000u) { // 65536
-        return sign | 0x7C00u;
-    }
-    if (bits < 0x38800000u) { // 2^-14: adding 0.5 leaves a multiple of 2^-24 in the fraction's last bits
-        float shifted;
-        memcpy(&shifted, &bits, sizeof shifted);
-        shifted += 0.5f;
-        memcpy(&bits, &shifted, sizeof bits);
-        return (uint16_t)(sign | (bits - 0x3F000000u));
-    }
+    const uint32_t bits = sm_f16_bits_of(value);
+    const uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    // Below 2^-14, adding 0.5 leaves a multiple of 2^-24 in the last bits of the fraction.
+    const uint32_t subnormal = sm_f16_bits_of(sm_f16_of_bits(magnitude) + 0.5f) - 0x3F000000u;
     // As sm_bf16_round; from 65520 on it carries into infinity.
-    return (uint16_t)(sign | ((bits - ((127u - 15u) << 23) + 0xFFFu + (bits >> 13 & 1u)) >> 13));
+    const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
+    const uint32_t not_a_number = 0x7E00u | (magnitude >> 13 & 0x3FFu);
+    const uint32_t large = magnitude > 0x7F800000u ? not_a_number : 0x7C00u;
+    return (uint16_t)(sign | (magnitude < 0x38800000u ? subnormal : magnitude < 0x47800000u ? normal : large));
 }
 
 #endif

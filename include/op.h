@@ -44,7 +44,8 @@ enum {
     X(SM_PHASE_ZERO_GRAD, "zero_grad") \
     X(SM_PHASE_FORWARD, "forward")     \
     X(SM_PHASE_BACKWARD, "backward")   \
-    X(SM_PHASE_OPTIMIZER, "optimizer")
+    X(SM_PHASE_OPTIMIZER, "optimizer") \
+    X(SM_PHASE_SCALER, "scaler") /* of the loss; runs in the optimizer's range */
 
 typedef enum {
 #define X(code, name) code,

@@ -21,6 +21,8 @@
 // has its two letters exchanged where the op's attribute w_transposed is set.
 // QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
 //
+// A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
+//
 // A type is DATA, the plan's data type, REAL, its real type (plan.h), or I32, U32 or U8.
 //
 // A row of the table is a paragraph, an operand a line of it.
@@ -53,11 +55,12 @@ OUTPUTS(zero)
 END
 
 OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
-   "scale = hyper.loss_scale / max(1, number of targets that are not -1)",
-   "derivative of the mean loss with respect to one token's loss")
+   "scale = hyper.loss_scale / max(1, number of targets that are not -1), times scaler.scale where there is a scaler",
+   "derivative of the mean loss with respect to one token's loss; scaled as in Micikevicius et al. 2018, section 3.2")
 INPUTS(loss_scale)
     IN(targets, "(N)", I32, 0)
     IN(hyper, "(h)", REAL, 0)
+    IN(scaler, "(s)", REAL, SM_OPTIONAL)
 OUTPUTS(loss_scale)
     OUT(scale, "(1)", REAL, SM_WRITES, 0)
 END
@@ -109,8 +112,8 @@ END
 
 OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
    "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
-   "db += sum_n dy",
-   "derivative of layernorm_forward")
+   "db += sum_n dy;  dbias += sum_n dx",
+   "derivative of layernorm_forward; dbias, where it is asked for, that of the bias last added to x")
 INPUTS(layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
     IN(x, "(N,C)", DATA, 0)
@@ -121,6 +124,7 @@ OUTPUTS(layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
     OUT(db, "(C)", REAL, SM_ADDS, 0)
+    OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
@@ -326,14 +330,26 @@ END
 
 OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
    "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when hyper.grad_clip"
-   " is 0",
-   "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6")
+   " is 0;  with a scaler, norm is divided by scaler.scale, and so is clip then; clip = -1 where norm is not finite",
+   "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6; a sum of squares is finite where every gradient is")
 INPUTS(grad_clip)
     IN(sqnorm, "(G)", REAL, 0)
     IN(hyper, "(h)", REAL, 0)
+    IN(scaler, "(s)", REAL, SM_OPTIONAL)
 OUTPUTS(grad_clip)
     OUT(norm, "(1)", REAL, SM_WRITES, 0)
     OUT(clip, "(1)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_SCALER_UPDATE, scaler_update, SM_NO_OPERAND,
+   "clip < 0: scale *= hyper.scale_backoff, good = 0, skipped += 1;  else good += 1, and at hyper.scale_interval of them"
+   " scale *= hyper.scale_growth unless that is infinite, good = 0",
+   "Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler")
+INPUTS(scaler_update)
+    IN(clip, "(1)", REAL, 0)
+    IN(hyper, "(h)", REAL, 0)
+OUTPUTS(scaler_update)
+    OUT(scaler, "(s)", REAL, SM_UPDATES, 0)
 END
 
 OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
@@ -474,6 +490,7 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
 INPUTS(muon_update)
     IN(x, "(R,C)", DATA, SM_TRANSPOSABLE)
     IN(hyper, "(h)", REAL, 0)
+    IN(clip, "(1)", REAL, 0)
 OUTPUTS(muon_update)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
@@ -497,7 +514,8 @@ OUTPUTS(residual_layernorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
-   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy",
+   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy;  "
+   "dbias += sum_n dx",
    "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
 INPUTS(residual_layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
@@ -510,6 +528,7 @@ OUTPUTS(residual_layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
     OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
+    OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),

@@ -25,8 +25,31 @@ typedef enum {
     SM_HYPER_RELATIVE_STEP,    // adafactor: rho = min(lr, 1/sqrt(t))
     SM_HYPER_EPS2,             // adafactor: smallest root mean square of a parameter
     SM_HYPER_UPDATE_RMS,       // adafactor: d, largest root mean square of an update
+    SM_HYPER_SCALE_GROWTH,     // scaler_update: factor on the loss scale after so many good steps
+    SM_HYPER_SCALE_BACKOFF,    // and after one that is skipped
+    SM_HYPER_SCALE_INTERVAL,   // good steps between two growths
     SM_HYPER_COUNT
 } sm_hyper;
+
+// How the loss is scaled, so that small gradients do not vanish in f16.
+typedef struct {
+    double scale;    // the first; 0: it is not scaled
+    double growth;   // 1 and 1: the scale stays
+    double backoff;  // after a step whose gradients are not finite; it is skipped
+    double interval; // good steps until the scale grows
+} sm_loss_scaling;
+
+// What PyTorch's GradScaler begins with.
+static const sm_loss_scaling sm_dynamic_scaling = {.scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
+
+// What the tensor of that name (real type) holds. Kernels in cl/ know it by these places.
+typedef enum {
+    SM_SCALER_SCALE,
+    SM_SCALER_GOOD,    // steps since the scale changed
+    SM_SCALER_SKIPPED, // steps in all
+    SM_SCALER_COUNT
+} sm_scaler;
+#define SM_SCALER_NAME "loss_scaler"
 
 // What the backward computes again instead of keeping it from the forward.
 typedef enum {
@@ -70,6 +93,7 @@ typedef struct {
     // Whose update the optimizer range is (optimizer.h); NULL where the plan has none.
     const struct sm_optimizer *optimizer;
 
+    sm_loss_scaling scaling; // of the loss
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
     int tokens;    // (B,T) i32
     int targets;   // (B,T) i32, -1 = ignored
@@ -78,6 +102,7 @@ typedef struct {
     int loss;      // (1) mean over the targets that count
     int losses;    // (B,T) a token each; 0 where ignored
     int grad_norm; // (1) global L2 norm before clipping
+    int scaler;    // (SM_SCALER_COUNT) real: state of the loss scaling, part of the optimizer's
 } sm_plan;
 
 // A half-open range of op indices.

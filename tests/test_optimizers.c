@@ -1,5 +1,6 @@
 // test_optimizers.c: every optimizer against its source on fixed gradients (tests/golden/README.md), on every backend;
-// what its state takes; and that 8-bit moments train as those of 32 bits do.
+// what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against PyTorch's, with
+// steps that are skipped.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -36,24 +37,30 @@ static void ok(sm_status status) {
 // --- plans of an update alone -----------------------------------------------------------------
 
 static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec *kinds, int n_kinds, sm_dtype dtype,
-                             sm_status *status) {
+                             const sm_loss_scaling *scaling, sm_status *status) {
     sm_params params;
     const int64_t n_hyper = SM_HYPER_COUNT;
+    const int64_t n_scaler = SM_SCALER_COUNT;
     const int64_t one = 1;
     sm_plan *plan = sm_plan_new(dtype);
     assert_non_null(plan);
     ok(sm_params_add(plan, kinds, n_kinds, 1, true, 0, &params));
     plan->hyper = sm_plan_add_tensor(plan, SM_ROLE_BATCH, plan->real, 1, &n_hyper, "hyper");
     plan->grad_norm = sm_plan_add_tensor(plan, SM_ROLE_RESULT, plan->real, 1, &one, "grad_norm");
+    if (scaling != NULL) {
+        plan->scaling = *scaling;
+        plan->scaler = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, plan->real, 1, &n_scaler, SM_SCALER_NAME);
+    }
     *status = sm_optimizer_build(optimizer, plan, &params);
     sm_params_free(&params);
     return plan;
 }
 
-static sm_session *open_update(const sm_optimizer *optimizer, sm_device *device, sm_dtype dtype) {
+static sm_session *open_update(const sm_optimizer *optimizer, sm_device *device, sm_dtype dtype,
+                               const sm_loss_scaling *scaling) {
     sm_session *session = NULL;
     sm_status status;
-    sm_plan *plan = build_update(optimizer, specs, N_SPECS, dtype, &status);
+    sm_plan *plan = build_update(optimizer, specs, N_SPECS, dtype, scaling, &status);
     ok(status);
     ok(sm_session_open(device, plan, &session));
     return session;
@@ -88,8 +95,8 @@ static int64_t read_array(const sm_safetensors *file, const char *prefix, const 
     return entry->n_elems;
 }
 
-// Writes the golden's arrays "PREFIX + parameter" to the tensors "PREFIX_HERE + parameter".
-static void write_params(sm_session *session, const sm_safetensors *file, const char *prefix, bool gradients) {
+// Writes the golden's arrays "PREFIX + parameter" to the parameters; or, times `scale`, to their gradients.
+static void write_params(sm_session *session, const sm_safetensors *file, const char *prefix, double scale) {
     float values[MOST_ELEMS];
     char name[SM_NAME_SIZE];
     for (int t = 0; t < session->plan->n_tensors; t++) {
@@ -98,7 +105,10 @@ static void write_params(sm_session *session, const sm_safetensors *file, const 
             continue;
         }
         const int64_t n = read_array(file, prefix, tensor.name, values);
-        snprintf(name, sizeof name, "%s%.50s", gradients ? "d." : "", tensor.name);
+        for (int64_t i = 0; i < n && scale != 0; i++) {
+            values[i] *= (float)scale;
+        }
+        snprintf(name, sizeof name, "%s%.50s", scale != 0 ? "d." : "", tensor.name);
         ok(sm_session_write(session, sm_plan_find_tensor(session->plan, name), n, values));
     }
 }
@@ -143,11 +153,11 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     char prefix[SM_NAME_SIZE];
     assert_non_null(optimizer);
     const sm_step_settings settings = read_settings(optimizer, golden);
-    sm_session *session = open_update(optimizer, device, SM_F32);
-    write_params(session, file, "", false);
+    sm_session *session = open_update(optimizer, device, SM_F32, NULL);
+    write_params(session, file, "", 0);
     for (int64_t step = 0; step < n_steps; step++) {
         snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)step);
-        write_params(session, file, prefix, true);
+        write_params(session, file, prefix, 1);
         ok(sm_session_set_hyper(session, &settings, step + 1, 1));
         ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
     }
@@ -214,6 +224,153 @@ static void test_goldens_opencl(void **state) {
     check_goldens("opencl");
 }
 
+// --- the loss scaler --------------------------------------------------------------------------
+
+enum { SPOILT_AT = 3 * 40 + 5 };
+
+// As make_scaler.py has it: the gradient of one element of one parameter is not a number that f16 holds.
+static void spoil(sm_session *session, const char *text) {
+    const float value = strtof(text, NULL);
+    const int tensor = sm_plan_find_tensor(session->plan, "d.h.0.wide");
+    ok(sm_session_write_part(session, tensor, SPOILT_AT, 1, &value));
+}
+
+// A step with the gradients of `number`, scaled as the session has it.
+static void scaled_step(sm_session *session, const sm_safetensors *file, const sm_step_settings *settings,
+                        int64_t number, const char *spoilt) {
+    char prefix[SM_NAME_SIZE];
+    double scale = 0;
+    ok(sm_session_loss_scale(session, &scale));
+    snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)number % 4);
+    write_params(session, file, prefix, scale);
+    if (spoilt != NULL) {
+        spoil(session, spoilt);
+    }
+    ok(sm_session_set_hyper(session, settings, number + 1, 1));
+    ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+}
+
+static void compare_scaler(sm_session *session, const json_t *golden, int64_t n_skipped) {
+    double scale = 0;
+    double norm = 0;
+    int64_t skipped = 0;
+    ok(sm_session_loss_scale(session, &scale));
+    ok(sm_session_skipped(session, &skipped));
+    ok(sm_session_grad_norm(session, &norm));
+    const json_t *want = json_object_get(golden, "norm");
+    assert_true(scale == json_number_value(json_object_get(golden, "scale")));
+    assert_int_equal(skipped, n_skipped);
+    assert_true(json_is_null(want) ? !isfinite(norm) : fabs(norm / json_number_value(want) - 1) < 1e-6);
+}
+
+// The scale after every step is GradScaler's, and so are the weights after the last: skipped steps do not count.
+static void check_scaler(const char *backend) {
+    json_error_t error;
+    sm_safetensors *inputs = NULL;
+    sm_safetensors *results = NULL;
+    json_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/scaler.json", 0, &error);
+    assert_non_null(golden);
+    ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &inputs));
+    ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/scaler.safetensors", &results));
+    const json_t *of = json_object_get(golden, "scaler");
+    const sm_loss_scaling scaling = {.scale = json_number_value(json_object_get(of, "init_scale")),
+                                     .growth = json_number_value(json_object_get(of, "growth_factor")),
+                                     .backoff = json_number_value(json_object_get(of, "backoff_factor")),
+                                     .interval = json_number_value(json_object_get(of, "growth_interval"))};
+    const sm_step_settings settings = read_settings(&sm_optimizer_adamw, json_object_get(golden, "settings"));
+    sm_device *device = open_device(backend);
+    sm_session *session = open_update(&sm_optimizer_adamw, device, SM_F32, &scaling);
+    write_params(session, inputs, "", 0);
+    int64_t n_skipped = 0;
+    size_t i;
+    json_t *step;
+    json_array_foreach(json_object_get(golden, "steps"), i, step) {
+        const char *spoilt = json_string_value(json_object_get(step, "spoilt"));
+        n_skipped += spoilt != NULL;
+        scaled_step(session, inputs, &settings, (int64_t)i, spoilt);
+        compare_scaler(session, step, n_skipped);
+    }
+    assert_true(n_skipped > 0);
+    const double difference = largest_error(session, results, "");
+    if (!(difference <= 2e-6)) {
+        fail_msg("%s: weights differ by %.3g from those with PyTorch's GradScaler", backend, difference);
+    }
+    sm_session_close(session);
+    device->backend->close(device);
+    sm_safetensors_close(inputs);
+    sm_safetensors_close(results);
+    json_decref(golden);
+}
+
+// Every tensor that outlives a step, one after the other.
+static float *read_lasting(sm_session *session, int64_t *n) {
+    const sm_plan *plan = session->plan;
+    float *values = calloc((size_t)plan->n_tensors, MOST_ELEMS * sizeof *values * 4);
+    assert_non_null(values);
+    *n = 0;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        const sm_tensor *tensor = &plan->tensors[t];
+        const bool lasts = tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER;
+        if (lasts && t != plan->scaler && tensor->view_of == SM_NO_TENSOR) {
+            ok(sm_session_read(session, t, sm_tensor_elems(tensor), values + *n));
+            *n += sm_tensor_elems(tensor);
+        }
+    }
+    return values;
+}
+
+// Weights, their copies in f16 and the state are bit by bit as before a step that is skipped, and the next step moves
+// them.
+static void check_skips(const char *backend) {
+    sm_safetensors *file = NULL;
+    ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
+    sm_device *device = open_device(backend);
+    for (int k = 0; k < sm_optimizer_count(); k++) {
+        const sm_optimizer *optimizer = sm_optimizer_at(k);
+        const char *const spoilt[] = {NULL, "inf", "nan", "-inf", NULL};
+        sm_session *session = open_update(optimizer, device, SM_F16, &sm_dynamic_scaling);
+        write_params(session, file, "", 0);
+        for (int step = 0; step < 5; step++) {
+            int64_t n;
+            float *before = read_lasting(session, &n);
+            scaled_step(session, file, &optimizer->defaults, step, spoilt[step]);
+            float *after = read_lasting(session, &n);
+            const bool same = memcmp(before, after, (size_t)n * sizeof *before) == 0;
+            free(before);
+            free(after);
+            if (same != (spoilt[step] != NULL)) {
+                fail_msg("%s on %s: step %d %s weights and state", optimizer->name, backend, step,
+                         same ? "leaves" : "changes");
+            }
+        }
+        sm_session_close(session);
+    }
+    device->backend->close(device);
+    sm_safetensors_close(file);
+}
+
+static void test_scaler_reference(void **state) {
+    (void)state;
+    check_scaler("reference");
+    check_skips("reference");
+}
+
+static void test_scaler_cpu(void **state) {
+    (void)state;
+    check_scaler("cpu");
+    check_skips("cpu");
+}
+
+static void test_scaler_opencl(void **state) {
+    (void)state;
+    const sm_backend *opencl = sm_backend_find("opencl");
+    if (opencl == NULL || opencl->device_count() == 0) {
+        skip();
+    }
+    check_scaler("opencl");
+    check_skips("opencl");
+}
+
 // --- state ------------------------------------------------------------------------------------
 
 // Bytes of state a parameter of GPT-2-like matrices.
@@ -222,7 +379,7 @@ static double state_bytes(const char *name) {
                                           {.name = "h.%d.b", .rows = 0, .cols = 3072}};
     size_t by_role[SM_ROLE_COUNT];
     sm_status status;
-    sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, &status);
+    sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, NULL, &status);
     ok(status);
     ok(sm_plan_assign_memory(plan, 0));
     sm_plan_memory(plan, by_role);
@@ -244,7 +401,7 @@ static void test_state(void **state) {
 static void test_muon_needs_hidden_matrices(void **state) {
     (void)state;
     sm_status status;
-    sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, &status);
+    sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
     assert_int_equal(status, SM_ERR_INVALID);
     assert_string_equal(sm_error_message(), "optimizer muon: the model has no hidden matrices; use adamw");
     sm_plan_free(plan);
@@ -279,7 +436,7 @@ static void test_dynamic_map(void **state) {
 static double descend(sm_device *device, const sm_optimizer *optimizer, int n_steps) {
     float p[MOST_ELEMS] = {0};
     float g[MOST_ELEMS];
-    sm_session *session = open_update(optimizer, device, SM_F32);
+    sm_session *session = open_update(optimizer, device, SM_F32, NULL);
     const int value = sm_plan_find_tensor(session->plan, "h.0.wide");
     const int gradient = sm_plan_find_tensor(session->plan, "d.h.0.wide");
     sm_step_settings settings = optimizer->defaults;
@@ -322,6 +479,9 @@ int main(void) {
         cmocka_unit_test(test_goldens_reference),
         cmocka_unit_test(test_goldens_cpu),
         cmocka_unit_test(test_goldens_opencl),
+        cmocka_unit_test(test_scaler_reference),
+        cmocka_unit_test(test_scaler_cpu),
+        cmocka_unit_test(test_scaler_opencl),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_muon_needs_hidden_matrices),
         cmocka_unit_test(test_dynamic_map),

@@ -86,8 +86,8 @@ cleanup:
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
-    if (plan->dtype != SM_F32 && plan->dtype != SM_BF16) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32 and bf16",
+    if (plan->dtype == SM_F64) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32, bf16 and fp16",
                        sm_dtype_name(plan->dtype));
     }
     SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
@@ -99,7 +99,7 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
 
 static bool emulates(const sm_device *device, sm_precision precision) {
     const cpu_device *cpu = (const cpu_device *)device;
-    return precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL;
+    return precision.dtype == SM_F16 || (precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL);
 }
 
 // execute() returns when all is done.

@@ -15,11 +15,12 @@ typedef struct {
     bool (*supported)(void);              // by this processor
     const cpu_kernel_table *kernels;      // for float data
     const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops where they compute by float arithmetic
+    const cpu_kernel_table *kernels_f16;  // for f16 data, always by float arithmetic
 } cpu_isa;
 
-// The kernels for a plan's data: float, or bf16. What is asked of a plan is asked of this table.
+// The kernels for a plan's data. What is asked of a plan is asked of this table.
 static inline const cpu_kernel_table *cpu_kernels_for(const cpu_isa *isa, const sm_plan *plan) {
-    return plan->dtype == SM_BF16 ? isa->kernels_bf16 : isa->kernels;
+    return plan->dtype == SM_BF16 ? isa->kernels_bf16 : plan->dtype == SM_F16 ? isa->kernels_f16 : isa->kernels;
 }
 
 typedef struct {

@@ -116,7 +116,7 @@ static void describe_library(sm_device_info *info) {
 
 // The first op that OpenBLAS computes, for want of kernels of our own; NULL: none does.
 static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
-    const bool has_products = plan->dtype == SM_BF16 || strcmp(device->isa->name, "baseline") != 0;
+    const bool has_products = plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0;
     for (int i = 0; i < plan->n_ops; i++) {
         switch (plan->ops[i].kind) {
         case SM_OP_ATTENTION_FORWARD:

@@ -1,7 +1,7 @@
 // cpu_data.h: the type of a plan's data (activations, their gradients, the matrices' working copies) as the kernels
-// see it. A kernel file is compiled for float and, with -DCPU_DATA_BF16, for bf16: the upper half of a float's bits.
+// see it. A kernel file is compiled for float and, with -DCPU_DATA_BF16 and -DCPU_DATA_F16, for those two.
 //
-// Arithmetic is float in both: an element is widened when it is read, and rounded to nearest even when it is
+// Arithmetic is float in all: an element is widened when it is read, and rounded to nearest even when it is
 // stored. Of float both are nothing at all. Parameters, their gradients, statistics and losses are float always.
 #ifndef STEPMARK_CPU_DATA_H
 #define STEPMARK_CPU_DATA_H
@@ -10,23 +10,43 @@
 #include <string.h>
 
 #include "bf16.h"
+#include "f16.h"
 
-#if defined(__AVX512BF16__)
+#if defined(CPU_DATA_BF16) || defined(CPU_DATA_F16)
+#define CPU_DATA_NARROW
+#endif
+
+#if defined(__AVX512F__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
 
-#if defined(CPU_DATA_BF16)
+#if defined(CPU_DATA_NARROW)
 
 typedef uint16_t cpu_data;
 
+#if defined(CPU_DATA_BF16)
 static inline float cpu_widen(cpu_data x) { return sm_bf16_widen(x); }
 static inline cpu_data cpu_round(float x) { return sm_bf16_round(x); }
+#else
+static inline float cpu_widen(cpu_data x) { return sm_f16_widen(x); }
+static inline cpu_data cpu_round(float x) { return sm_f16_round(x); }
+#endif
 
 // n elements as floats: in `room`, or where they are.
 static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
+    int64_t i = 0;
+#if defined(CPU_DATA_F16) && defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm512_storeu_ps(room + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x + i))));
+    }
+#elif defined(CPU_DATA_F16) && defined(__F16C__)
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(room + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+    }
+#endif
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        room[i] = cpu_widen(x[i]);
+    for (int64_t k = i; k < n; k++) {
+        room[k] = cpu_widen(x[k]);
     }
     return room;
 }
@@ -34,10 +54,20 @@ static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room
 // Stores n floats.
 static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     int64_t i = 0;
-#if defined(__AVX512BF16__)
+#if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
     for (; i + 16 <= n; i += 16) {
         const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
         memcpy(to + i, &rounded, sizeof rounded);
+    }
+#elif defined(CPU_DATA_F16) && defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        const __m256i rounded = _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), rounded);
+    }
+#elif defined(CPU_DATA_F16) && defined(__F16C__)
+    for (; i + 8 <= n; i += 8) {
+        const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(void *)(to + i), rounded);
     }
 #endif
 #pragma omp simd

@@ -150,7 +150,9 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
         int64_t before_ns = keeps_time ? host_now_ns() : 0;
         for (int i = range.first; i < range.end; i++) {
             team.choice = e->choices == NULL ? NULL : &e->choices[i];
-            e->kernels->run[e->ops[i].op->kind](&e->ops[i], &team);
+            if (!host_is_skipped(&e->ops[i])) {
+                e->kernels->run[e->ops[i].op->kind](&e->ops[i], &team);
+            }
 #pragma omp barrier
             if (keeps_time) {
                 int64_t now_ns = host_now_ns();

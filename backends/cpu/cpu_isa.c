@@ -20,6 +20,8 @@ extern const cpu_kernel_table cpu_kernels_bf16_avx2;
 extern const cpu_kernel_table cpu_kernels_bf16_avx512;
 extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16;
 extern const cpu_kernel_table cpu_kernels_bf16_amx;
+extern const cpu_kernel_table cpu_kernels_f16_avx2;
+extern const cpu_kernel_table cpu_kernels_f16_avx512;
 
 bool cpu_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
@@ -51,16 +53,17 @@ bool cpu_has_avx512(void) { return false; }
 #endif
 
 extern const cpu_kernel_table cpu_kernels_bf16_baseline;
+extern const cpu_kernel_table cpu_kernels_f16_baseline;
 
 // Best first.
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
-    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx},
-    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16},
-    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512},
-    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2},
+    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx, &cpu_kernels_f16_avx512},
+    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16, &cpu_kernels_f16_avx512},
+    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_f16_avx512},
+    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_f16_avx2},
 #endif
-    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline},
+    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_f16_baseline},
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };

@@ -3,7 +3,7 @@
 //
 // The files cpu_kernel_*.c hold plain C loops. The build compiles each of them for every
 // instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and
-// for both types of data (cpu_data.h); ISA(name) appends these words to a public name, and each
+// for each type of data (cpu_data.h); ISA(name) appends these words to a public name, and each
 // build of cpu_kernel_table.c exports one table. cpu_isa.c chooses a table at run time.
 // The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have matrix products of their
 // own; what else their tables hold are avx512's kernels: BASE_ISA(name).
@@ -26,6 +26,8 @@
 #endif
 #if defined(CPU_DATA_BF16)
 #define CPU_JOIN_EXPANDED(name, isa) name##_bf16_##isa
+#elif defined(CPU_DATA_F16)
+#define CPU_JOIN_EXPANDED(name, isa) name##_f16_##isa
 #else
 #define CPU_JOIN_EXPANDED(name, isa) name##_##isa
 #endif
@@ -83,8 +85,8 @@ typedef enum {
 typedef struct {
     cpu_run run[SM_OP_KIND_COUNT];                     // NULL: there is no kernel
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
-    // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were: of the data's
-    // type, in float where it is bf16 and there is no bf16 arithmetic.
+    // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were: of float, or of
+    // bf16. NULL where there is no arithmetic of the data's type.
     double (*peak_flops)(int64_t n_rounds);
     // Streams n_passes times over arrays of n_elems, a multiple of 128, and returns the bytes that count: those
     // that the program reads and writes.

@@ -32,6 +32,7 @@ CPU_KERNEL(grad_sqnorm) {
 CPU_KERNEL(grad_clip) {
     const float *sqnorm = op->in[SM_IN(grad_clip, sqnorm)];
     const float *hyper = op->in[SM_IN(grad_clip, hyper)];
+    const float *scaler = op->in[SM_IN(grad_clip, scaler)];
     float *norm = op->out[SM_OUT(grad_clip, norm)];
     float *clip = op->out[SM_OUT(grad_clip, clip)];
     if (team->thread != 0) {
@@ -42,9 +43,13 @@ CPU_KERNEL(grad_clip) {
     for (int64_t k = 0; k < n_groups; k++) {
         total += (double)sqnorm[k];
     }
-    double length = sqrt(total);
+    const double scale = scaler == NULL ? 1 : (double)scaler[SM_SCALER_SCALE];
+    double length = sqrt(total) / scale;
     double limit = (double)hyper[SM_HYPER_GRAD_CLIP];
     double ratio = limit / (length + 1e-6);
     *norm = (float)length;
-    *clip = limit == 0 || ratio > 1 ? 1.0f : (float)ratio; // a norm of NaN gives a factor of NaN
+    *clip = (float)((limit == 0 || ratio > 1 ? 1 : ratio) / scale); // a norm of NaN gives a factor of NaN
+    if (scaler != NULL && !isfinite(length)) {
+        *clip = -1;
+    }
 }

@@ -95,10 +95,12 @@ CPU_KERNEL(loss_mean) {
 
 CPU_KERNEL(loss_scale) {
     const float *hyper = op->in[SM_IN(loss_scale, hyper)];
+    const float *scaler = op->in[SM_IN(loss_scale, scaler)];
     if (team->thread != 0) {
         return;
     }
     int64_t count =
         count_targets(op->in[SM_IN(loss_scale, targets)], sm_tensor_elems(op->in_tensor[SM_IN(loss_scale, targets)]));
-    *(float *)op->out[SM_OUT(loss_scale, scale)] = (float)((double)hyper[SM_HYPER_LOSS_SCALE] / (double)count);
+    const double scaled = scaler == NULL ? 1 : (double)scaler[SM_SCALER_SCALE];
+    *(float *)op->out[SM_OUT(loss_scale, scale)] = (float)(scaled * (double)hyper[SM_HYPER_LOSS_SCALE] / (double)count);
 }

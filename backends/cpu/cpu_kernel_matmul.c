@@ -2,12 +2,12 @@
 //
 // Where the instruction set has vectors of eight or more, our own packed kernels compute them
 // (cpu_kernel_product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
-// BLAS chooses its own instruction set. Of bf16 data our own kernels do (cpu_kernel_product_bf16.c). Mode tuned may
+// BLAS chooses its own instruction set. Of narrow data our own kernels do (cpu_kernel_product_bf16.c). Mode tuned may
 // choose otherwise.
 #include "cpu_geometry.h"
 #include "cpu_product.h"
 
-#if defined(__AVX__) || defined(CPU_DATA_BF16)
+#if defined(__AVX__) || defined(CPU_DATA_NARROW)
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
     return ISA(cpu_product_scratch)(m, n, k, n_threads);
@@ -26,7 +26,7 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
 // As it was chosen, where it was.
 static void multiply(const cpu_product *p, const cpu_team *team) {
     switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
-#if !defined(CPU_DATA_BF16)
+#if !defined(CPU_DATA_NARROW)
     case CPU_BY_OPENBLAS: ISA(cpu_multiply_blas)(p, team); break;
 #endif
     case CPU_BY_ONEDNN: ISA(cpu_multiply_onednn)(p, team); break;
@@ -34,9 +34,9 @@ static void multiply(const cpu_product *p, const cpu_team *team) {
     }
 }
 
-// y and dx are data: rounded where that is bf16. (dW is float always.)
+// y and dx are data: rounded where that is narrow. (dW is float always.)
 static void set_result(cpu_product *p, void *result) {
-#if defined(CPU_DATA_BF16)
+#if defined(CPU_DATA_NARROW)
     p->rounded = result;
 #else
     p->c = result;

@@ -31,6 +31,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_LOSS_MEAN] = BASE_ISA(cpu_loss_mean),
             [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm),
             [SM_OP_GRAD_CLIP] = BASE_ISA(cpu_grad_clip),
+            [SM_OP_SCALER_UPDATE] = BASE_ISA(cpu_scaler_update),
             [SM_OP_ADAMW] = BASE_ISA(cpu_adamw),
             [SM_OP_ADAM] = BASE_ISA(cpu_adam),
             [SM_OP_SGD] = BASE_ISA(cpu_sgd),
@@ -68,10 +69,10 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_FLASH_ATTENTION_FORWARD] = BASE_ISA(cpu_flash_attention_forward_scratch),
             [SM_OP_FLASH_ATTENTION_BACKWARD] = BASE_ISA(cpu_flash_attention_backward_scratch),
         },
-#if !defined(CPU_DATA_BF16) || defined(__AVX512BF16__)
+#if !defined(CPU_DATA_NARROW) || defined(__AVX512BF16__)
     .peak_flops = ISA(cpu_peak_flops),
 #endif
-#if !defined(CPU_DATA_BF16)
+#if !defined(CPU_DATA_NARROW)
     .peak_stream = ISA(cpu_peak_stream),
 #endif
 };

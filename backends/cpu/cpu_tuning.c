@@ -16,7 +16,6 @@
 #include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
-#include "bf16.h"
 #include "host_tuning.h"
 
 enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };
@@ -65,15 +64,18 @@ static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
 }
 
 static void list_candidates(tuner *t) {
-    const bool is_bf16 = t->e->base.plan->dtype == SM_BF16; // of which only oneDNN has products beside ours
-    const bool packed = !is_bf16 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
+    const sm_dtype dtype = t->e->base.plan->dtype;
+    // Of bf16 only oneDNN has products beside ours, and of f16 nobody: it has no arithmetic here.
+    const bool has_onednn = dtype == SM_F32 ? cpu_onednn_load() : dtype == SM_BF16 && cpu_onednn_matmul_load();
+    const bool packed =
+        dtype == SM_F32 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
     add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
     if (packed && cpu_blas_load(t->device->keep_env)) {
         add_candidate(t, CPU_BY_OPENBLAS, (cpu_blocking){0});
     }
-    if (is_bf16 ? cpu_onednn_matmul_load() : cpu_onednn_load()) {
+    if (has_onednn) {
         add_candidate(t, CPU_BY_ONEDNN, (cpu_blocking){0});
-    } else {
+    } else if (dtype != SM_F16) {
         warn(t, "mode tuned: oneDNN is not among the candidates: libdnnl.so.2 is not installed (Debian: libdnnl2)");
     }
     for (size_t i = 0; packed && i < sizeof blockings / sizeof blockings[0]; i++) {
@@ -145,23 +147,22 @@ static void product_name(const host_op *op, char name[TEXT_SIZE]) {
 // Numbers between -1 and 1 that no two tensors share.
 static void fill(const sm_tensor *tensor, void *to, uint32_t seed) {
     const int64_t n = sm_tensor_elems(tensor);
+    const sm_number_format *format = sm_dtype_format(tensor->dtype);
     uint32_t x = seed * 2654435761u + 1;
     for (int64_t i = 0; i < n; i++) {
         x ^= x << 13;
         x ^= x >> 17;
         x ^= x << 5;
         const float value = (float)(int32_t)x * 0x1p-31f;
-        if (tensor->dtype == SM_BF16) {
-            ((uint16_t *)to)[i] = sm_bf16_round(value);
-        } else {
-            ((float *)to)[i] = value;
-        }
+        format->round(1, &value, (char *)to + (size_t)i * format->size_bytes);
     }
 }
 
 static double element(const sm_tensor *tensor, const void *data, int64_t i) {
-    return tensor->dtype == SM_BF16 ? (double)sm_bf16_widen(((const uint16_t *)data)[i])
-                                    : (double)((const float *)data)[i];
+    const sm_number_format *format = sm_dtype_format(tensor->dtype);
+    float value;
+    format->widen(1, (const char *)data + (size_t)i * format->size_bytes, &value);
+    return value;
 }
 
 static void free_operands(tuner *t) {
@@ -253,11 +254,12 @@ static int64_t run(const tuner *t, const cpu_choice *choice) {
 }
 
 // Does the candidate compute what the default computed? Sums of k products in another order differ by rounding: of
-// floats, and then perhaps by the last place of bf16.
+// floats, and then perhaps by the last place of a narrow format.
 static bool is_right(const tuner *t, const cpu_choice *choice) {
     const sm_tensor *result = t->op.out_tensor[0];
     const int64_t n = sm_tensor_elems(result);
-    const double tolerance = result->dtype == SM_BF16 ? 0x1p-7 : 1e-5;
+    const bool is_narrow = sm_dtype_is_narrow(result->dtype);
+    const double tolerance = is_narrow ? 2 * sm_dtype_format(result->dtype)->unit_roundoff : 1e-5;
     double largest = 0;
     double error = 0;
     memset(t->op.out[0], 0, sm_tensor_bytes(result)); // a weight's gradient is added to

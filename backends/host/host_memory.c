@@ -170,8 +170,26 @@ sm_status host_download(const host_memory *memory, const sm_plan *plan, int tens
     return SM_OK;
 }
 
+static int find_skip_in(sm_op_kind kind) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    for (int k = 0; kind != SM_OP_SCALER_UPDATE && k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        if (strcmp(info->in[k].name, "clip") == 0) {
+            return k;
+        }
+    }
+    return SM_NO_OPERAND;
+}
+
+bool host_is_skipped(const host_op *op) {
+    if (op->skip_in == SM_NO_OPERAND) {
+        return false;
+    }
+    const void *clip = op->in[op->skip_in];
+    return op->in_tensor[op->skip_in]->dtype == SM_F64 ? *(const double *)clip < 0 : *(const float *)clip < 0;
+}
+
 host_op host_describe_op(const sm_plan *plan, const sm_op *op) {
-    host_op described = {.op = op};
+    host_op described = {.op = op, .skip_in = find_skip_in(op->kind)};
     for (int k = 0; k < SM_MAX_IN; k++) {
         described.in_tensor[k] = op->in[k] != SM_NO_TENSOR ? &plan->tensors[op->in[k]] : NULL;
     }

@@ -39,10 +39,15 @@ typedef struct {
     const sm_tensor *out_tensor[SM_MAX_OUT];
     void *in[SM_MAX_IN];
     void *out[SM_MAX_OUT];
+    int skip_in; // which input is `clip`, of a kind that does nothing where it is negative (op_table.h); or
+                 // SM_NO_OPERAND
 } host_op;
 
 // The op with its tensors and no addresses: what is known before there is memory.
 host_op host_describe_op(const sm_plan *plan, const sm_op *op);
+
+// Is it an update of a step that is skipped?
+bool host_is_skipped(const host_op *op);
 
 // Binds every op of the plan (plan->n_ops entries); the caller frees the array.
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops);

@@ -47,9 +47,10 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->reason, sizeof info->reason, "%s", f->trouble);
 }
 
-static void describe_tier(const opencl_tier *tier, sm_device_info *info) {
+static void describe_tier(const opencl_tier *tier, const opencl_facts *facts, sm_device_info *info) {
     snprintf(info->tier, sizeof info->tier, "%s", tier->name);
-    snprintf(info->tier_reason, sizeof info->tier_reason, "%s", tier->why);
+    snprintf(info->tier_reason, sizeof info->tier_reason, "%s",
+             tier->explain != NULL ? tier->explain(facts) : tier->why);
 }
 
 static sm_status describe(int index, sm_device_info *info) {
@@ -65,7 +66,7 @@ static sm_status describe(int index, sm_device_info *info) {
     }
     describe_found(opencl_device_facts(index), info);
     SM_TRY(opencl_choose_tier(opencl_device_facts(index), NULL, info->id, &tier));
-    describe_tier(tier, info);
+    describe_tier(tier, opencl_device_facts(index), info);
     return SM_OK;
 }
 
@@ -158,7 +159,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     device->facts = *opencl_device_facts(index);
     device->progress = options->progress;
     SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
-    describe_tier(device->tier, &device->base.info);
+    describe_tier(device->tier, &device->facts, &device->base.info);
     SM_TRY_GOTO(take_part(device, options->n_threads));
     SM_TRY_GOTO(create_queues(device));
     *opened = &device->base;
@@ -168,10 +169,9 @@ cleanup:
     return status;
 }
 
-// These families widen what they read and compute in fp32.
+// Families without matrix units widen what they read and compute in fp32.
 static bool emulates(const sm_device *device, sm_precision precision) {
-    (void)device;
-    return sm_dtype_is_narrow(precision.dtype);
+    return sm_dtype_is_narrow(precision.dtype) && !((const opencl_device *)device)->tier->multiplies_narrow;
 }
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {

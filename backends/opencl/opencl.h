@@ -4,10 +4,12 @@
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
 //   opencl_matrix.c    which matrix units a device has, by running them
-//   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk
+//   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
+//                      another target of what was built
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches (opencl_launch.c makes one); matrix products and attention by
-//                      opencl_tier_local.c or opencl_tier_registers.c
+//                      opencl_tier_tensor.c, opencl_tier_local.c or opencl_tier_registers.c; opencl_tensor_map.c
+//                      describes matrices to a card's TMA
 //   opencl_tune.c      chooses among kernels by measurement
 //   opencl_execute.c   runs a range of launches
 //   opencl_wait.c      waits that end at a deadline
@@ -127,11 +129,16 @@ typedef struct opencl_executable {
     opencl_pages *pages; // n_arenas + 1: where the arenas and the scratch lie
     cl_mem scratch;      // what launches of one op hand to one another; NULL where none does
     size_t scratch_bytes;
+    cl_mem maps;         // tensor maps; NULL where there are none
+    uint64_t *addresses; // with maps: of the arenas and the scratch, 0 where it was not asked for yet
+    size_t used_map_bytes;
     opencl_staging staging;
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
     int *first_launch; // of op i; n_ops + 1 entries
+    int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
+    int n_beside_units;
     cl_event *events;  // n_launches, for the profiled queue
     struct opencl_executable *next_kept;
 } opencl_executable;
@@ -147,8 +154,10 @@ const opencl_facts *opencl_device_facts(int index);
 
 // Instructions of matrix units that a device has shown to compute rightly.
 typedef struct {
-    bool has_mma;               // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
-    char missing[SM_TEXT_SIZE]; // why it has not
+    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
+    char missing[SM_TEXT_SIZE];  // why it has not
+    bool has_wgmma;              // products of 16-bit numbers by four warps, fed by TMA
+    char no_wgmma[SM_TEXT_SIZE]; // why it has not
 } opencl_matrix_units;
 
 // Found once, by a small kernel whose numbers are checked; what was found is kept with the built programs.
@@ -164,6 +173,10 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
 // The same from a source of one's own, without the cache: for tests and measurements.
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
                               cl_program *program);
+
+// PTX with its hidden instructions, for the architecture-specific variant of its target. The caller frees it; NULL
+// where the text is no PTX, or there is no memory.
+char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes);
 void opencl_free_programs(opencl_device *device);
 
 // --- opencl_cache.c ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ typedef struct {
     sm_status status;
     opencl_launch launch; // being made
     cl_uint n_args;
+    int vector; // elements of a vec of its program
 } opencl_binder;
 
 // A matrix product, C (M,N) = A' (M,K) B' (K,N), and what is done beside it. A' is A, or the transpose of
@@ -49,6 +50,26 @@ typedef struct {
     float drop_scale;
 } opencl_attention;
 
+// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c).
+typedef struct {
+    int tensor;             // SM_NO_TENSOR: the scratch,
+    int64_t scratch_offset; // from this float on
+    sm_dtype dtype;
+    int n_dims;
+    int64_t dims[3]; // innermost first
+    int64_t row_elems; // from a row to the next; 0: dims[0]
+    int box[3];
+} opencl_tensor_map;
+
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 6 }; // of a map; an op has so many of them
+
+// Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
+#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
+
+void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
+sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
+size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most
+
 // --- making a launch -------------------------------------------------------------------------------
 
 // The plan's data type joins the options.
@@ -57,6 +78,8 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
 void opencl_arg_tensor(opencl_binder *b, int tensor);
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
 void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
+void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once an op
 void opencl_arg_ulong(opencl_binder *b, uint64_t value);
 void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);
@@ -66,8 +89,10 @@ void opencl_launch_items(opencl_binder *b, int64_t n_items);                   /
 void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                    // an item a vec
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                     // row_items items a row
 void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows);     // an item a vec of a row
-void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips); // the same, strips for rows
-void opencl_launch_parts(opencl_binder *b, int64_t n_parts);                   // a line of items with much to do
+// An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y); // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
 
 // --- whole plans -----------------------------------------------------------------------------------

@@ -1,20 +1,28 @@
 // opencl_execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
 //
 // A step is one walk over the array: no argument is set, nothing is allocated and nothing waited for.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "opencl_bind.h"
+#include "opencl_tier.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 
 // One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
-size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
+static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
     size_t most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         size_t n_elems = opencl_op_scratch_elems((const opencl_device *)device, plan, &plan->ops[i]);
         most = n_elems > most ? n_elems : most;
     }
     return most * sizeof(float);
+}
+
+size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
+    const opencl_device *d = (const opencl_device *)device;
+    const bool has_maps = d->tier->uses_maps != NULL && d->tier->uses_maps(&d->facts, plan);
+    return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0);
 }
 
 static sm_status bind_all(opencl_executable *e) {
@@ -26,6 +34,12 @@ static sm_status bind_all(opencl_executable *e) {
     for (int i = 0; i < plan->n_ops; i++) {
         SM_TRY(opencl_bind_op(e, &plan->ops[i]));
         e->first_launch[i + 1] = e->n_launches;
+    }
+    if (e->n_beside_units > 0) {
+        snprintf(e->base.note, sizeof e->base.note,
+                 "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
+                 "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
+                 e->device->tier->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
     }
     e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
     return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);
@@ -42,7 +56,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
-    SM_TRY_GOTO(opencl_allocate(e, opencl_working_bytes(device, plan)));
+    SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;
     return SM_OK;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl.h"
+#include "opencl_bind.h"
 #include "opencl_sources.h"
 #include "opencl_tier.h"
 
@@ -29,7 +29,8 @@ static float expected(int m, int n) {
 static uint16_t to_f16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return x == 0 ? 0 : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
+    return x == 0 ? 0
+                  : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
 }
 
 typedef enum { AS_BF16, AS_F16, AS_F32 } format;
@@ -55,7 +56,8 @@ static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b
     return width;
 }
 
-// --- running --------------------------------------------------------------------------------------------
+// --- running one instruction
+// --------------------------------------------------------------------------------------------
 
 static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     cl_int code = CL_SUCCESS;
@@ -68,15 +70,20 @@ static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     return buffer;
 }
 
+static void release(cl_mem buffer) {
+    if (buffer != NULL) {
+        opencl.clReleaseMemObject(buffer);
+    }
+}
+
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
     const size_t items = 32;
     cl_int code = CL_SUCCESS;
     for (cl_uint i = 0; i < 3; i++) {
         code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]) : code;
     }
-    code = code == CL_SUCCESS
-               ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
-               : code;
+    code = code == CL_SUCCESS ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
+                              : code;
     return code == CL_SUCCESS && opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0,
                                                             NULL, NULL) == CL_SUCCESS;
 }
@@ -102,16 +109,142 @@ static bool computes(opencl_device *d, const char *name, format f) {
     }
     put_operands(f, a, b);
     cl_mem buffers[3] = {make_buffer(d, sizeof a, a), make_buffer(d, sizeof b, b), make_buffer(d, sizeof c, c)};
-    const bool right = buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) &&
-                       is_right(c);
+    const bool right =
+        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
     for (int i = 0; i < 3; i++) {
-        if (buffers[i] != NULL) {
-            opencl.clReleaseMemObject(buffers[i]);
-        }
+        release(buffers[i]);
     }
     opencl.clReleaseKernel(kernel);
     return right;
 }
+
+// --- running a product by wgmma ------------------------------------------------------------------------------
+
+// Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
+
+static float bias_at(int n) { return (float)(n % 5 - 2); }
+
+static uint16_t wide_expected(int m, int n) {
+    float sum = bias_at(n);
+    for (int k = 0; k < WIDE_K; k++) {
+        sum += a_at(m, k) * b_at(k, n);
+    }
+    return sm_bf16_round(sum);
+}
+
+static void put_wide(uint16_t *a, uint16_t *b, uint16_t *c) {
+    for (int k = 0; k < WIDE_K; k++) {
+        for (int m = 0; m < WIDE_M; m++) {
+            a[m * WIDE_K + k] = sm_bf16_round(a_at(m, k));
+        }
+        for (int n = 0; n < WIDE_N; n++) {
+            b[k * WIDE_N + n] = sm_bf16_round(b_at(k, n));
+        }
+    }
+    for (int i = 0; i < WIDE_M * WIDE_N; i++) {
+        c[i] = 0x7FC0; // no number: what is left of it shows
+    }
+}
+
+static bool is_wide_right(const uint16_t *c) {
+    for (int m = 0; m < WIDE_M; m++) {
+        for (int n = 0; n < WIDE_N; n++) {
+            if (c[m * WIDE_N + n] != wide_expected(m, n)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char maps[4 * OPENCL_MAP_BYTES]) {
+    const opencl_tensor_map shapes[] = {
+        {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {64, 128}},
+        {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {64, 64}},
+        {.dtype = SM_BF16, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {64, 64, 1}},
+    };
+    for (int i = 0; i < 3; i++) {
+        uint64_t address = 0;
+        SM_TRY(opencl_find_address(d, buffers[i], &address));
+        opencl_encode_map(&shapes[i], address, maps + (size_t)i * OPENCL_MAP_BYTES);
+    }
+    memcpy(maps + 3 * OPENCL_MAP_BYTES, maps + 2 * OPENCL_MAP_BYTES, OPENCL_MAP_BYTES); // not used
+    return SM_OK;
+}
+
+static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
+    const cl_mem buffers[] = {maps, bias};
+    const cl_ulong at = 0;
+    cl_uint n = 0;
+    cl_int code = CL_SUCCESS;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof numbers[i], &numbers[i]);
+    }
+    for (int i = 0; i < 2 && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof buffers[i], &buffers[i]);
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+    }
+    return code;
+}
+
+static sm_status multiply_wide(opencl_device *d, cl_mem buffers[3], uint16_t *c) {
+    const size_t local = WIDE_ITEMS;
+    const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
+    const char *id = d->base.info.id;
+    unsigned char maps[4 * OPENCL_MAP_BYTES];
+    float bias[WIDE_N];
+    cl_kernel kernel = NULL;
+    for (int i = 0; i < WIDE_N; i++) {
+        bias[i] = bias_at(i);
+    }
+    SM_TRY(encode_wide(d, buffers, maps));
+    SM_TRY(opencl_get_kernel(d, "matmul_wgmma", OPENCL_WGMMA_PROBE, "matmul", &kernel));
+    cl_mem map_buffer = make_buffer(d, sizeof maps, maps);
+    cl_mem bias_buffer = make_buffer(d, sizeof bias, bias);
+    cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
+                                                            : CL_OUT_OF_HOST_MEMORY;
+    if (code == CL_SUCCESS) {
+        code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        code =
+            opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL, NULL);
+    }
+    release(map_buffer);
+    release(bias_buffer);
+    opencl.clReleaseKernel(kernel);
+    return opencl_check(id, "a product by wgmma", code);
+}
+
+// The kernel that products run, with its tensor maps.
+static void try_wgmma(opencl_device *d, opencl_matrix_units *units) {
+    enum { A_BYTES = 2 * WIDE_M * WIDE_K, B_BYTES = 2 * WIDE_K * WIDE_N, C_BYTES = 2 * WIDE_M * WIDE_N };
+    uint16_t *a = malloc(A_BYTES + B_BYTES + C_BYTES);
+    if (a == NULL) {
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "no memory for its test");
+        return;
+    }
+    uint16_t *b = a + WIDE_M * WIDE_K;
+    uint16_t *c = b + WIDE_K * WIDE_N;
+    put_wide(a, b, c);
+    cl_mem buffers[3] = {make_buffer(d, A_BYTES, a), make_buffer(d, B_BYTES, b), make_buffer(d, C_BYTES, c)};
+    if (buffers[0] == NULL || buffers[1] == NULL || buffers[2] == NULL) {
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "no memory for its test");
+    } else if (multiply_wide(d, buffers, c) != SM_OK) {
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "%.*s", SM_TEXT_SIZE - 1, sm_error_message());
+    } else {
+        units->has_wgmma = is_wide_right(c);
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "%s", units->has_wgmma ? "" : "its numbers are wrong");
+    }
+    for (int i = 0; i < 3; i++) {
+        release(buffers[i]);
+    }
+    free(a);
+}
+
+// --- what a device has ----------------------------------------------------------------------------------------
 
 // A device for the probe alone.
 static bool open_device(const opencl_facts *facts, opencl_device *d) {
@@ -135,10 +268,16 @@ static void close_device(opencl_device *d) {
 }
 
 static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
+    enum { WGMMA_CAPABILITY = 90 };
     opencl_device d;
     if (open_device(facts, &d)) {
         units->has_mma = computes(&d, "probe_bf16", AS_BF16) && computes(&d, "probe_f16", AS_F16) &&
                          computes(&d, "probe_tf32", AS_F32);
+    }
+    if (!units->has_mma || facts->compute_capability != WGMMA_CAPABILITY) {
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "the device is not of compute capability 9.0");
+    } else {
+        try_wgmma(&d, units);
     }
     close_device(&d);
     if (!units->has_mma) {
@@ -149,7 +288,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 // --- what is known ----------------------------------------------------------------------------------------
 
 static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"tensor", "tensor_probe"};
+    static const char *const stems[] = {"tensor", "tensor_probe", "matmul_wgmma"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         opencl_source source;

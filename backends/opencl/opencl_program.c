@@ -26,17 +26,17 @@ static const source_file files[] = {
 #undef SOURCE
 };
 
-// What a program is made of. Kernels that take no options are all in one: a driver needs about as long to begin with a
-// program as to compile such a kernel.
+// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin with a
+// program as to compile such a kernel. Others are built where a plan has them.
 typedef struct {
     const char *name; // the stem of its file, or "plain"
     int n_stems;
     const char *const *stems;
+    bool is_retargeted; // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",  "adafactor", "adamw8bit", "bias",   "dropout", "embedding",
-                                          "gelu",     "grad_norm", "layernorm", "loss",   "muon",    "optimizer",
-                                          "residual", "rmsnorm",   "rope",      "swiglu", "zero"};
+static const char *const plain_stems[] = {"prelude",   "bias",  "embedding", "gelu",     "grad_norm",
+                                          "layernorm", "loss",  "optimizer", "residual", "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
@@ -50,7 +50,7 @@ static bool is_plain(const char *stem) {
 
 // Kernels that need the names of cl/tensor.cl.
 static bool is_tensor(const char *stem) {
-    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "tensor_probe"};
+    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "operand_tensor", "tensor_probe"};
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         if (strcmp(stems[i], stem) == 0) {
             return true;
@@ -160,18 +160,47 @@ static bool build_binary(const opencl_device *device, const char *options, const
     return true;
 }
 
+// What the driver made of a program, or NULL. The caller frees it.
+static unsigned char *get_binary(cl_program program, size_t *size_bytes) {
+    *size_bytes = 0;
+    if (opencl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size_bytes, size_bytes, NULL) != CL_SUCCESS ||
+        *size_bytes == 0) {
+        return NULL;
+    }
+    unsigned char *binary = malloc(*size_bytes);
+    if (binary != NULL &&
+        opencl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) != CL_SUCCESS) {
+        free(binary);
+        return NULL;
+    }
+    return binary;
+}
+
 static void store_binary(const char *key, cl_program program) {
     size_t size_bytes = 0;
-    if (opencl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size_bytes, &size_bytes, NULL) != CL_SUCCESS ||
-        size_bytes == 0) {
-        return;
-    }
-    unsigned char *binary = malloc(size_bytes);
-    if (binary != NULL &&
-        opencl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS) {
+    unsigned char *binary = get_binary(program, &size_bytes);
+    if (binary != NULL) {
         opencl_cache_store(key, binary, size_bytes);
     }
     free(binary);
+}
+
+// The program of the same text with its hidden instructions takes its place.
+static sm_status retarget(const opencl_device *device, const char *name, const char *options, cl_program *program) {
+    size_t ptx_bytes = 0;
+    size_t text_bytes = 0;
+    cl_program other = NULL;
+    unsigned char *ptx = get_binary(*program, &ptx_bytes);
+    char *text = ptx != NULL ? opencl_retarget(ptx, ptx_bytes, &text_bytes) : NULL;
+    const bool built =
+        text != NULL && build_binary(device, options, (const unsigned char *)text, text_bytes, &other);
+    free(ptx);
+    free(text);
+    opencl.clReleaseProgram(*program);
+    *program = other;
+    return built ? SM_OK
+                 : sm_fail(SM_ERR_DEVICE, "%s: the driver does not take the kernels of '%s' for another target",
+                           id_of(device), name);
 }
 
 // Once: what is wrong with one entry is likely to be wrong with all.
@@ -238,6 +267,7 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     if (binary == NULL || !build_binary(device, all_options, binary, size_bytes, &added->program)) {
         free(binary);
         SM_TRY(build_texts(device, r->name, texts, n, all_options, &added->program));
+        SM_TRY(r->is_retargeted ? retarget(device, r->name, all_options, &added->program) : SM_OK);
         if (!f->keeps_builds) {
             store_binary(key, added->program);
         }
@@ -254,9 +284,11 @@ static sm_status get_program(opencl_device *device, const char *stem, const char
     char key[KEY_SIZE];
     const char *const own_stems[] = {"prelude", stem};
     const char *const tensor_stems[] = {"prelude", "tensor", stem};
-    const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems}
-                     : is_tensor(stem) ? (recipe){stem, 3, tensor_stems}
-                                       : (recipe){stem, 2, own_stems};
+    const char *const attention_stems[] = {"prelude", "tensor", "attention_wgmma", "attention_tensor"};
+    const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems, false}
+                     : is_tensor(stem) ? (recipe){stem, 3, tensor_stems, strcmp(stem, "matmul_wgmma") == 0}
+                     : strcmp(stem, "attention_wgmma") == 0 ? (recipe){stem, 4, attention_stems, true}
+                                                            : (recipe){stem, 2, own_stems, false};
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {

@@ -77,7 +77,8 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
     return true;
 }
 
-// Where C is rounded and all of K is not added at once, the sums of some columns lie in scratch, behind the piece of A'.
+// Where C is rounded and all of K is not added at once, the sums of some columns lie in scratch, behind the piece of
+// A'.
 static bool keeps_sums(const opencl_product *p, const tiles *t) { return opencl_rounds(p) && p->K > t->block_k; }
 
 static int64_t packed_elems(const piece *part) { return (part->rows * part->cols + 15) / 16 * 16; }

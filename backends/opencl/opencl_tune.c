@@ -21,9 +21,9 @@ enum { NAME_SIZE = 128, WAY_SIZE = 64, MOST_WAYS = 64 };
 // --- what was chosen ---------------------------------------------------------------------------------
 
 static void name_product(const opencl_product *p, char name[NAME_SIZE]) {
-    snprintf(name, NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype),
-             p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N,
-             (long long)p->K, p->epilogue, p->add ? "+" : "");
+    snprintf(name, NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype), p->a_transposed ? 'T' : 'N',
+             p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue,
+             p->add ? "+" : "");
 }
 
 static const opencl_choice *find_choice(const opencl_device *device, const char *name) {
@@ -207,7 +207,8 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
                          int *best) {
     const sm_tensor *out = &alone->tensors[alone->ops[0].out[0]];
     // Two orders of summation of 10^5 products differ by less; in a narrow format, by a last place more.
-    const double tolerance = 1e-4 + (sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0);
+    const double tolerance =
+        1e-4 + (sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0);
     char text[WAY_SIZE];
     int64_t best_ns = 0;
     const int64_t n = sm_tensor_elems(out);

@@ -105,7 +105,7 @@ void REF(swiglu_backward)(int64_t N, int64_t F, const real *dy, const real *x, r
 void REF(residual)(int64_t n, const real *a, const real *b, real *y);
 
 // ref_loss.c
-void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, real *scale);
+void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, const real *scaler, real *scale);
 void REF(loss_mean)(int64_t N, const real *losses, const int32_t *target, real *loss);
 void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
                                real *losses, real *lse);
@@ -114,7 +114,10 @@ void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *lo
 
 // ref_grad_norm.c
 void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);
-void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, real *norm, real *clip);
+void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, const real *scaler, real *norm, real *clip);
+
+// ref_scaler.c
+void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
 
 // ref_optimizer.c
 void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);

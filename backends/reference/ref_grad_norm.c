@@ -13,13 +13,19 @@ void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm) {
 }
 
 // norm = sqrt(sum_k sqnorm[k]);  clip = min(1, limit / (norm + 1e-6)), or 1 when limit is 0
+// With a scaler, the gradients are too large by its scale, and clip is negative where one of them is not finite.
 // sqnorm (G): one a group; norm, clip (1)
-void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, real *norm, real *clip) {
+void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, const real *scaler, real *norm, real *clip) {
+    double scale = scaler == NULL ? 1 : (double)scaler[SM_SCALER_SCALE];
     double limit = (double)hyper[SM_HYPER_GRAD_CLIP];
     double sum = 0;
     for (int64_t k = 0; k < G; k++) {
         sum += (double)sqnorm[k];
     }
-    *norm = (real)sqrt(sum);
-    *clip = limit == 0 ? 1 : (real)fmin(1, limit / (sqrt(sum) + 1e-6));
+    double length = sqrt(sum) / scale;
+    *norm = (real)length;
+    *clip = (real)((limit == 0 ? 1 : fmin(1, limit / (length + 1e-6))) / scale);
+    if (scaler != NULL && !isfinite(length)) {
+        *clip = -1;
+    }
 }

@@ -12,10 +12,11 @@ static int64_t count_targets(int64_t N, const int32_t *target) {
     return n_targets > 0 ? n_targets : 1; // all ignored: a sum of nothing, divided by 1
 }
 
-// scale = hyper.loss_scale / (number of targets that are not -1)
+// scale = hyper.loss_scale / (number of targets that are not -1), times that of the scaler, if there is one
 // targets (N), scale (1)
-void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, real *scale) {
-    *scale = (real)((double)hyper[SM_HYPER_LOSS_SCALE] / (double)count_targets(N, targets));
+void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, const real *scaler, real *scale) {
+    const double scaled = scaler == NULL ? 1 : (double)scaler[SM_SCALER_SCALE];
+    *scale = (real)(scaled * (double)hyper[SM_HYPER_LOSS_SCALE] / (double)count_targets(N, targets));
 }
 
 // loss = sum_n losses[n] / (number of targets that are not -1)

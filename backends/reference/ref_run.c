@@ -41,7 +41,7 @@ RUN(zero) { CALL(zero, n_elems(op->out_tensor[SM_OUT(zero, x)]), OUTPUT(zero, x)
 
 RUN(loss_scale) {
     CALL(loss_scale, n_elems(op->in_tensor[SM_IN(loss_scale, targets)]), INPUT(loss_scale, targets),
-         INPUT(loss_scale, hyper), OUTPUT(loss_scale, scale));
+         INPUT(loss_scale, hyper), INPUT(loss_scale, scaler), OUTPUT(loss_scale, scale));
 }
 
 RUN(embedding_forward) {
@@ -69,11 +69,19 @@ RUN(layernorm_forward) {
          OUTPUT(layernorm_forward, mean), OUTPUT(layernorm_forward, rstd));
 }
 
+// dbias, output `i` of an op that writes dx, is optional.
+static void add_to_bias(const host_op *op, int i, const void *dx, const sm_tensor *of) {
+    if (op->out[i] != NULL) {
+        CALL(bias_backward, n_rows(of), n_cols(of), dx, op->out[i]);
+    }
+}
+
 RUN(layernorm_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(layernorm_backward, dy)];
     CALL(layernorm_backward, n_rows(dy), n_cols(dy), INPUT(layernorm_backward, dy), INPUT(layernorm_backward, x),
          INPUT(layernorm_backward, w), INPUT(layernorm_backward, mean), INPUT(layernorm_backward, rstd), NULL,
          OUTPUT(layernorm_backward, dx), OUTPUT(layernorm_backward, dw), OUTPUT(layernorm_backward, db));
+    add_to_bias(op, SM_OUT(layernorm_backward, dbias), OUTPUT(layernorm_backward, dx), dy);
 }
 
 RUN(matmul_forward) {
@@ -209,7 +217,11 @@ RUN(grad_sqnorm) {
 
 RUN(grad_clip) {
     CALL(grad_clip, n_elems(op->in_tensor[SM_IN(grad_clip, sqnorm)]), INPUT(grad_clip, sqnorm), INPUT(grad_clip, hyper),
-         OUTPUT(grad_clip, norm), OUTPUT(grad_clip, clip));
+         INPUT(grad_clip, scaler), OUTPUT(grad_clip, norm), OUTPUT(grad_clip, clip));
+}
+
+RUN(scaler_update) {
+    CALL(scaler_update, INPUT(scaler_update, clip), INPUT(scaler_update, hyper), OUTPUT(scaler_update, scaler));
 }
 
 RUN(adamw) {
@@ -288,6 +300,7 @@ RUN(residual_layernorm_backward) {
          INPUT(residual_layernorm_backward, mean), INPUT(residual_layernorm_backward, rstd),
          INPUT(residual_layernorm_backward, dskip), OUTPUT(residual_layernorm_backward, dx),
          OUTPUT(residual_layernorm_backward, dw), OUTPUT(residual_layernorm_backward, dbeta));
+    add_to_bias(op, SM_OUT(residual_layernorm_backward, dbias), OUTPUT(residual_layernorm_backward, dx), dy);
 }
 
 RUN(residual_rmsnorm_forward) {

@@ -161,6 +161,9 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
     const bool is_rounded = ref_is_rounded(plan);
     for (int i = range.first; i < range.end; i++) {
         int64_t start_ns = op_ns == NULL ? 0 : host_now_ns();
+        if (host_is_skipped(&exe->ops[i])) {
+            continue;
+        }
         if (is_rounded) {
             ref_run_rounded(&exe->ops[i], plan->products, exe->scratch, exe->room);
         } else {

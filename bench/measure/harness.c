@@ -277,6 +277,9 @@ static sm_status watched_headline(measurement *m) {
     sm_status status = headline(m);
     sm_sensors_read(m->sensors, &m->after);
     set_harness_ns(m, sm_now_ns() - begin_ns);
+    if (m->session->plan->scaler != SM_NO_TENSOR && status == SM_OK) {
+        status = sm_session_skipped(m->session, &m->row->n_skipped);
+    }
     return status;
 }
 

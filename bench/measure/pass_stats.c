@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with bf16 data, also the copy of
+// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with narrow data, also the copy of
 // a matrix, 2 bytes.
 static double update_bytes(const sm_plan *plan) {
     double bytes = 0;
@@ -187,6 +187,9 @@ sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *wal
     row->phases.forward_ns = by_phase_ns[SM_PHASE_FORWARD];
     row->phases.backward_ns = by_phase_ns[SM_PHASE_BACKWARD];
     row->phases.optimizer_ns = by_phase_ns[SM_PHASE_OPTIMIZER];
+    if (plan->scaler != SM_NO_TENSOR) {
+        row->phases.scaler_ns = by_phase_ns[SM_PHASE_SCALER];
+    }
     row->phases.unaccounted_ns = walls_ns[step];
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         row->phases.unaccounted_ns -= by_phase_ns[phase];

@@ -25,7 +25,8 @@ typedef struct {
     int64_t forward_ns;
     int64_t backward_ns;
     int64_t optimizer_ns;
-    int64_t unaccounted_ns; // the wall clock less the four: uploads, launches, waiting
+    int64_t scaler_ns;      // absent: the loss is not scaled
+    int64_t unaccounted_ns; // the wall clock less the others: uploads, launches, waiting
 } sm_row_phases;
 
 // The machine while the headline pass ran (sensors.h).
@@ -76,6 +77,7 @@ typedef struct {
     char recompute[16];
     char precision[16];
     bool emulated;
+    char loss_scale[32]; // "dynamic", "1024"; "none"
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];
@@ -113,8 +115,9 @@ typedef struct {
     int64_t attribution_ns;
     int64_t n_attribution;
     sm_row_phases phases;
+    int64_t n_skipped;          // steps of the whole measurement
     double attribution_percent; // attribution_ns above median_ns
-    int64_t overhead_ns;        // median_ns less the four: what the headline step has beyond its ops
+    int64_t overhead_ns;        // median_ns less the phases: what the headline step has beyond its ops
 
     // Headline pass.
     sm_integers samples_ns;

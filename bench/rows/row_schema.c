@@ -136,9 +136,13 @@ static const sm_column columns[] = {
           "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
           "block but its input); null: the pass has no backward"),
      SHOWN_WHEN_VARIED("recompute", NULL)},
-    {TEXT(precision, "fp32, tf32, bf16, ..."), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
-    {FIELD(emulated, SM_COLUMN_BOOLEAN, "",
-           "the device widened bf16 and computed in fp32, for lack of instructions of its own; its peak is fp32's")},
+    {TEXT(precision, "fp32, tf32, tf32x3, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
+    {FIELD(
+        emulated, SM_COLUMN_BOOLEAN, "",
+        "the device widened the data and computed in fp32, for lack of instructions of its own; its peak is fp32's")},
+    {TEXT(loss_scale, "factor on the loss, so that small gradients do not vanish: none, dynamic (as GradScaler's) or a "
+                      "number; null: the pass has no backward"),
+     SHOWN_WHEN_VARIED("loss scale", NULL)},
     {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free")},
     {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
@@ -182,8 +186,14 @@ static const sm_column columns[] = {
     {INTEGER(phases.forward_ns, "ns", "ops of the forward phase"), SHOWN("forward ms", show_phase), SPEED},
     {INTEGER(phases.backward_ns, "ns", "ops of the backward phase"), SHOWN("backward ms", show_phase), SPEED},
     {INTEGER(phases.optimizer_ns, "ns", "ops of the optimizer phase"), SHOWN("optimizer ms", show_phase), SPEED},
+    {INTEGER(phases.scaler_ns, "ns", "ops that change the loss scale; null: the loss is not scaled"),
+     SHOWN("scaler ms", show_phase), SPEED},
     {INTEGER(phases.unaccounted_ns, "ns", "attribution_ns less all ops"), SHOWN("unaccounted", show_unaccounted),
      SPEED},
+    {INTEGER(n_skipped, "",
+             "steps, of all up to the last sample, whose gradients were not finite at that loss scale: they changed no "
+             "weights; null: the loss is not scaled"),
+     SHOWN("skipped", NULL)},
     {REAL(attribution_percent, "%", "how much longer that step took than the median sample: what timing each op costs"),
      SHOWN("timed apart", show_apart), SPEED},
 
@@ -241,7 +251,7 @@ static const sm_column columns[] = {
     {TEXT(peak_source, "how the ceilings were found")},
     {INTEGER(ideal_ns, "ns",
              "flops/peak_flops, plus the traffic of the update's ops / peak_bandwidth; AdamW: 28 bytes a parameter, "
-             "and 2 more where matmuls read it in bf16")},
+             "and 2 more where matmuls read it in bf16 or fp16")},
     {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), SPEED},
     {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent), SPEED},
     {REAL(energy_j, "J", "energy of one sample"), SPEED},

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,10 @@ typedef struct {
     int tensor; // of the plan
     int64_t n_elems;
     int n_dims;
-    int64_t dims[SM_MAX_DIMS];         // on disk: without wte's padding rows
-    char name[MAX_DISK_NAME];          // on disk
-    bool is_bytes;                     // U8, codes of an optimizer's state; others are floating
+    int64_t dims[SM_MAX_DIMS]; // on disk: without wte's padding rows
+    char name[MAX_DISK_NAME];  // on disk
+    bool is_bytes;             // U8, codes of an optimizer's state; others are floating
+    bool may_be_missing;
     const sm_safetensors_entry *entry; // when loading: the file's tensor
 } slot;
 
@@ -49,6 +51,7 @@ static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_l
     s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
     snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
     s->is_bytes = t->dtype == SM_U8;
+    s->may_be_missing = tensor == plan->scaler; // files of plans without one
     list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
 }
 
@@ -167,7 +170,7 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
         s = find_slot(list, model, model->tied_head);
     }
     if (s == NULL) {
-        return is_ignored(model, entry->name)
+        return is_ignored(model, entry->name) || strcmp(entry->name, SM_SCALER_NAME) == 0
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
     }
@@ -194,7 +197,7 @@ static sm_status match_file(const char *path, const sm_safetensors *file, const 
         SM_TRY(match_entry(path, sm_safetensors_at(file, i), model, list));
     }
     for (int i = 0; i < list->n_slots; i++) {
-        if (list->slots[i].entry == NULL) {
+        if (list->slots[i].entry == NULL && !list->slots[i].may_be_missing) {
             return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
         }
     }
@@ -209,6 +212,9 @@ static sm_status load_slots(const char *path, const sm_safetensors *file, const 
     SM_TRY_GOTO(allocate_values(path, list, &values));
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
+        if (s->entry == NULL) {
+            continue; // stays as a new session has it
+        }
         SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
         digest_add(list, s, values);
         SM_TRY_GOTO(sm_session_write(session, s->tensor, s->n_elems, values));
@@ -301,6 +307,22 @@ static sm_status check_digest(const char *path, const sm_safetensors *file, cons
                    path);
 }
 
+static sm_status check_scaler(const char *path, sm_session *session, int64_t steps_taken) {
+    float state[SM_SCALER_COUNT] = {[SM_SCALER_SCALE] = 1};
+    if (session->plan->scaler != SM_NO_TENSOR) {
+        SM_TRY(sm_session_read(session, session->plan->scaler, SM_SCALER_COUNT, state));
+    }
+    const float scale = state[SM_SCALER_SCALE];
+    const float skipped = state[SM_SCALER_SKIPPED];
+    if (!(scale > 0 && isfinite(scale) && state[SM_SCALER_GOOD] >= 0 && skipped >= 0 &&
+          skipped <= (float)steps_taken)) {
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: tensor '" SM_SCALER_NAME "': a scale of %g, %g good steps and %g skipped cannot be", path,
+                       (double)scale, (double)state[SM_SCALER_GOOD], (double)skipped);
+    }
+    return SM_OK;
+}
+
 // Files written before there were others are of AdamW.
 static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
     const char *saved = sm_safetensors_metadata(file, "optimizer");
@@ -336,6 +358,7 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
     SM_TRY_GOTO(check_optimizer(path, file, session->plan));
     SM_TRY_GOTO(optimizer_slots(session->plan, &list));
     SM_TRY_GOTO(load_slots(path, file, model, &list, session));
+    SM_TRY_GOTO(check_scaler(path, session, steps_taken));
     *step = steps_taken;
 
 cleanup:

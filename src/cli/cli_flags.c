@@ -239,6 +239,12 @@ static const cli_flag flags[] = {
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
      ESTIMATE | VERIFY, AT(precisions), ONE_OF(precisions)},
+    {"Device", "loss-scale", 0, CLI_TEXT, "dynamic|none|N", NULL,
+     "factor on the loss that keeps small gradients in range; dynamic: halved and the step skipped where one is not "
+     "finite; not given: dynamic in fp16, else none",
+     STEPPED, AT(loss_scale), NO_RANGE},
+    {"Device", "loss-scale-interval", 0, CLI_INT, "N", "2000", "good steps until a dynamic loss scale is doubled",
+     STEPPED, AT(loss_scale_interval), WITHIN(1, 1e6)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "fused",
      "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
      ONE_OF(modes)},

@@ -98,6 +98,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .max_tensor_bytes = max_tensor_bytes,
     };
     *plan = NULL;
+    SM_TRY_GOTO(cli_loss_scaling(options, job->precision, &plan_options.scaling));
     SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
     SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->without_bits));
     *plan = built;
@@ -123,6 +124,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
     if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
         SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options, job->mode)));
+        SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
     char *backends = row->backends;
@@ -224,6 +226,9 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     }
     if (executable->tune_warning[0] != '\0') {
         SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
+    }
+    if (executable->note[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "%s", executable->note));
     }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);

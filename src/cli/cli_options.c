@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli_flag.h"
+#include "cli_precision.h"
 #include "record.h"
 #include "rewrite.h"
 
@@ -446,5 +447,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         }
     }
     SM_TRY(read_arguments(&tables, argc, argv, options));
+    sm_loss_scaling scaling;
+    SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
     return find_rewrites(options);
 }

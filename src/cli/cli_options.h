@@ -108,8 +108,10 @@ typedef struct {
     const char *isa;
     const char *cpu_mask;
     bool keep_env;
-    cli_ints precisions; // cli_precision
-    cli_ints modes;      // sm_mode
+    cli_ints precisions;    // cli_precision
+    const char *loss_scale; // "dynamic", "none" or a number
+    int64_t loss_scale_interval;
+    cli_ints modes; // sm_mode
     cli_texts without;
     unsigned without_bits; // --without as sm_plan_rewrite takes it
     cli_ints passes;       // sm_pass_type

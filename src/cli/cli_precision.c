@@ -1,6 +1,10 @@
 // cli_precision.c: see cli_precision.h.
 #include "cli_precision.h"
 
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
 static const struct {
     const char *name;
     sm_precision plan;
@@ -16,6 +20,31 @@ sm_precision cli_plan_precision(cli_precision precision) { return precisions[pre
 
 bool cli_is_emulated(const sm_device *device, cli_precision precision) {
     return device->backend->emulates != NULL && device->backend->emulates(device, cli_plan_precision(precision));
+}
+
+const char *cli_loss_scale(const cli_options *options, cli_precision precision) {
+    const char *usual = precision == CLI_FP16 ? "dynamic" : "none";
+    return options->loss_scale != NULL ? options->loss_scale : usual;
+}
+
+sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, sm_loss_scaling *scaling) {
+    const char *text = cli_loss_scale(options, precision);
+    *scaling = (sm_loss_scaling){0};
+    if (strcmp(text, "none") == 0) {
+        return SM_OK;
+    }
+    *scaling = sm_dynamic_scaling;
+    scaling->interval = (double)options->loss_scale_interval;
+    if (strcmp(text, "dynamic") == 0) {
+        return SM_OK;
+    }
+    char *end = NULL;
+    const double scale = strtod(text, &end);
+    if (end == text || *end != '\0' || !(scale >= 1 && scale <= FLT_MAX)) {
+        return sm_fail(SM_ERR_USAGE, "--loss-scale: '%s'; give dynamic, none, or a number from 1 to 3.4e38", text);
+    }
+    *scaling = (sm_loss_scaling){.scale = scale, .growth = 1, .backoff = 1, .interval = 1};
+    return SM_OK;
 }
 
 sm_status cli_measure_peaks(sm_device *device, cli_precision precision, double seconds, sm_peaks *peaks) {

@@ -21,6 +21,7 @@
 
 static const double peak_seconds = 0.5; // for measuring what 100% is
 static const double cosine_final_fraction = 0.1;
+static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
 
 typedef struct {
     const cli_options *options;
@@ -32,6 +33,7 @@ typedef struct {
     cli_train_log *log;
     int32_t *inputs; // B*T, then as many targets
     int32_t *targets;
+    int64_t n_skipped;  // so far, because their gradients were not finite
     int64_t first_step; // steps that the loaded optimizer state has behind it
     double step_flops;  // of all micro-batches and the update
     double peak_flops;  // FLOP/s; 0 = unknown
@@ -90,6 +92,9 @@ static sm_status open_session(training *t) {
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
+    if (t->session->executable->note[0] != '\0') {
+        cli_note("%s", t->session->executable->note);
+    }
     return SM_OK;
 }
 
@@ -129,6 +134,7 @@ static sm_status set_up(training *t) {
     SM_TRY(open_device(t));
     SM_TRY(open_session(t));
     SM_TRY(load_state(t));
+    SM_TRY(sm_session_skipped(t->session, &t->n_skipped));
     t->session->n_micro_steps = (uint64_t)(t->first_step * t->options->accum); // dropout's masks go on, too
     return SM_OK;
 }
@@ -169,6 +175,15 @@ static sm_status accumulate(training *t, int64_t step, double *loss) {
     return SM_OK;
 }
 
+// What became of the loss scale, where there is one.
+static sm_status tell_scaler(training *t, cli_train_step *result) {
+    const int64_t before = t->n_skipped;
+    result->is_scaled = t->session->plan->scaler != SM_NO_TENSOR;
+    SM_TRY(sm_session_skipped(t->session, &t->n_skipped));
+    result->is_skipped = t->n_skipped > before;
+    return sm_session_loss_scale(t->session, &result->loss_scale);
+}
+
 static sm_status take_step(training *t, const sm_schedule *schedule, int64_t step, cli_train_step *result) {
     const cli_options *o = t->options;
     sm_step_settings settings = t->settings;
@@ -182,7 +197,8 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
     }
     SM_TRY(sm_session_run(t->session, SM_RUN_OPTIMIZER, NULL));
     SM_TRY(sm_session_grad_norm(t->session, &result->grad_norm));
-    if (!isfinite(result->grad_norm)) {
+    SM_TRY(tell_scaler(t, result));
+    if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
         return sm_fail(SM_ERR_INVALID, "step %lld: the gradient's norm is %g; nothing is saved; try a lower --lr",
                        (long long)step, result->grad_norm);
     }
@@ -201,9 +217,16 @@ static sm_status print_step(const training *t, int64_t last_step, const cli_trai
     if (t->peak_flops > 0) {
         snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * t->step_flops / seconds / t->peak_flops);
     }
-    int written = printf("step %lld/%lld | loss %.6f | norm %.4f | lr %.1e | %.1f ms | %s of peak | %s tok/s\n",
-                         (long long)s->step, (long long)last_step, s->loss, s->grad_norm, s->lr, 1e3 * seconds, mfu,
-                         tokens_per_s);
+    char norm[32] = "-"; // of a step that is skipped it is not finite
+    char skipped[64] = "";
+    if (!s->is_skipped) {
+        snprintf(norm, sizeof(norm), "%.4f", s->grad_norm);
+    } else {
+        snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
+    }
+    int written = printf("step %lld/%lld | loss %.6f | norm %s | lr %.1e | %.1f ms | %s of peak | %s tok/s%s\n",
+                         (long long)s->step, (long long)last_step, s->loss, norm, s->lr, 1e3 * seconds, mfu,
+                         tokens_per_s, skipped);
     return written > 0 && fflush(stdout) == 0
                ? SM_OK
                : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s; training ends after step %lld", strerror(errno),

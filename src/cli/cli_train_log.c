@@ -95,13 +95,23 @@ sm_status cli_train_log_open(const char *path, cli_train_log **log) {
 // ---- a step's line ----
 
 sm_status cli_train_log_write(cli_train_log *log, const cli_train_step *s) {
-    // Loss and norm are finite: a step that is not ends the training before it is logged.
+    // Loss and norm are finite: a step that is not ends the training before it is logged. The norm of one that is
+    // skipped is not.
     char line[512];
+    char norm[32] = "null";
+    char scale[96] = "";
+    if (!s->is_skipped) {
+        snprintf(norm, sizeof norm, "%.9g", s->grad_norm);
+    }
+    if (s->is_scaled) {
+        snprintf(scale, sizeof scale, ", \"skipped\": %s, \"loss_scale\": %.9g", s->is_skipped ? "true" : "false",
+                 s->loss_scale);
+    }
     int n =
         snprintf(line, sizeof line,
-                 "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %.9g, \"lr\": %.9g, \"ms\": %.9g, "
-                 "\"tokens\": %lld}\n",
-                 (long long)s->step, s->loss, s->grad_norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens);
+                 "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
+                 "\"tokens\": %lld%s}\n",
+                 (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens, scale);
     return append(log, line, (size_t)n);
 }
 

@@ -3,6 +3,7 @@
 #ifndef STEPMARK_CLI_TRAIN_LOG_H
 #define STEPMARK_CLI_TRAIN_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "status.h"
@@ -13,7 +14,10 @@ typedef struct {
     double grad_norm;
     double lr;
     int64_t elapsed_ns;
-    int64_t n_tokens; // of this step
+    int64_t n_tokens;  // of this step
+    bool is_scaled;    // the loss
+    bool is_skipped;   // its gradients were not finite: no weights were changed
+    double loss_scale; // of the next step
 } cli_train_step;
 
 typedef struct cli_train_log cli_train_log;

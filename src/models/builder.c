@@ -265,6 +265,13 @@ static void add_batch_and_results(sm_builder *b) {
     }
     plan->losses = lasting(b, SM_ROLE_RESULT, plan->real, "losses", SM_DIMS(b->B, b->T));
     plan->loss = lasting(b, SM_ROLE_RESULT, plan->real, "loss", SM_DIMS(1));
+    if (b->options->backward && b->options->scaling.scale > 0) {
+        plan->scaling = b->options->scaling;
+        plan->scaler = lasting(b, SM_ROLE_OPTIMIZER, plan->real, SM_SCALER_NAME, SM_DIMS(SM_SCALER_COUNT));
+        if (plan->scaler != SM_NO_TENSOR) {
+            plan->tensors[plan->scaler].is_saved = true;
+        }
+    }
     if (b->options->optimizer != NULL) {
         plan->grad_norm = lasting(b, SM_ROLE_RESULT, plan->real, "grad_norm", SM_DIMS(1));
     }
@@ -282,6 +289,7 @@ static void loss_scale(sm_builder *b) {
     sm_op op = sm_op_make(SM_OP_LOSS_SCALE, SM_PHASE_FORWARD, -1);
     op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
     op.in[SM_IN(loss_scale, hyper)] = b->plan->hyper;
+    op.in[SM_IN(loss_scale, scaler)] = b->plan->scaler;
     op.out[SM_OUT(loss_scale, scale)] = b->scale = sm_build_statistic(b, -1, "loss_scale", NULL, SM_DIMS(1));
     sm_build_op(b, &op);
 }

@@ -43,6 +43,7 @@ typedef struct {
     double dropout_p;              // where the model has dropout
     uint64_t seed;                 // of the dropout masks
     bool backward;                 // with zero-grad and backward ranges
+    sm_loss_scaling scaling;       // as in sm_plan; with backward
     const sm_optimizer *optimizer; // with the optimizer range (needs backward); NULL: without
     bool one_micro_batch;          // as in sm_plan: no accumulation of gradients over backward passes
     sm_recompute recompute;        // as in sm_plan: carried out by the rewrites

@@ -112,6 +112,7 @@ static sm_status build_hidden(sm_plan *plan, const sm_param *param, int clip) {
     op.attr.decay = true;
     op.in[SM_IN(muon_update, x)] = x;
     op.in[SM_IN(muon_update, hyper)] = plan->hyper;
+    op.in[SM_IN(muon_update, clip)] = clip;
     op.out[SM_OUT(muon_update, p)] = param->value;
     op.out[SM_OUT(muon_update, w)] = plan->tensors[param->value].working_copy;
     emit(&b, &op);

@@ -61,8 +61,18 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
     op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
     op.in[SM_IN(grad_clip, hyper)] = plan->hyper;
+    op.in[SM_IN(grad_clip, scaler)] = plan->scaler;
     op.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
     op.out[SM_OUT(grad_clip, clip)] = *clip;
+    return sm_plan_add_op(plan, &op);
+}
+
+static sm_status update_scaler(sm_plan *plan, int clip) {
+    sm_op op = sm_op_make(SM_OP_SCALER_UPDATE, SM_PHASE_OPTIMIZER, -1);
+    op.phase = SM_PHASE_SCALER;
+    op.in[SM_IN(scaler_update, clip)] = clip;
+    op.in[SM_IN(scaler_update, hyper)] = plan->hyper;
+    op.out[SM_OUT(scaler_update, scaler)] = plan->scaler;
     return sm_plan_add_op(plan, &op);
 }
 
@@ -71,13 +81,16 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
     SM_TRY(clip_gradients(plan, params, &clip));
     SM_TRY(optimizer->build(plan, params, clip));
     plan->optimizer = optimizer;
-    return SM_OK;
+    return plan->scaler == SM_NO_TENSOR ? SM_OK : update_scaler(plan, clip);
 }
 
 void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
                    double hyper[SM_HYPER_COUNT]) {
     memset(hyper, 0, SM_HYPER_COUNT * sizeof *hyper);
     hyper[SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum;
+    hyper[SM_HYPER_SCALE_GROWTH] = plan->scaling.growth;
+    hyper[SM_HYPER_SCALE_BACKOFF] = plan->scaling.backoff;
+    hyper[SM_HYPER_SCALE_INTERVAL] = plan->scaling.interval;
     if (plan->optimizer != NULL) {
         hyper[SM_HYPER_GRAD_CLIP] = settings->grad_clip;
         plan->optimizer->fill_hyper(settings, step, hyper);
@@ -87,7 +100,8 @@ void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_
 bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
     const bool is_norm =
         op->kind == SM_OP_GRAD_SQNORM && plan->tensors[op->in[SM_IN(grad_sqnorm, g)]].role == SM_ROLE_GRADIENT;
-    return op->range == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_CLIP && !is_norm;
+    return op->range == SM_PHASE_OPTIMIZER && op->phase == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_CLIP &&
+           !is_norm;
 }
 
 // --- for builders ---------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
     SM_TRY_GOTO(sm_session_supports(device, plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
+    if (plan->scaler != SM_NO_TENSOR) {
+        SM_TRY_GOTO(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
+    }
     *session = s;
 cleanup:
     if (status != SM_OK) {
@@ -138,9 +141,31 @@ sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
+sm_status sm_session_skipped(sm_session *session, int64_t *n_skipped) {
+    float count = 0;
+    if (session->plan->scaler != SM_NO_TENSOR) {
+        SM_TRY(sm_session_synchronize(session));
+        SM_TRY(sm_session_read_part(session, session->plan->scaler, SM_SCALER_SKIPPED, 1, &count));
+    }
+    *n_skipped = (int64_t)count;
+    return SM_OK;
+}
+
+sm_status sm_session_loss_scale(sm_session *session, double *scale) {
+    float value = 1;
+    if (session->plan->scaler != SM_NO_TENSOR) {
+        SM_TRY(sm_session_synchronize(session));
+        SM_TRY(sm_session_read_part(session, session->plan->scaler, SM_SCALER_SCALE, 1, &value));
+    }
+    *scale = value;
+    return SM_OK;
+}
+
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum) {
     double hyper[SM_HYPER_COUNT];
-    sm_fill_hyper(session->plan, settings, step, n_accum, hyper);
+    int64_t n_skipped = 0;
+    SM_TRY(sm_session_skipped(session, &n_skipped));
+    sm_fill_hyper(session->plan, settings, step - n_skipped, n_accum, hyper);
     const sm_backend *backend = session->device->backend;
     if (session->plan->real == SM_F64) {
         return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, hyper);

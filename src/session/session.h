@@ -39,8 +39,14 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
 
-// Settings for optimizer step `step` (1, 2, ...) made of `n_accum` micro-batches.
+// Settings for step `step` (1, 2, ...) made of `n_accum` micro-batches. The optimizer counts steps less those that were
+// skipped, as in PyTorch, whose GradScaler does not call it for them.
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
+
+// Waits, then reads how many steps were skipped since the state was new, because a gradient was not finite, and the
+// factor on the loss: 0 and 1 in plans without a scaler.
+sm_status sm_session_skipped(sm_session *session, int64_t *n_skipped);
+sm_status sm_session_loss_scale(sm_session *session, double *scale);
 
 // A set of phases, as bits 1 << SM_PHASE_*.
 enum {

@@ -86,6 +86,7 @@ typedef struct {
     int direction; // 0, 1, ...: which random part
     int n_forwards;
     double sqnorm; // of the pieces of one parameter so far
+    double scale;  // of the loss that the gradients are of
     forecast sum;  // of all parameters
 
     // A token each of the last micro-batch: its target, and its losses at w + d, at w and at w - d.
@@ -347,6 +348,9 @@ static sm_status move_forth(checker *c, piece *p) {
     if (p->kept_gradient != NULL) {
         memcpy(p->kept_gradient, c->moved, (size_t)n * sizeof *c->moved);
     }
+    for (int64_t i = 0; i < n && c->scale != 1; i++) {
+        c->moved[i] = (float)(c->moved[i] / c->scale);
+    }
     if (p->moves) {
         SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, p->values));
     }
@@ -490,6 +494,55 @@ static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
     return SM_OK;
 }
 
+// --- the scale of the loss -----------------------------------------------------------------
+
+// Is every gradient finite?
+static sm_status are_finite(checker *c, bool *finite) {
+    *finite = true;
+    for (int i = 0; i < c->n_pieces && *finite; i++) {
+        const piece *p = &c->pieces[i];
+        const int64_t n = p->rows * p->cols;
+        SM_TRY(sm_session_read_part(c->session, p->gradient, p->first_elem, n, c->moved));
+        for (int64_t k = 0; k < n && *finite; k++) {
+            *finite = isfinite(c->moved[k]);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status repeat_backward(checker *c) {
+    c->session->n_micro_steps -= (uint64_t)c->n_accum;
+    for (int i = 0; i < c->n_accum; i++) {
+        const unsigned zero = i == 0 ? SM_RUN_ZERO_GRAD : 0;
+        SM_TRY(c->feed(c->ctx, c->session, i));
+        SM_TRY(sm_session_run(c->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    }
+    return SM_OK;
+}
+
+// The scaler's first scale may be too large, and the step would be skipped. Then it is lowered as the scaler would do,
+// and the gradients are computed again.
+static sm_status settle_scale(checker *c) {
+    const sm_plan *plan = c->session->plan;
+    bool finite = false;
+    SM_TRY(sm_session_loss_scale(c->session, &c->scale));
+    if (plan->scaler == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    SM_TRY(are_finite(c, &finite));
+    while (!finite && plan->scaling.backoff < 1 && c->scale > 1) {
+        c->scale *= plan->scaling.backoff;
+        SM_TRY(sm_session_write_part(c->session, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)c->scale}));
+        SM_TRY(repeat_backward(c));
+        SM_TRY(are_finite(c, &finite));
+    }
+    return finite ? SM_OK
+                  : sm_fail(SM_ERR_MISMATCH,
+                            "wrong gradient: not finite at a loss scale of %g; no speed is reported; use --loss-scale "
+                            "dynamic, or a smaller one",
+                            c->scale);
+}
+
 static int n_directions(const checker *c) {
     const sm_plan *plan = c->session->plan;
     const sm_range forward = sm_plan_range(plan, SM_PHASE_FORWARD);
@@ -525,9 +578,8 @@ sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, voi
     c.limit = sm_precision_is_rounded(sm_plan_precision(session->plan)) ? &limits_rounded : &limits_f32;
     *result = (sm_gradient_check){.tolerance = c.limit->tolerance};
     sm_status status = allocate(&c);
-    if (status == SM_OK) {
-        status = try_directions(&c, result);
-    }
+    status = status == SM_OK ? settle_scale(&c) : status;
+    status = status == SM_OK ? try_directions(&c, result) : status;
     snprintf(result->how, sizeof result->how, "%s%lld columns of %d parameters moved in %d direction%s, %d forwards",
              result->tells || status != SM_OK ? "" : "nothing shown, as rounding drowns the difference: ",
              (long long)c.n_columns, c.n_parameters, c.direction, c.direction == 1 ? "" : "s", c.n_forwards);

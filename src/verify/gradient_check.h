@@ -30,7 +30,8 @@ typedef sm_status (*sm_feed)(void *ctx, sm_session *session, int64_t index);
 // Called between the backward of a step and its update: the gradients are those of n_accum micro-batches at the
 // present weights. Leaves weights, gradients and the dropout counter as they were, bit by bit; activations,
 // losses and the batch are those of the last forward. Takes one copy of the parameters in the host's memory, and the
-// time of 2 n_accum forwards. SM_ERR_MISMATCH: the difference is beyond the tolerance, or not finite.
+// time of 2 n_accum forwards. Where a gradient of a scaled loss is not finite, the scale is lowered for good, and the
+// gradients are computed again. SM_ERR_MISMATCH: the difference is beyond the tolerance, or not finite.
 sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, void *ctx, sm_gradient_check *result);
 
 // Called before a step: makes every gradient NaN, so that one which is not zeroed, or not written where it begins,

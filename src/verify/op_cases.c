@@ -26,10 +26,11 @@ typedef struct {
 #define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
     LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
-         "B=4 T=33 C=130 V=3 P=64")
+         "B=4 T=33 C=130 V=3 P=64", "B=2 T=700 C=9 V=4 P=700")
 #define MATMULS                                                                                                \
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
-         "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40")
+         "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
+         "N=120 C=264 F=200")
 #define HEADS LIST("N=5 C=16 F=64 wt=1 vocab=50", "N=33 C=40 F=320 wt=1 vocab=257")
 #define ATTENTIONS                                                                                                  \
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
@@ -55,12 +56,12 @@ typedef struct {
 
 static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
-    [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), ""},
+    [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1", "N=33 scaled=1"), ""},
     [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), ""},
     [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
-    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "dbias=1"), NULL, "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "wt=1", "bias=1", "wt=1 bias=1", "gelu=1", "bias=1 gelu=1",
                                    "wt=1 bias=1 gelu=1"),
@@ -84,20 +85,22 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_LOSS_MEAN] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), "N,"},
     [SM_OP_GRAD_SQNORM] = {ELEMENTS, PLAIN, NULL, "n,"},
     [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),
-                         LIST("G=3 clip=1 zero=1"), "G,"},
-    [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
-    [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
-    [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), NULL, ""},
-    [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1"), ""},
-    [SM_OP_ADAMW8BIT] = {ELEMENTS, DECAYED, LIST("n=256 decay=1", "n=300 decay=1 zero=1"), ""},
-    [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1"), "R,C,"},
-    [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1"), "n,"},
+                         LIST("G=3 clip=1 zero=1", "G=5 clip=0 scaled=1", "G=300 clip=0.5 scaled=1"), "G,"},
+    [SM_OP_SCALER_UPDATE] = {LIST("interval=2000", "interval=1", "interval=2000 skip=1"), PLAIN, NULL, ""},
+    [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
+    [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
+    [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), LIST("n=1000 decay=1 skip=1"), ""},
+    [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
+    [SM_OP_ADAMW8BIT] = {ELEMENTS, DECAYED, LIST("n=256 decay=1", "n=300 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
+    [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1", "R=33 C=48 decay=1 skip=1"), "R,C,"},
+    [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1", "n=1000 skip=1"), "n,"},
     [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
     [SM_OP_NORMALIZE] = {MATRICES, LIST("", "wt=1"), LIST("R=3 C=5 zero=1"), ""},
     [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
-    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), NULL, ""},
+    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
-    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
+    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
+                                          "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
     [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
@@ -175,7 +178,8 @@ static int64_t kv_heads(const char *text) {
     return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
 }
 
-// Value of a dimension: QKV, of C or HS and the heads; h, of the settings; or as the text has it. 1 without letters.
+// Value of a dimension: QKV, of C or HS and the heads; h, of the settings; s, of the scaler's state; or as the text has
+// it. 1 without letters.
 static int64_t dim_value(const char *text, const char *letters, size_t length) {
     if (length == 3 && strncmp(letters, "QKV", length) == 0) {
         const int64_t NH = (int64_t)value_of(text, "NH");
@@ -184,6 +188,9 @@ static int64_t dim_value(const char *text, const char *letters, size_t length) {
     }
     if (length == 1 && *letters == 'h') {
         return SM_HYPER_COUNT;
+    }
+    if (length == 1 && *letters == 's') {
+        return SM_SCALER_COUNT;
     }
     return length == 0 ? 1 : (int64_t)get(text, letters, length);
 }
@@ -211,10 +218,10 @@ static int make_dims(const char *text, const sm_operand_info *operand, const sm_
 
 static bool has_optional(const sm_plan *plan, const char *text, const char *name) {
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
-        return plan->dtype != plan->real;
+        return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"},     {"act", "gelu"}, {"pre", "gelu_backward"},
-                                    {"rng_step", "p"}, {"wpe", "P"},    {"dwpe", "P"}};
+    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"},
+                                    {"wpe", "P"},  {"dwpe", "P"},   {"scaler", "scaled"},     {"dbias", "dbias"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -362,6 +369,9 @@ static void set_hyper(source *from, const char *text) {
         [SM_HYPER_RELATIVE_STEP] = 0.05,
         [SM_HYPER_EPS2] = 1e-3,
         [SM_HYPER_UPDATE_RMS] = 0.5,
+        [SM_HYPER_SCALE_GROWTH] = 2,
+        [SM_HYPER_SCALE_BACKOFF] = 0.5,
+        [SM_HYPER_SCALE_INTERVAL] = value_of(text, "interval"),
     };
     memcpy(from->hyper, hyper, sizeof hyper);
 }
@@ -374,7 +384,7 @@ static void set_range(source *from, const char *name, bool zero) {
         double low, high;
     } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},      {"sqnorm", 0, 1},
                   {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},
-                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1}};
+                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1},  {"scaler", 1, 9}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {
@@ -404,6 +414,9 @@ static source make_source(int index, const char *text, const sm_plan *plan, cons
     from.is_hyper = strcmp(t->name, "hyper") == 0;
     set_hyper(&from, text);
     set_range(&from, t->name, value_of(text, "zero") > 0);
+    if (strcmp(t->name, "clip") == 0 && value_of(text, "skip") > 0) {
+        from.low = from.high = -1;
+    }
     return from;
 }
 

@@ -1,0 +1,46 @@
+// scaler.cl: the loss is scaled so that small gradients do not vanish in f16, and the scale follows what the gradients
+// do (Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler).
+//
+//   scale_loss      scale = scale scaler.scale
+//   unscale_clip    norm = norm / scaler.scale;  clip = min(1, limit / (norm + 1e-6)) / scaler.scale, or 1 for that min
+//                   when limit is 0;  -1 where norm is not finite: then the updates do nothing
+//   scaler_update   clip < 0: scale *= backoff, good = 0, skipped += 1;  else good += 1, and at the interval
+//                   scale *= growth unless that is infinite, good = 0
+//
+// scale, norm, clip (1); scaler (scale, good, skipped). One work-item does it.
+enum { SCALE_S, GOOD_S, SKIPPED_S };                                       // enum sm_scaler of include/plan.h
+enum { GRAD_CLIP_S = 7, SCALE_GROWTH = 14, SCALE_BACKOFF, SCALE_INTERVAL }; // enum sm_hyper
+
+kernel void scale_loss(const global float *scaler, ulong scaler_at, global float *scale, ulong scale_at) {
+    if (get_global_id(0) == 0) {
+        scale[scale_at] *= scaler[scaler_at + SCALE_S];
+    }
+}
+
+kernel void unscale_clip(const global float *hyper, ulong hyper_at, const global float *scaler, ulong scaler_at,
+                         global float *norm, ulong norm_at, global float *clip, ulong clip_at) {
+    if (get_global_id(0) > 0) {
+        return;
+    }
+    const float scale = scaler[scaler_at + SCALE_S];
+    const float length = norm[norm_at] / scale;
+    const float limit = hyper[hyper_at + GRAD_CLIP_S];
+    const float ratio = limit == 0 ? 1.0f : fmin(1.0f, limit / (length + 1e-6f));
+    norm[norm_at] = length;
+    clip[clip_at] = length < INFINITY ? ratio / scale : -1.0f; // NaN is not
+}
+
+kernel void scaler_update(const global float *clip, ulong clip_at, const global float *hyper, ulong hyper_at,
+                          global float *scaler, ulong scaler_at) {
+    if (get_global_id(0) > 0) {
+        return;
+    }
+    const global float *h = hyper + hyper_at;
+    global float *s = scaler + scaler_at;
+    const bool skipped = clip[clip_at] < 0;
+    const bool grows = !skipped && s[GOOD_S] + 1.0f >= h[SCALE_INTERVAL];
+    const float scale = s[SCALE_S] * (skipped ? h[SCALE_BACKOFF] : grows ? h[SCALE_GROWTH] : 1.0f);
+    s[SCALE_S] = scale < INFINITY ? scale : s[SCALE_S];
+    s[GOOD_S] = skipped || grows ? 0.0f : s[GOOD_S] + 1.0f;
+    s[SKIPPED_S] += skipped ? 1.0f : 0.0f;
+}
