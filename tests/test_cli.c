@@ -377,6 +377,8 @@ static void architectures_and_optimizers_are_chosen(void **state) {
         {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
         {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
         {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
+        {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
+        {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
         {"init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
         {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
     };
