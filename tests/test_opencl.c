@@ -102,7 +102,8 @@ static void test_tensor_refused(void **state) {
 
 static void test_retarget(void **state) {
     (void)state;
-    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
+    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; "
+                              "// a comment\n //@x;\n}";
     size_t n_bytes = 0;
     char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
     assert_non_null(text);
@@ -160,8 +161,8 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
     sm_plan_free(plan);
 }
 
-// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else is
-// computed as in family local.
+// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else
+// is computed as in family local.
 static void test_tensor_ways(void **state) {
     (void)state;
     const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};

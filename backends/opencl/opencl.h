@@ -162,6 +162,8 @@ typedef struct {
 
 // Found once, by a small kernel whose numbers are checked; what was found is kept with the built programs.
 const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
+// Whether products of such data are right by wgmma: also found once.
+bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
 // --- opencl_program.c ----------------------------------------------------------------------------
 

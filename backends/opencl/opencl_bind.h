@@ -63,9 +63,6 @@ typedef struct {
 
 enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has so many of them
 
-// Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
-#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
-
 void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
 size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most

@@ -125,32 +125,57 @@ enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 3
 
 static float bias_at(int n) { return (float)(n % 5 - 2); }
 
-static uint16_t wide_expected(int m, int n) {
+// The programs that are tried, each of which many products use.
+typedef struct {
+    sm_dtype dtype; // of A, B and C
+    format format;
+    bool b_along_k;   // B is stored transposed
+    int tile_n, cols; // columns of a tile, and of a box of 128 bytes
+    const char *options;
+} wide_kind;
+
+static const wide_kind wide_kinds[] = {
+    [SM_PRODUCTS_PLAIN] = {SM_BF16, AS_BF16, false, 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
+    [SM_PRODUCTS_TF32] = {SM_F32, AS_F32, true, 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
+    [SM_PRODUCTS_TF32X3] = {SM_F32, AS_F32, true, 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
+};
+
+// A, B, C, and B's small parts, which whole numbers have none of.
+enum {
+    WIDE_BUFFERS = 4,
+    WIDE_MAPS = 5,
+    A_ELEMS = WIDE_M * WIDE_K,
+    B_ELEMS = WIDE_K * WIDE_N,
+    C_ELEMS = WIDE_M * WIDE_N
+};
+
+static float wide_expected(int m, int n) {
     float sum = bias_at(n);
     for (int k = 0; k < WIDE_K; k++) {
         sum += a_at(m, k) * b_at(k, n);
     }
-    return sm_bf16_round(sum);
+    return sum;
 }
 
-static void put_wide(uint16_t *a, uint16_t *b, uint16_t *c) {
+static void put_wide(const wide_kind *w, unsigned char *a, unsigned char *b) {
+    const size_t width = sm_dtype_size(w->dtype);
     for (int k = 0; k < WIDE_K; k++) {
         for (int m = 0; m < WIDE_M; m++) {
-            a[m * WIDE_K + k] = sm_bf16_round(a_at(m, k));
+            put(w->format, a_at(m, k), a + (size_t)(m * WIDE_K + k) * width);
         }
         for (int n = 0; n < WIDE_N; n++) {
-            b[k * WIDE_N + n] = sm_bf16_round(b_at(k, n));
+            put(w->format, b_at(k, n), b + (size_t)(w->b_along_k ? n * WIDE_K + k : k * WIDE_N + n) * width);
         }
-    }
-    for (int i = 0; i < WIDE_M * WIDE_N; i++) {
-        c[i] = 0x7FC0; // no number: what is left of it shows
     }
 }
 
-static bool is_wide_right(const uint16_t *c) {
+static bool is_wide_right(const wide_kind *w, const unsigned char *c) {
+    const size_t width = sm_dtype_size(w->dtype);
     for (int m = 0; m < WIDE_M; m++) {
         for (int n = 0; n < WIDE_N; n++) {
-            if (c[m * WIDE_N + n] != wide_expected(m, n)) {
+            unsigned char expected[sizeof(float)];
+            put(w->format, wide_expected(m, n), expected);
+            if (memcmp(c + (size_t)(m * WIDE_N + n) * width, expected, width) != 0) {
                 return false;
             }
         }
@@ -158,18 +183,22 @@ static bool is_wide_right(const uint16_t *c) {
     return true;
 }
 
-static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char maps[4 * OPENCL_MAP_BYTES]) {
-    const opencl_tensor_map shapes[] = {
-        {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {64, 128}},
-        {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {64, 64}},
-        {.dtype = SM_BF16, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {64, 64, 1}},
-    };
-    for (int i = 0; i < 3; i++) {
+static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
+                             unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
+    const opencl_tensor_map of_b =
+        w->b_along_k
+            ? (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_N}, .box = {w->cols, w->tile_n}}
+            : (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
+    const opencl_tensor_map of_c = {
+        .dtype = w->dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
+    const opencl_tensor_map shapes[WIDE_MAPS] = {
+        {.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
+    static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is not used
+    for (int i = 0; i < WIDE_MAPS; i++) {
         uint64_t address = 0;
-        SM_TRY(opencl_find_address(d, buffers[i], &address));
+        SM_TRY(opencl_find_address(d, buffers[buffer_of[i]], &address));
         opencl_encode_map(&shapes[i], address, maps + (size_t)i * OPENCL_MAP_BYTES);
     }
-    memcpy(maps + 3 * OPENCL_MAP_BYTES, maps + 2 * OPENCL_MAP_BYTES, OPENCL_MAP_BYTES); // not used
     return SM_OK;
 }
 
@@ -189,18 +218,17 @@ static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
     return code;
 }
 
-static sm_status multiply_wide(opencl_device *d, cl_mem buffers[3], uint16_t *c) {
+static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c) {
     const size_t local = WIDE_ITEMS;
     const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
-    const char *id = d->base.info.id;
-    unsigned char maps[4 * OPENCL_MAP_BYTES];
+    unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES];
     float bias[WIDE_N];
     cl_kernel kernel = NULL;
     for (int i = 0; i < WIDE_N; i++) {
         bias[i] = bias_at(i);
     }
-    SM_TRY(encode_wide(d, buffers, maps));
-    SM_TRY(opencl_get_kernel(d, "matmul_wgmma", OPENCL_WGMMA_PROBE, "matmul", &kernel));
+    SM_TRY(encode_wide(d, w, buffers, maps));
+    SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
     cl_mem map_buffer = make_buffer(d, sizeof maps, maps);
     cl_mem bias_buffer = make_buffer(d, sizeof bias, bias);
     cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
@@ -209,36 +237,39 @@ static sm_status multiply_wide(opencl_device *d, cl_mem buffers[3], uint16_t *c)
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
-        code =
-            opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL, NULL);
+        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->dtype), c, 0,
+                                          NULL, NULL);
     }
     release(map_buffer);
     release(bias_buffer);
     opencl.clReleaseKernel(kernel);
-    return opencl_check(id, "a product by wgmma", code);
+    return opencl_check(d->base.info.id, "a product by wgmma", code);
 }
 
-// The kernel that products run, with its tensor maps.
-static void try_wgmma(opencl_device *d, opencl_matrix_units *units) {
-    enum { A_BYTES = 2 * WIDE_M * WIDE_K, B_BYTES = 2 * WIDE_K * WIDE_N, C_BYTES = 2 * WIDE_M * WIDE_N };
-    uint16_t *a = malloc(A_BYTES + B_BYTES + C_BYTES);
+// The kernel that products run, with its tensor maps: "" if its numbers are right, else what is wrong with it. Where C
+// is left as it was, all its bits are set: no number.
+static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
+    const size_t width = sm_dtype_size(w->dtype);
+    unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
+    snprintf(trouble, size_bytes, "no memory for its test");
     if (a == NULL) {
-        snprintf(units->no_wgmma, sizeof units->no_wgmma, "no memory for its test");
         return;
     }
-    uint16_t *b = a + WIDE_M * WIDE_K;
-    uint16_t *c = b + WIDE_K * WIDE_N;
-    put_wide(a, b, c);
-    cl_mem buffers[3] = {make_buffer(d, A_BYTES, a), make_buffer(d, B_BYTES, b), make_buffer(d, C_BYTES, c)};
-    if (buffers[0] == NULL || buffers[1] == NULL || buffers[2] == NULL) {
-        snprintf(units->no_wgmma, sizeof units->no_wgmma, "no memory for its test");
-    } else if (multiply_wide(d, buffers, c) != SM_OK) {
-        snprintf(units->no_wgmma, sizeof units->no_wgmma, "%.*s", SM_TEXT_SIZE - 1, sm_error_message());
-    } else {
-        units->has_wgmma = is_wide_right(c);
-        snprintf(units->no_wgmma, sizeof units->no_wgmma, "%s", units->has_wgmma ? "" : "its numbers are wrong");
+    unsigned char *b = a + A_ELEMS * width;
+    unsigned char *small_b = b + B_ELEMS * width;
+    unsigned char *c = small_b + B_ELEMS * width;
+    put_wide(w, a, b);
+    memset(c, 0xFF, C_ELEMS * width);
+    cl_mem buffers[WIDE_BUFFERS] = {make_buffer(d, A_ELEMS * width, a), make_buffer(d, B_ELEMS * width, b),
+                                    make_buffer(d, C_ELEMS * width, c), make_buffer(d, B_ELEMS * width, small_b)};
+    if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
+        const sm_status status = multiply_wide(d, w, buffers, c);
+        snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
+                 status != SM_OK       ? sm_error_message()
+                 : is_wide_right(w, c) ? ""
+                                       : "its numbers are wrong");
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < WIDE_BUFFERS; i++) {
         release(buffers[i]);
     }
     free(a);
@@ -277,7 +308,8 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     if (!units->has_mma || facts->compute_capability != WGMMA_CAPABILITY) {
         snprintf(units->no_wgmma, sizeof units->no_wgmma, "the device is not of compute capability 9.0");
     } else {
-        try_wgmma(&d, units);
+        try_wgmma(&d, &wide_kinds[SM_PRODUCTS_PLAIN], units->no_wgmma, sizeof units->no_wgmma);
+        units->has_wgmma = units->no_wgmma[0] == '\0';
     }
     close_device(&d);
     if (!units->has_mma) {
@@ -287,7 +319,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 
 // --- what is known ----------------------------------------------------------------------------------------
 
-static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
+static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
     static const char *const stems[] = {"tensor", "tensor_probe", "matmul_wgmma"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
@@ -296,8 +328,8 @@ static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
             hash = host_hash(hash, source.text, source.size_bytes);
         }
     }
-    snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
-             (unsigned long long)hash);
+    snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%s|%016llx", of, f->platform_name, f->name, f->version,
+             f->driver, (unsigned long long)hash);
 }
 
 // Also what was found in another process counts, if it was good.
@@ -310,7 +342,7 @@ static void find(const opencl_facts *facts, opencl_matrix_units *units) {
         snprintf(units->missing, sizeof units->missing, "the device tells of no matrix units (compute capability 8.0)");
         return;
     }
-    make_key(facts, key, sizeof key);
+    make_key(facts, "all", key, sizeof key);
     if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof *units) {
         memcpy(units, kept, sizeof *units);
     } else {
@@ -322,21 +354,65 @@ static void find(const opencl_facts *facts, opencl_matrix_units *units) {
     free(kept);
 }
 
-const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
-    enum { MOST_DEVICES = 64 };
-    static struct {
-        cl_device_id id;
-        opencl_matrix_units units;
-    } known[MOST_DEVICES];
-    static opencl_matrix_units none = {.missing = "too many devices"};
+enum { MOST_DEVICES = 64 };
+
+static struct {
+    cl_device_id id;
+    opencl_matrix_units units;
+    enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, by how they are multiplied
+} known[MOST_DEVICES];
+
+// Its place in `known`; -1: there are too many.
+static int find_device(const opencl_facts *facts) {
     for (int i = 0; i < MOST_DEVICES; i++) {
         if (known[i].id == NULL) {
             known[i].id = facts->id;
             find(facts, &known[i].units);
         }
         if (known[i].id == facts->id) {
-            return &known[i].units;
+            return i;
         }
     }
-    return &none;
+    return -1;
+}
+
+const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
+    static const opencl_matrix_units none = {.missing = "too many devices"};
+    const int i = find_device(facts);
+    return i >= 0 ? &known[i].units : &none;
+}
+
+// Floats are tried when a plan first multiplies some: a program more to build.
+static bool try_floats(const opencl_facts *facts, sm_products products) {
+    char key[1024];
+    char trouble[SM_TEXT_SIZE];
+    unsigned char *kept = NULL;
+    size_t n_bytes = 0;
+    opencl_device d;
+    make_key(facts, sm_products_name(products), key, sizeof key);
+    bool is_right = opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL;
+    free(kept);
+    if (is_right) {
+        return true;
+    }
+    if (open_device(facts, &d)) {
+        try_wgmma(&d, &wide_kinds[products], trouble, sizeof trouble);
+        is_right = trouble[0] == '\0';
+    }
+    close_device(&d);
+    if (is_right) {
+        opencl_cache_store(key, (const unsigned char *)"right", sizeof "right");
+    }
+    return is_right;
+}
+
+bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
+    const int i = find_device(facts);
+    if (i < 0 || !known[i].units.has_wgmma || sm_dtype_is_narrow(dtype)) {
+        return i >= 0 && known[i].units.has_wgmma;
+    }
+    if (products != SM_PRODUCTS_PLAIN && known[i].floats[products] == NOT_TRIED) {
+        known[i].floats[products] = try_floats(facts, products) ? RIGHT : WRONG;
+    }
+    return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
 }

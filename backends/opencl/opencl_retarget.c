@@ -1,7 +1,7 @@
 // opencl_retarget.c: PTX for another target than the compiler's own. OpenCL's compilers make PTX for sm_90; the
 // instructions of wgmma are in sm_90a alone. A kernel has them as comments, "//@" before each, and this makes text of
-// them: the driver's assembler takes that as a program's binary. It also says that a unit runs one work-group at a time,
-// without which the assembler does not let warps give registers to one another (setmaxnreg).
+// them: the driver's assembler takes that as a program's binary. It also says that a unit runs one work-group at a
+// time, without which the assembler does not let warps give registers to one another (setmaxnreg).
 #include <stdlib.h>
 #include <string.h>
 

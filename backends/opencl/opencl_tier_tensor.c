@@ -249,8 +249,8 @@ static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) *
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
-// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot. (With
-// GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot.
+// (With GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
 static bool is_a_raw(const opencl_product *p) {
     return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
 }
@@ -270,8 +270,8 @@ static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) 
     enum { MOST_SHARE = 8 }; // of the memory, for such operands
     const bool has_operands = operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
-    return opencl_find_matrix_units(facts)->has_wgmma && has_operands && can_add && p->M <= INT32_MAX &&
-           p->N <= INT32_MAX && p->K <= INT32_MAX;
+    return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
+           opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products);
 }
 
 static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number_bytes(p); }
@@ -425,8 +425,8 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
     opencl_tensor_map maps[OPENCL_MOST_MAPS];
     maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
                                           : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
-    maps[1] = is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b)
-                          : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
+    maps[1] =
+        is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b) : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
     maps[2] = t->n_parts > 1 ? map_sums(p, t->n_parts, at.sums) : map_result(p, p->c, rows, 3);
     maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
                       : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
@@ -456,8 +456,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     }
     snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
-             is_a_raw(p) ? " -DA_RAW=1" : "",
-             p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
+             is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     opencl_arg_uint(b, beside);
