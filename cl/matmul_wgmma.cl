@@ -8,9 +8,10 @@
 //
 //   C = A' B', or C += A' B'      as in matmul_tensor.cl
 //
-// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32: then A' and B' lie along K, rounded, which launches before this
-// one see to (cl/operand_tensor.cl). With SPLIT (tf32x3) B' comes as two, of large and small parts; A' comes as it is, and
-// is cut in registers on its way to the units; sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
+// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before this
+// one sees to (cl/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass through registers on
+// their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in large and small parts, B'
+// comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
@@ -38,6 +39,9 @@
 #endif
 #ifndef SPLIT
 #define SPLIT 0
+#endif
+#ifndef A_RAW
+#define A_RAW 0 // 1: floats of A come as they are, and are rounded (or cut in two) in registers
 #endif
 
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
@@ -492,7 +496,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
 
 // --- the consumers --------------------------------------------------------------------------------------------
 
-#if SPLIT
+#if A_RAW
 // A warp's 16 rows of A' in a stage, 32 of K: four fragments.
 INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
 #pragma unroll
@@ -516,7 +520,32 @@ INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
 #endif
     }
 }
+
+INLINE void round_numbers(uint a[16]) {
+#pragma unroll
+    for (uint i = 0; i < 16; i++) {
+        a[i] = round_tf32(as_float(a[i]));
+    }
+}
 #endif
+
+// What is left of a stage's products when the next is begun: those of A's last fragments.
+#define STEP_OF_FRAGMENTS(a, k)                                         \
+    {                                                                   \
+        const uint at = tiles + stage * STAGE_BYTES;                    \
+        wait_for(full + stage * 8, parity);                             \
+        load_fragments(a, at, f->consumer);                             \
+        round_numbers(a);                                               \
+        MULTIPLY_BEGIN;                                                 \
+        MULTIPLY_FRAGMENTS(a, PLACE(at + A_BYTES, 0), (k) != p.k_first ? 1 : 0); \
+        MULTIPLY_END;                                                   \
+        MULTIPLY_WAIT(1);                                               \
+        if ((k) != p.k_first && LANE == 0) {                            \
+            arrive(empty + last * 8);                                   \
+        }                                                               \
+        last = stage;                                                   \
+        NEXT_STAGE(stage, parity);                                      \
+    }
 
 INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *bias, finisher *f) {
     const uint full = tiles + BARRIERS_AT;
@@ -534,10 +563,21 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
 #else
         uint last = 0; // the stage whose products may still go on
 #endif
+#if A_RAW && !SPLIT
+        uint even[16]; // the fragments of a step stay until its products are done
+        uint odd[16];
+#pragma unroll 1
+        for (uint k = p.k_first; k < p.k_end; k += 2) {
+            STEP_OF_FRAGMENTS(even, k);
+            if (k + 1 < p.k_end) {
+                STEP_OF_FRAGMENTS(odd, k + 1);
+            }
+        }
+#else
 #pragma unroll 1
         for (uint k = p.k_first; k < p.k_end; k++) {
             const uint at = tiles + stage * STAGE_BYTES;
-#if SPLIT
+#if A_RAW
             const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
             uint large[16];
             uint small[16];
@@ -576,6 +616,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
 #endif
             NEXT_STAGE(stage, parity);
         }
+#endif
         float biases[N_BLOCKS]; // brought while the last products go on
 #pragma unroll
         for (uint i = 0; i < N_BLOCKS; i++) {

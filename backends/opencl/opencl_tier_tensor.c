@@ -452,9 +452,9 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     if (is_float(p)) {
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s", t->tile_n,
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
-             p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
+             is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     opencl_arg_uint(b, beside);
