@@ -136,7 +136,7 @@ typedef struct {
 
 static const wide_kind wide_kinds[] = {
     [SM_PRODUCTS_PLAIN] = {SM_BF16, AS_BF16, false, 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
-    [SM_PRODUCTS_TF32] = {SM_F32, AS_F32, true, 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2"},
+    [SM_PRODUCTS_TF32] = {SM_F32, AS_F32, true, 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
     [SM_PRODUCTS_TF32X3] = {SM_F32, AS_F32, true, 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
 };
 

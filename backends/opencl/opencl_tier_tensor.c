@@ -249,9 +249,11 @@ static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) *
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
-// Floats of A that are cut in two come as they are: that is done in registers, on their way to the units. What is only
-// rounded is prepared like B: from registers, a step's products and the next step's loads would have to go on together.
-static bool is_a_raw(const opencl_product *p) { return is_split(p); }
+// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot.
+// (With GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+static bool is_a_raw(const opencl_product *p) {
+    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
+}
 
 // From a row of an operand of floats that was rounded, or cut in two, to the next.
 static int64_t prepared_row(const opencl_product *p) {
