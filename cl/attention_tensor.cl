@@ -33,8 +33,8 @@
 #ifndef STEPS_AT_ONCE
 #define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
 #endif
-#ifndef KEPT
-#define KEPT 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
+#ifndef IN_REGISTERS
+#define IN_REGISTERS 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
 #endif
 #ifndef DROPOUT
 #define DROPOUT 0
@@ -549,37 +549,60 @@ inlined float largest_of_four(float x) {
     return fmax(x, exchange(x, 2));
 }
 
-// score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
-inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
-                                float total[FRAGMENTS][2], float result[FRAGMENTS][ROW_TILES][4]) {
-    const float scale = SCALE * LOG2E;
+// The largest score of each row so far, or one that is at most 2^8 times smaller in weight: what there is of the result
+// shrinks only where a weight would become larger than that, which is seldom.
+inlined void find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2], float total[FRAGMENTS][2],
+                          float result[FRAGMENTS][ROW_TILES][4]) {
+    const float most = 8.0f / (SCALE * LOG2E);
+    float x[FRAGMENTS][2];
+    bool grows = false;
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint h = 0; h < 2; h++) {
-            float x = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
+            x[f][h] = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
 #pragma unroll
             for (uint j = 1; j < STEP_TILES; j++) {
-                x = fmax(x, fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
+                x[f][h] = fmax(x[f][h], fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
             }
-            x = fmax(largest[f][h], largest_of_four(x));
-            const float shrink = fast_exp2((largest[f][h] - x) * scale);
-            const float offset = x * scale;
-            largest[f][h] = x;
-            float sum = 0.0f;
+            x[f][h] = fmax(largest[f][h], largest_of_four(x[f][h]));
+            grows = grows || x[f][h] > largest[f][h] + most;
+        }
+    }
+    if (!is_any(grows)) {
+        return;
+    }
 #pragma unroll
-            for (uint j = 0; j < STEP_TILES; j++) {
+    for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
-                for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                    score[f][j][i] = fast_exp2(fma(score[f][j][i], scale, -offset));
-                    sum += score[f][j][i];
-                }
-            }
-            total[f][h] = fma(total[f][h], shrink, sum);
+        for (uint h = 0; h < 2; h++) {
+            const float shrink = fast_exp2((largest[f][h] - x[f][h]) * (SCALE * LOG2E));
+            largest[f][h] = x[f][h];
+            total[f][h] *= shrink;
 #pragma unroll
             for (uint j = 0; j < ROW_TILES; j++) {
                 result[f][j][2 * h] *= shrink;
                 result[f][j][2 * h + 1] *= shrink;
+            }
+        }
+    }
+}
+
+// score becomes the weights, not yet divided by their total.
+inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+                          float total[FRAGMENTS][2]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const float offset = largest[f][h] * (SCALE * LOG2E);
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
+                    total[f][h] += score[f][j][i];
+                }
             }
         }
     }
@@ -640,7 +663,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     copy_async_commit();
     uint at = stages;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(q, own_q);
     }
 #pragma unroll 1
@@ -656,9 +679,10 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                multiply_rows(q, KEPT > 0, own_q, at + s * TILE_PITCH, score);
+                multiply_rows(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score);
                 hide_keys(my_row, first_key + s, score);
-                make_weights(score, largest, total, result);
+                find_largest(score, largest, total, result);
+                make_weights(score, largest, total);
                 if (DROPOUT) {
                     drop_weights(&drop, &p, my_row, first_key + s, score);
                 }
@@ -777,10 +801,10 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     FILL(dq, ROW_TILES, 0.0f)
     uint at = stages;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(q, own_q);
     }
-    if (KEPT > 1) {
+    if (IN_REGISTERS > 1) {
         load_operand(d, own_dy);
     }
 #pragma unroll 1
@@ -798,8 +822,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows_twice(q, KEPT > 0, own_q, at + s * TILE_PITCH, score, //
-                                    d, KEPT > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score, //
+                                    d, IN_REGISTERS > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_keys(my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
@@ -914,10 +938,10 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint first_row = start_row;
     uint stage_now = 0;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(k, own_k);
     }
-    if (KEPT > 1) {
+    if (IN_REGISTERS > 1) {
         load_operand(v, own_v);
     }
 #pragma unroll 1
@@ -948,8 +972,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows_twice(k, KEPT > 0, own_k, at + s * TILE_PITCH, score, //
-                                    v, KEPT > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(k, IN_REGISTERS > 0, own_k, at + s * TILE_PITCH, score, //
+                                    v, IN_REGISTERS > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_rows(my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {

@@ -135,7 +135,7 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
         snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
     }
     snprintf(options, sizeof options,
-             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s%s",
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d -DDROPOUT=%d%s%s",
              part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
              a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
     opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
