@@ -360,11 +360,17 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 #endif
 
 #if PART != 0
+// The second product may be still on its way: what is done with the first takes no longer.
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
     multiply_rows(o, kept, a_rows, b_rows, score);
     multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
+}
+
+inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
+    (void)score;
+    (void)score2;
 }
 #endif
 
@@ -421,6 +427,7 @@ inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float
     give_registers();
     begin_rows(o, kept, a_rows, b_rows, score);
     finish_products();
+    SETTLE_STEP(score[0]);
 }
 
 #if PART != 0
@@ -431,8 +438,17 @@ inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows,
     SETTLE_STEP(score2[0]);
     give_registers();
     begin_rows(o, kept, a_rows, b_rows, score);
+    end_products();
     begin_rows(o2, kept2, a2_rows, b2_rows, score2);
-    finish_products();
+    end_products();
+    wait_for_products(1);
+    SETTLE_STEP(score[0]);
+}
+
+inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
+    SETTLE_STEP(score[0]);
+    wait_for_products(0);
+    SETTLE_STEP(score2[0]);
 }
 #endif
 
@@ -443,6 +459,7 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
     give_registers();
     begin_weighted(a, b_rows, sum);
     finish_products();
+    SETTLE_HEAD(sum[0]);
 }
 
 #if PART == 2
@@ -459,6 +476,8 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
     begin_weighted(a, b_rows, sum);
     begin_weighted(a2, b2_rows, sum2);
     finish_products();
+    SETTLE_HEAD(sum[0]);
+    SETTLE_HEAD(sum2[0]);
 }
 #endif
 #endif
@@ -830,6 +849,17 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
 #pragma unroll
                     for (uint j = 0; j < STEP_TILES; j++) {
 #pragma unroll
+                        for (uint i = 0; i < 4; i++) {
+                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][i / 2]));
+                        }
+                    }
+                }
+                wait_for_second(score, dweight);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
                         for (uint h = 0; h < 2; h++) {
                             if (DROPOUT) {
                                 float factor[2];
@@ -838,10 +868,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                                 dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
                                 dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
                             }
-#pragma unroll
-                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                                dweight[f][j][i] *= fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][h]));
-                            }
+                            dweight[f][j][2 * h] *= score[f][j][2 * h];
+                            dweight[f][j][2 * h + 1] *= score[f][j][2 * h + 1];
                         }
                     }
                 }
@@ -981,16 +1009,26 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
 #pragma unroll
                     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
-                        for (uint e = 0; e < 4; e++) {
-                            const float att = fast_exp2(fma(score[f][j][e], SCALE * LOG2E, -log_total[e % 2]));
-                            score[f][j][e] = att;
+                        for (uint i = 0; i < 4; i++) {
+                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[i % 2]));
+                        }
+                    }
+                }
+                wait_for_second(score, dweight);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                        for (uint i = 0; i < 4; i++) {
+                            const float att = score[f][j][i];
                             if (DROPOUT) {
-                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
-                                                          my_key + f * 16 + e / 2 * 8 + ROW);
-                                score[f][j][e] *= factor;
-                                dweight[f][j][e] = fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
+                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + i % 2,
+                                                          my_key + f * 16 + i / 2 * 8 + ROW);
+                                score[f][j][i] *= factor;
+                                dweight[f][j][i] = fma(dweight[f][j][i], factor, -D_at_s[j * 8 + i % 2]);
                             }
-                            dweight[f][j][e] *= att;
+                            dweight[f][j][i] *= att;
                         }
                     }
                 }
