@@ -61,10 +61,14 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
-# Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own.
+# Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own:
+# the products of avx512_bf16 are the others' with another tile, amx's are written for it.
 CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
-CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 matmul table peaks_dot)
-CPU_BF16_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 peaks_dot)
+CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot)
+CPU_DOT_SRC_avx512_bf16 := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_bf16.c
+CPU_DOT_SRC_amx := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_amx.c
+CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_onednn)
+CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_dot)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
@@ -73,9 +77,9 @@ TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/te
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
-           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_BF16_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
-           $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) %_dot.c,$(CPU_KERNEL_SRC))))) \
-           $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC:%.c=$(B)/%.$(isa).bf16.o))
+           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
+           $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
+           $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)

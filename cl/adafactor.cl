@@ -26,7 +26,6 @@ kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, 
         return;
     }
     vec squares = to_vec(0.0f);
-    SIDE_BY_SIDE
     for (ulong c = MY_ITEM * VECTOR; c < C; c += ROW_ITEMS * VECTOR) {
         const vec gradient = clip[clip_at] * load_part(g + g_at + row_start(r, C) + c, C - c, 0.0f);
         squares += gradient * gradient;
@@ -46,8 +45,7 @@ kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, const gl
     const ulong end = min(R, (strip + 1) * strip_rows);
     vec sum = to_vec(0.0f);
     if (c < C) {
-        SIDE_BY_SIDE
-        for (ulong r = strip * strip_rows + MY_LANE; r < end; r += N_LANES) {
+            for (ulong r = strip * strip_rows + MY_LANE; r < end; r += N_LANES) {
             const vec gradient = clip[clip_at] * load_part(g + g_at + row_start(r, C) + c, C - c, 0.0f);
             sum += gradient * gradient;
         }
@@ -69,10 +67,7 @@ kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global flo
     const float b2 = hyper[hyper_at + BETA2_F];
     vec sum = to_vec(0.0f);
     if (c < C) {
-        SIDE_BY_SIDE
-        for (ulong strip = MY_LANE; strip < n_strips; strip += N_LANES) {
-            sum += load_part(partial + partial_at + row_start(strip, C) + c, C - c, 0.0f);
-        }
+        sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
     sum = lanes_sum(sum, shared);
     if (c < C && MY_LANE == 0) {
@@ -88,7 +83,6 @@ kernel void adafactor_mean(ulong R, const global float *row, ulong row_at, const
         return;
     }
     float sum = 0;
-    SIDE_BY_SIDE
     for (ulong r = MY_ITEM; r < R; r += ROW_ITEMS) {
         sum += row[row_at + r];
     }
@@ -110,7 +104,6 @@ kernel void adafactor_measure(ulong R, ulong C, const global float *g, ulong g_a
     const float factor = row[row_at + r] / squares[squares_at + 2 * R];
     vec u_squares = to_vec(0.0f);
     vec p_squares = to_vec(0.0f);
-    SIDE_BY_SIDE
     for (ulong c = MY_ITEM * VECTOR; c < C; c += ROW_ITEMS * VECTOR) {
         const ulong i = row_start(r, C) + c;
         const vec gradient = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f);
@@ -133,7 +126,6 @@ kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hy
         return;
     }
     float2 sum = (float2)(0.0f);
-    SIDE_BY_SIDE
     for (ulong r = MY_ITEM; r < R; r += ROW_ITEMS) {
         sum += (float2)(squares[squares_at + r], squares[squares_at + R + r]);
     }

@@ -18,7 +18,6 @@ enum { LR8, BETA1_8, BETA2_8, EPS8, WEIGHT_DECAY8, BIAS_CORRECTION1_8, BIAS_CORR
 #define QUANT_ITEMS (QUANT_BLOCK / VECTOR)
 #endif
 #define QUANT_VECS   (QUANT_BLOCK / VECTOR / QUANT_ITEMS)
-#define QUANT_BLOCKS 2 // of a work-group, on cards
 
 // Codes are read and found by arithmetic, as tables would be looked up one by one. The bins of a decade are equal, so a
 // number is linear in its rank there; and as each decade has twice as many, a rank's exponent tells its decade.
@@ -135,7 +134,7 @@ static inline void store_codes(vec code, global uchar *p, ulong n) {
 #define BLOCK_SHARED(shared)
 #define block_largest(both, shared) (both)
 #else
-#define BLOCK_SHARED(shared) local float2 shared[QUANT_BLOCKS * QUANT_ITEMS]
+#define BLOCK_SHARED(shared) local float2 shared[ROW_ITEMS]
 static inline float2 block_largest(float2 both, local float2 *shared) {
     local float2 *mine = shared + get_local_id(1) * QUANT_ITEMS;
     const uint item = (uint)get_local_id(0);

@@ -29,13 +29,11 @@ kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const globa
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong strip = get_group_id(1);
-    const ulong end = min(N, (strip + 1) * strip_rows);
+    const ulong first = min(N, strip * strip_rows);
+    const ulong n_rows = LANE_ROWS(min(N - first, strip_rows));
     vec sum = to_vec(0.0f);
     if (c < C) {
-        SIDE_BY_SIDE
-        for (ulong n = strip * strip_rows + MY_LANE; n < end; n += N_LANES) {
-            sum += load_data_part(dy + dy_at + row_start(n, C) + c, C - c, 0.0f);
-        }
+        sum = add_data_rows(dy + dy_at + row_start(first + MY_LANE, C) + c, N_LANES * C, n_rows, C - c);
     }
     sum = lanes_sum(sum, shared);
     if (c < C && MY_LANE == 0) {
@@ -49,10 +47,7 @@ kernel void bias_backward_sum(ulong n_strips, ulong C, const global float *parti
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     vec sum = to_vec(0.0f);
     if (c < C) {
-        SIDE_BY_SIDE
-        for (ulong strip = MY_LANE; strip < n_strips; strip += N_LANES) {
-            sum += load_part(partial + partial_at + row_start(strip, C) + c, C - c, 0.0f);
-        }
+        sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
     sum = lanes_sum(sum, shared);
     if (c < C && MY_LANE == 0) {

@@ -6,8 +6,9 @@
 //
 // token (B,T) = (N); wte, dwte (V,C); wpe, dwpe (at least T,C); x, dx (B,T,C). A work-item handles one vec
 // of a row. dwte without atomics, so that its sums have one order: tokens are sorted by id, those of one id in
-// ascending order, and the items of the first of an id add up the rows of all. They are sorted in blocks of
-// SORT_BLOCK; then each counts how many of every other block come before it.
+// ascending order, and rows are added up in that order, ROWS_OF_IDS to an item; what it has of a run of one id that
+// is not its own alone, others add up. They are sorted in blocks of SORT_BLOCK; then each counts how many of every other
+// block come before it.
 //
 //   token                 7   3   7 | 5   3   7       (blocks of 3)
 //   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
@@ -29,6 +30,7 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
 
 #define SORT_BLOCK  256
 #define MERGE_ITEMS 64
+#define ROWS_OF_IDS 16
 
 // Ids, a block after the other sorted, and behind them, from N on, where each stood.
 kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
@@ -43,7 +45,6 @@ kernel void embedding_backward_sort(ulong N, const global int *token, ulong toke
     for (uint i = (uint)get_local_id(0); i < n_here; i += (uint)get_local_size(0)) {
         const int id = ids[i];
         uint rank = 0;
-        SIDE_BY_SIDE
         for (uint k = 0; k < n_here; k++) {
             rank += ids[k] < (k < i ? id + 1 : id) ? 1 : 0;
         }
@@ -89,41 +90,75 @@ kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong so
     }
 }
 
-// The vecs at column c of n rows of dx, added up.
-static inline vec sum_rows(const global data *dx, const global int *at, uint n, ulong C, ulong c) {
-    vec sum = to_vec(0.0f);
-    SIDE_BY_SIDE
-    for (uint k = 0; k < n; k++) {
-        sum += load_data_part(dx + row_start((ulong)at[k], C) + c, C - c, 0.0f);
-    }
-    return sum;
-}
-
-// Where the 16th from here on has the same id, so have all between: 16 rows at a time, then 4, then one.
-kernel void embedding_backward_wte(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
-                                   ulong dx_at, global float *dwte, ulong dwte_at) {
+// ROWS_OF_IDS rows in that order at a time. A run of one id that lies within them is added to its row of dwte; the sums
+// of one that began before them, and of one that goes on behind, are partial (windows, 2, C).
+kernel void embedding_backward_rows(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
+                                    ulong dx_at, global float *dwte, ulong dwte_at, global float *partial,
+                                    ulong partial_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong n = get_global_id(1);
+    const ulong window = get_global_id(1);
+    const ulong first = window * ROWS_OF_IDS;
     const global int *ids = order + order_at;
-    const global int *at = ids + N;
-    if (c >= C || n >= N || (n > 0 && ids[n - 1] == ids[n])) {
+    if (c >= C || first >= N) {
         return;
     }
-    const int id = ids[n];
-    global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
-    const vec before = load_part(row, C - c, 0.0f);
+    vec x[ROWS_OF_IDS];
+    UNROLLED
+    for (uint k = 0; k < ROWS_OF_IDS; k++) {
+        const ulong row = (ulong)ids[N + min(first + k, N - 1)];
+        x[k] = load_data_part(dx + dx_at + row_start(row, C) + c, C - c, 0.0f);
+    }
+    global float *began_before = partial + partial_at + row_start(2 * window, C) + c;
+    global float *goes_on = began_before + C;
+    bool is_own = first == 0 || ids[first - 1] != ids[first];
     vec sum = to_vec(0.0f);
-    ulong next = n;
-    for (; next + 16 <= N && ids[next + 15] == id; next += 16) {
-        sum += sum_rows(dx + dx_at, at + next, 16, C, c);
+    UNROLLED
+    for (uint k = 0; k < ROWS_OF_IDS; k++) {
+        const ulong n = first + k;
+        if (n < N) {
+            const bool is_last = n + 1 == N || ids[n + 1] != ids[n];
+            sum += x[k];
+            if (is_last || k == ROWS_OF_IDS - 1) {
+                global float *row = dwte + dwte_at + row_start((ulong)ids[n], C) + c;
+                if (!is_own) {
+                    store_part(sum, began_before, C - c);
+                } else if (!is_last) {
+                    store_part(sum, goes_on, C - c);
+                } else {
+                    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
+                }
+                sum = to_vec(0.0f);
+                is_own = true;
+            }
+        }
     }
-    for (; next + 4 <= N && ids[next + 3] == id; next += 4) {
-        sum += sum_rows(dx + dx_at, at + next, 4, C, c);
+}
+
+// A run that goes on behind its first window: where an id begins the window that is 8 windows on, it is in all between.
+kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, ulong order_at,
+                                    const global float *partial, ulong partial_at, global float *dwte,
+                                    ulong dwte_at) {
+    const ulong c = get_global_id(0) * (ulong)VECTOR;
+    const ulong window = get_global_id(1);
+    const ulong first = window * ROWS_OF_IDS;
+    const global int *ids = order + order_at;
+    ulong next = first + ROWS_OF_IDS;
+    if (c >= C || next >= N || ids[next] != ids[next - 1] || (first > 0 && ids[first - 1] == ids[next])) {
+        return;
     }
-    for (; next < N && ids[next] == id; next++) {
-        sum += sum_rows(dx + dx_at, at + next, 1, C, c);
+    const int id = ids[next];
+    const global float *at = partial + partial_at + row_start(2 * window + 1, C) + c;
+    vec sum = load_part(at, C - c, 0.0f);
+    at += C;
+    for (ulong n_windows = 8; n_windows > 0; n_windows = n_windows == 8 ? 1 : 0) {
+        for (ulong last = next + (n_windows - 1) * ROWS_OF_IDS; last < N && ids[last] == id; last += n_windows * ROWS_OF_IDS) {
+            sum += add_rows(at, 2 * C, n_windows, C - c);
+            at += n_windows * 2 * C;
+            next += n_windows * ROWS_OF_IDS;
+        }
     }
-    store_part(before + sum, row, C - c);
+    global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
+    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }
 
 kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,
@@ -133,11 +168,7 @@ kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data 
     if (c >= C || t >= T) {
         return;
     }
-    vec sum = to_vec(0.0f);
-    SIDE_BY_SIDE
-    for (ulong b = 0; b < B; b++) {
-        sum += load_data_part(dx + dx_at + row_start(b * T + t, C) + c, C - c, 0.0f);
-    }
+    const vec sum = add_data_rows(dx + dx_at + row_start(t, C) + c, T * C, B, C - c);
     global float *row = dwpe + dwpe_at + row_start(t, C) + c;
     store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }

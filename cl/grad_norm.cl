@@ -29,7 +29,7 @@ kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, const gl
     ulong first = part * part_elems;
     for (; first + run_elems <= end; first += run_elems) {
         vec run_sum = to_vec(0.0f);
-        SIDE_BY_SIDE
+        UNROLLED
         for (uint k = 0; k < RUN; k++) {
             const vec x = load_part(g + g_at + first + (k * ROW_ITEMS + MY_ITEM) * VECTOR, VECTOR, 0.0f);
             run_sum += x * x;
@@ -54,7 +54,6 @@ kernel void grad_sqnorm_sum(ulong n_parts, const global float *partial, ulong pa
         return;
     }
     float sum = 0;
-    SIDE_BY_SIDE
     for (ulong i = MY_ITEM; i < n_parts; i += ROW_ITEMS) {
         sum += partial[partial_at + i];
     }

@@ -3,14 +3,14 @@
 //
 //   mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b
 //   xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C) + dskip
-//   dw += sum_n dy xh;  db += sum_n dy
+//   dw += sum_n dy xh;  db += sum_n dy;  dbias += sum_n dx, where it is asked for
 //
-// x, y, dx, dy, dskip (N,C); w, b, dw, db (C); mean, rstd (N). ROW_ITEMS work-items share a row, each every
+// x, y, dx, dy, dskip (N,C); w, b, dw, db, dbias (C); mean, rstd (N). ROW_ITEMS work-items share a row, each every
 // ROW_ITEMS-th vec of it. Backward, in two kernels: they compute dx of a strip of rows, one after the other, and sum up
-// what these add to dw and db; then the strips' sums are added up, in order.
+// what these add to dw, db and dbias, n_sums of them; then the strips' sums are added up, in order.
 //
-//   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, 2, C)
-//   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 0   -> dw, db
+//   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, n_sums, C)
+//   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 0   -> dw, db, dbias
 //            |<--- ROW_ITEMS -->|
 
 // Zero where a vec reaches beyond the row, so that sums of squares are right.
@@ -65,7 +65,7 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
 }
 
 // With `residual`, dskip joins; without, it is not looked at. Sums are in registers or, where a row is not, in partial.
-kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ulong strip_rows,
+kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ulong strip_rows, uint n_sums,
                                     const global data *dy, ulong dy_at, const global data *x, ulong x_at,
                                     const global float *w, ulong w_at, const global float *mean, ulong mean_at,
                                     const global float *rstd, ulong rstd_at, const global data *dskip,
@@ -76,16 +76,16 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
     if (strip >= n_strips) {
         return;
     }
-    global float *dw_sums = partial + partial_at + row_start(2 * strip, C);
+    global float *dw_sums = partial + partial_at + row_start(n_sums * strip, C);
     global float *db_sums = dw_sums + C;
+    global float *dbias_sums = db_sums + C;
     vec dw[KEPT];
     vec db[KEPT];
+    vec dbias[KEPT];
     FOR_VECS(k, c, C) {
-        dw[KEPT_AT(k)] = to_vec(0.0f);
-        db[KEPT_AT(k)] = to_vec(0.0f);
-        if (ROW_VECS == 0) {
-            store_part(to_vec(0.0f), dw_sums + c, C - c);
-            store_part(to_vec(0.0f), db_sums + c, C - c);
+        dw[KEPT_AT(k)] = db[KEPT_AT(k)] = dbias[KEPT_AT(k)] = to_vec(0.0f);
+        for (uint i = 0; ROW_VECS == 0 && i < n_sums; i++) {
+            store_part(to_vec(0.0f), dw_sums + i * C + c, C - c);
         }
     }
     const ulong end = min(N, (strip + 1) * strip_rows);
@@ -93,58 +93,68 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
         const ulong row = row_start(n, C);
         const float average = mean[mean_at + n];
         const float inverse = rstd[rstd_at + n];
-        vec d_kept[KEPT];
-        vec xh_kept[KEPT];
+        vec g[KEPT];
+        vec xh[KEPT];
+        vec skip[KEPT];
         vec sum_g = to_vec(0.0f);
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {
-            const vec d = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh = deviation(x + x_at + row + c, average, C - c) * inverse;
-            const vec g = d * load_part(w + w_at + c, C - c, 0.0f);
-            sum_g += g;
-            sum_g_xh += g * xh;
-            d_kept[KEPT_AT(k)] = d;
-            xh_kept[KEPT_AT(k)] = xh;
+            const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+            const vec xh_here = deviation(x + x_at + row + c, average, C - c) * inverse;
+            const vec g_here = dy_here * load_part(w + w_at + c, C - c, 0.0f);
             if (ROW_VECS > 0) {
-                dw[KEPT_AT(k)] += d * xh;
-                db[KEPT_AT(k)] += d;
+                g[KEPT_AT(k)] = g_here;
+                xh[KEPT_AT(k)] = xh_here;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+                dw[KEPT_AT(k)] += dy_here * xh_here;
+                db[KEPT_AT(k)] += dy_here;
             } else {
-                store_part(load_part(dw_sums + c, C - c, 0.0f) + d * xh, dw_sums + c, C - c);
-                store_part(load_part(db_sums + c, C - c, 0.0f) + d, db_sums + c, C - c);
+                store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh_here, dw_sums + c, C - c);
+                store_part(load_part(db_sums + c, C - c, 0.0f) + dy_here, db_sums + c, C - c);
             }
+            sum_g += g_here;
+            sum_g_xh += g_here * xh_here;
         }
         const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) / (float)C;
         FOR_VECS(k, c, C) {
-            const vec dy_here = ROW_VECS > 0 ? d_kept[KEPT_AT(k)] : load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh = ROW_VECS > 0 ? xh_kept[KEPT_AT(k)] : deviation(x + x_at + row + c, average, C - c) * inverse;
-            vec d = inverse * (dy_here * load_part(w + w_at + c, C - c, 0.0f) - means.x - xh * means.y);
-            if (residual) {
-                d += load_data_part(dskip + dskip_at + row + c, C - c, 0.0f);
+            if (ROW_VECS == 0) {
+                const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+                g[KEPT_AT(k)] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+                xh[KEPT_AT(k)] = deviation(x + x_at + row + c, average, C - c) * inverse;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
             }
+            const vec d = inverse * (g[KEPT_AT(k)] - means.x - xh[KEPT_AT(k)] * means.y) + skip[KEPT_AT(k)];
             store_data_part(d, dx + dx_at + row + c, C - c);
+            if (ROW_VECS > 0) {
+                dbias[KEPT_AT(k)] += d;
+            } else if (n_sums > 2) {
+                store_part(load_part(dbias_sums + c, C - c, 0.0f) + d, dbias_sums + c, C - c);
+            }
         }
     }
     if (ROW_VECS > 0) {
         FOR_VECS(k, c, C) {
             store_part(dw[KEPT_AT(k)], dw_sums + c, C - c);
             store_part(db[KEPT_AT(k)], db_sums + c, C - c);
+            if (n_sums > 2) {
+                store_part(dbias[KEPT_AT(k)], dbias_sums + c, C - c);
+            }
         }
     }
 }
 
-// Work-groups with a second index of 0 make dw, the others db.
-kernel void layernorm_backward_sum(ulong n_strips, ulong C, const global float *partial, ulong partial_at,
-                                   global float *dw, ulong dw_at, global float *db, ulong db_at) {
+// Work-groups with a second index of 0 make dw, with 1 db, with 2 dbias.
+kernel void layernorm_backward_sum(ulong n_strips, ulong C, uint n_sums, const global float *partial, ulong partial_at,
+                                   global float *dw, ulong dw_at, global float *db, ulong db_at, global float *dbias,
+                                   ulong dbias_at) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong which = get_group_id(1);
-    global float *to = which == 0 ? dw + dw_at + c : db + db_at + c;
+    global float *to = which == 0 ? dw + dw_at + c : which == 1 ? db + db_at + c : dbias + dbias_at + c;
     vec sum = to_vec(0.0f);
     if (c < C) {
-        SIDE_BY_SIDE
-        for (ulong strip = MY_LANE; strip < n_strips; strip += N_LANES) {
-            sum += load_part(partial + partial_at + row_start(2 * strip + which, C) + c, C - c, 0.0f);
-        }
+        const global float *first = partial + partial_at + row_start(n_sums * MY_LANE + which, C) + c;
+        sum = add_rows(first, n_sums * N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
     sum = lanes_sum(sum, shared);
     if (c < C && MY_LANE == 0) {

@@ -131,25 +131,48 @@ static inline vec counted(const global int *target, ulong n) {
 #endif
 }
 
-// The means are one row of N, that of one work-group's items.
+// One row of N, that of one work-group's items: sums of the losses and of the targets that count. So many vecs are
+// loaded at a time.
+#define LOSSES_AT_ONCE 8
+
+typedef struct {
+    vec sum, lost; // lost: what rounding took from the sum (Kahan 1965)
+} exact_sum;
+
+static inline exact_sum add_losses(exact_sum before, vec losses) {
+    const vec term = losses - before.lost;
+    exact_sum after;
+    after.sum = before.sum + term;
+    after.lost = (after.sum - before.sum) - term;
+    return after;
+}
+
 kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, const global int *target, ulong target_at,
                       global float *loss, ulong loss_at) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
     }
-    vec sum = to_vec(0.0f);
-    vec lost = to_vec(0.0f); // what rounding took from the sum (Kahan 1965)
+    exact_sum total = {to_vec(0.0f), to_vec(0.0f)};
     vec count = to_vec(0.0f);
-    SIDE_BY_SIDE
-    for (ulong n = MY_ITEM * VECTOR; n < N; n += ITEMS_STEP) {
-        const vec term = load_part(losses + losses_at + n, N - n, 0.0f) - lost;
-        const vec next = sum + term;
-        lost = (next - sum) - term;
-        sum = next;
+    ulong n = MY_ITEM * VECTOR;
+    for (; n + (LOSSES_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= N; n += LOSSES_AT_ONCE * ITEMS_STEP) {
+        vec x[LOSSES_AT_ONCE];
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            x[k] = load_part(losses + losses_at + n + k * ITEMS_STEP, VECTOR, 0.0f);
+            count += counted(target + target_at + n + k * ITEMS_STEP, VECTOR);
+        }
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            total = add_losses(total, x[k]);
+        }
+    }
+    for (; n < N; n += ITEMS_STEP) {
+        total = add_losses(total, load_part(losses + losses_at + n, N - n, 0.0f));
         count += counted(target + target_at + n, N - n);
     }
-    const float2 all = row_sums((float2)(sum_of(sum), sum_of(count)), shared);
+    const float2 all = row_sums((float2)(sum_of(total.sum), sum_of(count)), shared);
     if (MY_ITEM == 0) {
         loss[loss_at] = all.x / fmax(all.y, 1.0f);
     }
@@ -162,8 +185,14 @@ kernel void loss_scale(ulong N, const global int *target, ulong target_at, const
         return;
     }
     vec count = to_vec(0.0f);
-    SIDE_BY_SIDE
-    for (ulong n = MY_ITEM * VECTOR; n < N; n += ITEMS_STEP) {
+    ulong n = MY_ITEM * VECTOR;
+    for (; n + (LOSSES_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= N; n += LOSSES_AT_ONCE * ITEMS_STEP) {
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            count += counted(target + target_at + n + k * ITEMS_STEP, VECTOR);
+        }
+    }
+    for (; n < N; n += ITEMS_STEP) {
         count += counted(target + target_at + n, N - n);
     }
     const float all = row_sum(sum_of(count), shared);

@@ -14,7 +14,8 @@
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
-//     producer   one warp: one item asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead
+//     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead; the
+//                registers of these warps go to the consumers
 //     consumers  two groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
 //
 // Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A tensor
@@ -72,7 +73,7 @@
 #define GROUP_M     64                             // rows of a consumer
 #define CONSUMERS   2
 #define CONSUMER_WARPS 4
-#define ITEMS       ((CONSUMERS * CONSUMER_WARPS + 1) * WARP)
+#define ITEMS       ((CONSUMERS + 1) * CONSUMER_WARPS * WARP)
 #define BOX_BYTES   (64 * 128)                     // 64 rows of 128 bytes
 #define A_BYTES     (TILE_M * 128)
 #define B_BYTES     (TILE_N * 128)
@@ -591,11 +592,13 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const globa
         order_bulk_copies();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (MY_WARP == CONSUMERS * CONSUMER_WARPS) {
-        if (LANE == 0) {
+    if (MY_WARP >= CONSUMERS * CONSUMER_WARPS) {
+        __asm__ volatile("//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory");
+        if (get_local_id(0) == CONSUMERS * CONSUMER_WARPS * WARP) {
             produce(&g, at, maps + maps_at);
         }
     } else {
+        __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
         finisher f;
         f.maps = maps + maps_at;
         f.beside = beside;

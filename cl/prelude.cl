@@ -8,6 +8,11 @@
 #define VECTOR 4 // floats in a `vec`: 1, 4, 8 or 16; what a work-item handles at a time
 #endif
 
+#if defined(WHOLE) && (defined(DATA_BF16) || defined(DATA_F16))
+#undef VECTOR
+#define VECTOR 8 // 16 bytes of data
+#endif
+
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 1 // work-items that share a row of a matrix: 1 on processors, a work-group on GPUs
 #endif
@@ -46,12 +51,6 @@ typedef JOIN(int, VECTOR) ivec;
 // Element (row, 0) of a matrix.
 static inline ulong row_start(ulong row, ulong n_cols) { return row * n_cols; }
 
-// Before a loop whose rounds do not depend on one another: on cards several of them load at the same time.
-#if ROW_ITEMS == 1
-#define SIDE_BY_SIDE
-#else
-#define SIDE_BY_SIDE _Pragma("unroll 8")
-#endif
 // Before a loop over an array that is to be in registers.
 #define UNROLLED _Pragma("unroll")
 
@@ -186,6 +185,7 @@ typedef float4 result4;
 #endif
 #define same(x) (x)
 #define same4(x) (x)
+#define same8(x) (x)
 PARTS(load_part, store_part, float, load, store, same, same)
 #if DATA_IS_NARROW
 PARTS(load_data_part, store_data_part, ushort, load_data, store_data, widen, narrow)
@@ -197,6 +197,36 @@ PARTS(load_data_part, store_data_part, ushort, load_data, store_data, widen, nar
 #define store_result_part(x, p, n) store_data_part(x, p, n)
 #else
 #define store_result_part(x, p, n) store_part(x, p, n)
+#endif
+
+// add_rows: the vecs at p, p + step, .. of n rows added up, some loaded at a time; `left` elements of a row are there.
+// add_data_rows: the same of data.
+#define ROWS_AT_ONCE 8
+#define ADD_ROWS(add_rows, element, load_part)                                                            \
+    static inline vec add_rows(const global element *p, ulong step, ulong n, ulong left) {                \
+        vec sum = to_vec(0.0f);                                                                           \
+        ulong row = 0;                                                                                    \
+        for (; row + ROWS_AT_ONCE <= n; row += ROWS_AT_ONCE, p += ROWS_AT_ONCE * step) {                  \
+            vec x[ROWS_AT_ONCE];                                                                          \
+            UNROLLED                                                                                      \
+            for (uint k = 0; k < ROWS_AT_ONCE; k++) {                                                     \
+                x[k] = load_part(p + k * step, left, 0.0f);                                               \
+            }                                                                                             \
+            UNROLLED                                                                                      \
+            for (uint k = 0; k < ROWS_AT_ONCE; k++) {                                                     \
+                sum += x[k];                                                                              \
+            }                                                                                             \
+        }                                                                                                 \
+        for (; row < n; row++, p += step) {                                                               \
+            sum += load_part(p, left, 0.0f);                                                              \
+        }                                                                                                 \
+        return sum;                                                                                       \
+    }
+ADD_ROWS(add_rows, float, load_part)
+#if DATA_IS_NARROW
+ADD_ROWS(add_data_rows, data, load_data_part)
+#else
+#define add_data_rows(p, step, n, left) add_rows(p, step, n, left)
 #endif
 
 static inline float sum_of(vec x) {
@@ -353,6 +383,8 @@ ROW_REDUCTION(row_largest, float, fmax)
 
 #define MY_LANE get_local_id(1)
 #define N_LANES get_local_size(1)
+// How many of n rows are this lane's.
+#define LANE_ROWS(n) ((n) > MY_LANE ? ((n) - MY_LANE - 1) / N_LANES + 1 : 0)
 
 #if ROW_ITEMS == 1
 #define LANES_SHARED(shared)
@@ -394,8 +426,13 @@ static inline vec lanes_sum(vec x, local vec *shared) {
 #endif
 #define KEPT       (ROW_VECS > 0 ? ROW_VECS : 1)
 #define KEPT_AT(k) (ROW_VECS > 0 ? (k) : 0)
+#if ROW_VECS > 0
+#define UNROLLED_ROW UNROLLED
+#else
+#define UNROLLED_ROW
+#endif
 #define FOR_VECS(k, c, C)                                                                          \
-    SIDE_BY_SIDE                                                                                   \
+    UNROLLED_ROW                                                                                   \
     for (ulong k = 0, c = MY_ITEM * VECTOR; ROW_VECS > 0 ? k < ROW_VECS : c - MY_ITEM * VECTOR < (C); \
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))

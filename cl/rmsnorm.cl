@@ -74,30 +74,33 @@ kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strip
     for (ulong n = strip * strip_rows; n < end; n++) {
         const ulong row = row_start(n, C);
         const float inverse = rstd[rstd_at + n];
-        vec d_kept[KEPT];
-        vec xh_kept[KEPT];
+        vec g[KEPT];
+        vec xh[KEPT];
+        vec skip[KEPT];
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {
-            const vec d = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
-            sum_g_xh += d * load_part(w + w_at + c, C - c, 0.0f) * xh;
-            d_kept[KEPT_AT(k)] = d;
-            xh_kept[KEPT_AT(k)] = xh;
+            const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+            const vec xh_here = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
+            const vec g_here = dy_here * load_part(w + w_at + c, C - c, 0.0f);
             if (ROW_VECS > 0) {
-                dw[KEPT_AT(k)] += d * xh;
+                g[KEPT_AT(k)] = g_here;
+                xh[KEPT_AT(k)] = xh_here;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+                dw[KEPT_AT(k)] += dy_here * xh_here;
             } else {
-                store_part(load_part(dw_sums + c, C - c, 0.0f) + d * xh, dw_sums + c, C - c);
+                store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh_here, dw_sums + c, C - c);
             }
+            sum_g_xh += g_here * xh_here;
         }
         const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
         FOR_VECS(k, c, C) {
-            const vec dy_here = ROW_VECS > 0 ? d_kept[KEPT_AT(k)] : load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh =
-                ROW_VECS > 0 ? xh_kept[KEPT_AT(k)] : load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
-            vec d = inverse * (dy_here * load_part(w + w_at + c, C - c, 0.0f) - xh * mean_g_xh);
-            if (residual) {
-                d += load_data_part(dskip + dskip_at + row + c, C - c, 0.0f);
+            if (ROW_VECS == 0) {
+                const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+                g[KEPT_AT(k)] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+                xh[KEPT_AT(k)] = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
             }
+            const vec d = inverse * (g[KEPT_AT(k)] - xh[KEPT_AT(k)] * mean_g_xh) + skip[KEPT_AT(k)];
             store_data_part(d, dx + dx_at + row + c, C - c);
         }
     }

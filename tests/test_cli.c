@@ -466,6 +466,31 @@ static void training_goes_on_where_it_stopped(void **state) {
     assert_int_equal(system("cmp $T/whole/model.safetensors $T/parts/model.safetensors"), 0);
 }
 
+// The scale is doubled after each good step, until gradients overflow and steps are skipped.
+static void scaled_training_goes_on_where_it_stopped(void **state) {
+    (void)state;
+    double losses[12];
+    const char *fp16 = "--precision fp16 --loss-scale-interval 1 -b 2 --seq-len 8 --accum 2 -t 1";
+    char command[COMMAND_SIZE];
+    const char *parts[] = {"--steps 12 --log $T/whole.fp16 --save $T/whole16", "--steps 8 --save $T/parts16",
+                           "--steps 4 --save $T/parts16 --weights $T/parts16"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(command, sizeof(command), "train -m tiny --backend cpu %s %s", fp16, parts[i]);
+        expect_exit(command, 0);
+        if (i == 0) {
+            expect_text("train", out, " | norm - | ");
+            expect_text("train", out, " | skipped, loss scale now ");
+        }
+    }
+    assert_int_equal(read_log("whole.fp16", losses, 12), 12);
+    assert_int_equal(system("grep -q '\"grad_norm\": null.*\"skipped\": true' $T/whole.fp16"), 0);
+    assert_int_equal(system("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors"), 0);
+    assert_int_equal(system("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors"), 0);
+    expect_exit("train -m tiny --backend cpu -b 2 --seq-len 8 --steps 1 --weights $T/parts16", 0); // in fp32
+    expect_exit("train -m tiny --loss-scale 0", 2);
+    expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
+}
+
 static void diverged_training_keeps_the_saved_model(void **state) {
     (void)state;
     expect_exit(TINY "--steps 1 --save $T/kept", 0);
@@ -638,6 +663,7 @@ int main(void) {
         cmocka_unit_test(architectures_and_optimizers_are_chosen),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
+        cmocka_unit_test(scaled_training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),
         cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),

@@ -224,4 +224,11 @@ static void test_step(void **state) {
         }
     }
 }
-int main(void) { const struct CMUnitTest tests[] = { cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops), cmocka_unit_test(test_step), }; return cmocka_run_group_tests(tests, find_device, NULL); }
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_step),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}

@@ -64,8 +64,9 @@ static void test_cpu_ops_3_threads(void **state) {
     check_cpu_ops(3, SM_F32);
 }
 
-static void test_cpu_ops_bf16(void **state) {
+static void test_cpu_ops_narrow(void **state) {
     (void)state;
+    check_cpu_ops(3, SM_F16);
     check_cpu_ops(1, SM_BF16);
     check_cpu_ops(3, SM_BF16);
 }
@@ -77,7 +78,7 @@ static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode 
         sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // A gradient and a weight a parameter, of which GPT-2 has 28 and Llama 21; loss and norm a step; the copies of
     // their 10 and 16 matrices. Twice where first_write makes two plans of it.
-    const int n_copies = dtype == SM_BF16 ? 10 + 16 : 0;
+    const int n_copies = sm_dtype_is_narrow(dtype) ? 10 + 16 : 0;
     const bool twice = mode != SM_MODE_NAIVE && !(without & 1u << sm_rewrite_find("first_write"));
     assert_int_equal(t.n_rows, (2 * (28 + 21) + 2 * (2 * 3) + n_copies) * (twice ? 2 : 1));
     assert_int_equal(t.n_skipped, 0);
@@ -92,8 +93,10 @@ static void test_cpu_step(void **state) {
     }
 }
 
-static void test_cpu_step_bf16(void **state) {
+static void test_cpu_step_narrow(void **state) {
     (void)state;
+    check_step("cpu", 3, SM_F16, SM_MODE_FUSED, 0);
+    check_step("reference", 0, SM_F16, SM_MODE_NAIVE, 0);
     check_step("cpu", 3, SM_BF16, SM_MODE_NAIVE, 0);
     check_step("cpu", 1, SM_BF16, SM_MODE_FUSED, 0);
     for (int i = 0; i < sm_rewrite_count(); i++) {
@@ -244,8 +247,8 @@ int main(void) {
         cmocka_unit_test(test_error_measure),     cmocka_unit_test(test_every_kind_is_complete),
         cmocka_unit_test(test_cases_make_plans),  cmocka_unit_test(test_cpu_ops_1_thread),
         cmocka_unit_test(test_cpu_ops_3_threads), cmocka_unit_test(test_cpu_step),
-        cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_bf16),
-        cmocka_unit_test(test_cpu_step_bf16),     cmocka_unit_test(test_sees_faults),
+        cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_narrow),
+        cmocka_unit_test(test_cpu_step_narrow),   cmocka_unit_test(test_sees_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

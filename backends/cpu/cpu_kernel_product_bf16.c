@@ -7,18 +7,12 @@
 //       for each slice of k:
 //         for each block of this thread's columns:   panels of b are packed at the first use
 //           for each block of this thread's rows:    that lie in the second-level cache
-//             for each b panel, each a panel:        a tile (cpu_tile_bf16.h, cpu_tile_amx.h)
+//             for each b panel, each a panel:        a tile (cpu_tile_bf16.h)
 //
 // Threads divide the result into a grid of nearly square cells.
-#include "cpu_math.h"
-#include "cpu_onednn_matmul.h"
+#include "cpu_finish_bf16.h"
 #include "cpu_product.h"
-
-#if defined(__AMX_BF16__)
-#include "cpu_tile_amx.h"
-#else
 #include "cpu_tile_bf16.h"
-#endif
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,
@@ -158,51 +152,14 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
 
 // --- results ------------------------------------------------------------------------------------
 
-// What is done to n sums of a row of c, from element `at` on, whose column is `col`, before they are rounded.
-static inline void finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, float *restrict sums) {
-    float room[COLS];
-    if (p->bias != NULL) {
-        const float *bias = p->bias + col;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] += bias[i];
-        }
-    }
-    if (p->pre != NULL) {
-        const float *pre = cpu_widened(p->pre + at, n, room);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] *= cpu_gelu_derivative(pre[i]);
-        }
-    }
-    cpu_round_row(sums, n, p->rounded + at);
-    if (p->act != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            room[i] = cpu_gelu(sums[i]);
-        }
-        cpu_round_row(room, n, p->act + at);
-    }
-}
-
 // Of a tile, whose rows of sums lie ld apart.
 static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;
         if (cols.end - cols.first == COLS) { // a length that the compiler knows
-            finish_row(p, at, cols.first, COLS, sums);
+            cpu_finish_row(p, at, cols.first, COLS, false, sums);
         } else {
-            finish_row(p, at, cols.first, cols.end - cols.first, sums);
-        }
-    }
-}
-
-// Of a panel of any width, tile by tile.
-static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
-    for (int64_t row = rows.first; row < rows.end; row++) {
-        for (int64_t col = cols.first; col < cols.end; col += COLS) {
-            finish(p, (cpu_range){row, row + 1}, (cpu_range){col, cpu_min64(col + COLS, cols.end)},
-                   sums + (row - rows.first) * ld + (col - cols.first), ld);
+            cpu_finish_row(p, at, cols.first, cols.end - cols.first, false, sums);
         }
     }
 }
@@ -313,29 +270,4 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
         }
     }
     cpu_product_end();
-}
-
-// --- by oneDNN ----------------------------------------------------------------------------------
-
-static void multiply_part(const cpu_product *p, const cpu_onednn_matmul *matmul, int part, void *scratch) {
-    const cpu_onednn_cut cut = cpu_onednn_matmul_cut(matmul, part);
-    for (int64_t row = cut.mine.rows.first; row < cut.mine.rows.end; row += cut.panel_rows) {
-        const cpu_range rows = {row, cpu_min64(row + cut.panel_rows, cut.mine.rows.end)};
-        for (int64_t col = cut.mine.cols.first; col < cut.mine.cols.end; col += cut.panel_cols) {
-            const cpu_range cols = {col, cpu_min64(col + cut.panel_cols, cut.mine.cols.end)};
-            float *c = p->rounded != NULL ? scratch : p->c + row * p->n + col;
-            cpu_onednn_matmul_run(matmul, part, rows.end - row, cols.end - col, p->a + row * p->a_row,
-                                  p->b + col * p->b_col, c, scratch);
-            if (p->rounded != NULL) {
-                finish_panel(p, rows, cols, c, cut.panel_cols);
-            }
-        }
-    }
-}
-
-void ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team) {
-    const cpu_onednn_matmul *matmul = team->choice->matmul;
-    for (int part = team->thread; part < cpu_onednn_matmul_n_parts(matmul); part += team->n_threads) {
-        multiply_part(p, matmul, part, team->scratch[team->thread]);
-    }
 }

@@ -9,15 +9,20 @@
 
 #include "philox.h"
 
-// e^x 2^(bias - 127), where that and 2^(n + bias - 127) below are normal numbers, with a relative error below 2e-7.
+// e^x, with a relative error below 2e-7. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it
+// overflows to infinity as it should.
 // Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is written into the exponent bits and e^r is a
 // polynomial: of all with 1 + r + ... + r^6 the one with the smallest relative error there, 3e-9. ln2 is subtracted
 // in two pieces (Cody and Waite 1980), the first with few enough bits that n times it is exact.
-static inline float cpu_exp_biased(float x, uint32_t bias) {
+static inline float cpu_exp(float x) {
+    const float lowest = -86.9f;
+    const float highest = 88.8f;
     const float round = 12582912.0f; // 1.5 * 2^23: adding it leaves round(n) in the low mantissa bits
-    float shifted = x * 1.44269504f + round;
+    float clamped = x < lowest ? lowest : x;
+    clamped = clamped > highest ? highest : clamped;
+    float shifted = clamped * 1.44269504f + round;
     float n = shifted - round;
-    float r = x - n * 0.693359375f;
+    float r = clamped - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
     float p = 0.0013814539f;
     p = p * r + 0.0083687454f;
@@ -28,32 +33,19 @@ static inline float cpu_exp_biased(float x, uint32_t bias) {
     p = p * r + 1.0f;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4B400000u + bias) << 23;
+    bits = (bits - 0x4B400000u + 126) << 23; // half of 2^n: 2^128 would overflow the exponent bits
     float power;
     memcpy(&power, &bits, sizeof power);
-    return p * power;
+    return x < lowest ? 0.0f : p * power * 2.0f;
 }
 
-// e^x. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it overflows to infinity as it
-// should.
-static inline float cpu_exp(float x) {
-    const float lowest = -86.9f;
-    const float highest = 88.8f;
-    float clamped = x < lowest ? lowest : x;
-    clamped = clamped > highest ? highest : clamped;
-    float y = cpu_exp_biased(clamped, 126) * 2.0f; // 2^128 would overflow the exponent bits
-    return x < lowest ? 0.0f : y;
-}
-
-// 2^x for x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp: for a softmax whose
-// scores carry the factor log2(e). Write x = n + r, |r| <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's
+// 2^x for -127 <= x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp. Write x = n + r, |r| <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's
 // nodes. The constant leaves n + 127 in the low mantissa bits, from where it is shifted into the exponent's place. From
 // -126.5 down that is 0, and so is the result: it would be denormal.
-static inline float cpu_exp2(float x) {
+static inline float cpu_exp2_within(float x) {
     const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
-    float clamped = x < -127.0f ? -127.0f : x;
-    float shifted = clamped + round;
-    float r = clamped - (shifted - round);
+    float shifted = x + round;
+    float r = x - (shifted - round);
     float p = 1.54531634e-4f;
     p = p * r + 1.33908633e-3f;
     p = p * r + 9.61808302e-3f;
@@ -69,6 +61,24 @@ static inline float cpu_exp2(float x) {
     return p * power;
 }
 
+// The same of any x < 127.5: for a softmax whose scores carry the factor log2(e).
+static inline float cpu_exp2(float x) { return cpu_exp2_within(x < -127.0f ? -127.0f : x); }
+
+// 1/x for positive normal x whose inverse is normal, with a relative error below 2e-7, in less time than divisions of
+// wide vectors take. The difference of exponents, and so of all bits, is a first guess y within an eighth; with
+// d = 1 - x y, 1/x = y / (1 - d) = y (1 + d + d^2 + ...), of which three terms are taken, twice: d becomes d^3.
+static inline float cpu_inverse(float x) {
+    uint32_t bits;
+    float y;
+    memcpy(&bits, &x, sizeof bits);
+    bits = 0x7EF311C7u - bits;
+    memcpy(&y, &bits, sizeof y);
+    float d = 1.0f - x * y;
+    y = y + y * (d + d * d);
+    d = 1.0f - x * y;
+    return y + y * (d + d * d);
+}
+
 // Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
 static const float cpu_gelu_edge = 9.9f;
 
@@ -77,19 +87,17 @@ static inline float cpu_gelu_clamp(float x) {
     return above > cpu_gelu_edge ? cpu_gelu_edge : above;
 }
 
-// e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge.
-static inline float cpu_gelu_exp(float x) {
-    return cpu_exp_biased(-1.5957691216057308f * x * (1.0f + 0.044715f * x * x), 127);
-}
+// e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge: a power of 2 by log2(e).
+static inline float cpu_gelu_exp(float x) { return cpu_exp2_within(x * (-2.30220819f - 0.102943240f * x * x)); }
 
 // GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not clamped: -infinity must show.
-static inline float cpu_gelu(float x) { return x / (1.0f + cpu_gelu_exp(cpu_gelu_clamp(x))); }
+static inline float cpu_gelu(float x) { return x * cpu_inverse(1.0f + cpu_gelu_exp(cpu_gelu_clamp(x))); }
 
 // Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u).
 static inline float cpu_gelu_derivative(float wide_x) {
     float x = cpu_gelu_clamp(wide_x);
     float e = cpu_gelu_exp(x);
-    float s = 1.0f / (1.0f + e);
+    float s = cpu_inverse(1.0f + e);
     float slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x); // 2u'
     return s + x * slope * (e * s) * s;
 }

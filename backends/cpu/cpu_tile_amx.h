@@ -22,33 +22,7 @@ enum {
     CPU_PRODUCT_ROWS = 2 * CPU_AMX_ROWS,
     CPU_PRODUCT_COLS = 2 * CPU_AMX_PAIRS,
     CPU_PRODUCT_STEP_K = CPU_AMX_PAIRS * CPU_PACK_K, // k is padded to a multiple of this
-    CPU_PRODUCT_SLICE_K = 1024,      // deepest slice of k: a cell's operands stay in the second-level cache
-    CPU_PRODUCT_BLOCK_A = 192 << 10, // packed elements of a that tiles go over with one panel of b: 768 KiB stay in
-                                     // the second-level cache
-    CPU_PRODUCT_OPERAND_COST = 128,  // to fetch and pack a row or column takes as long as so many rows times columns
 };
-
-// Where a tile's rows of a lie: in a packed panel, or contiguous along k as the operand has them.
-typedef struct {
-    const char *data;
-    int64_t row_bytes;   // from a row to the next
-    int64_t step_bytes;  // from 32 k to the next
-    int64_t below_bytes; // from a0 to a1
-} cpu_product_a;
-
-static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) {
-    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *panel, REGISTER_BYTES = CPU_AMX_ROWS * ROW_BYTES };
-    return (cpu_product_a){(const char *)panel, ROW_BYTES, 2 * REGISTER_BYTES, REGISTER_BYTES};
-}
-
-// Rows that fill whole registers need no packing, and so no sharing of what each thread packs.
-static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
-    return m % CPU_PRODUCT_ROWS == 0 && k % CPU_PRODUCT_STEP_K == 0;
-}
-static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
-    const int64_t row_bytes = ld * (int64_t)sizeof *rows;
-    return (cpu_product_a){(const char *)rows, row_bytes, CPU_PRODUCT_STEP_K * sizeof *rows, CPU_AMX_ROWS * row_bytes};
-}
 
 // The shapes of all eight registers, for this thread until cpu_product_end().
 static inline void cpu_product_begin(void) {
@@ -66,76 +40,108 @@ static inline void cpu_product_begin(void) {
 
 static inline void cpu_product_end(void) { _tile_release(); }
 
-// Panel of rows of a that are contiguous along k: pieces of 64 bytes, copied.
+// Panel of rows of a that are contiguous along k: pieces of 64 bytes, copied, a few rows at a time.
 static inline void cpu_pack_a_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to) {
-    for (int64_t j = 0; j < k; j += CPU_PRODUCT_STEP_K) {
-        const int64_t depth = k - j < CPU_PRODUCT_STEP_K ? k - j : CPU_PRODUCT_STEP_K;
-        for (int64_t r = 0; r < CPU_PRODUCT_ROWS; r++) {
-            if (r < n && depth == CPU_PRODUCT_STEP_K) {
-                memcpy(to, from + r * ld + j, CPU_AMX_PAIRS * sizeof *to);
-            } else {
-                memset(to, 0, CPU_AMX_PAIRS * sizeof *to);
-                memcpy(to, from + (r < n ? r : 0) * ld + j, r < n ? (size_t)depth * sizeof *from : 0);
+    enum { AT_ONCE = 4, STEP_ELEMS = CPU_PRODUCT_ROWS * CPU_AMX_PAIRS };
+    for (int64_t first = 0; first < CPU_PRODUCT_ROWS; first += AT_ONCE) {
+        cpu_packed *at = to + first * CPU_AMX_PAIRS;
+        for (int64_t j = 0; j < k; j += CPU_PRODUCT_STEP_K, at += STEP_ELEMS) {
+            const int64_t depth = k - j < CPU_PRODUCT_STEP_K ? k - j : CPU_PRODUCT_STEP_K;
+            for (int64_t r = 0; r < AT_ONCE; r++) {
+                const cpu_data *line = from + (first + r) * ld + j;
+                if (first + r < n && depth == CPU_PRODUCT_STEP_K) {
+                    __builtin_prefetch(line + AT_ONCE * ld);
+                    memcpy(at + r * CPU_AMX_PAIRS, line, CPU_AMX_PAIRS * sizeof *to);
+                } else {
+                    memset(at + r * CPU_AMX_PAIRS, 0, CPU_AMX_PAIRS * sizeof *to);
+                    memcpy(at + r * CPU_AMX_PAIRS, first + r < n ? line : from,
+                           first + r < n ? (size_t)depth * sizeof *from : 0);
+                }
             }
-            to += CPU_AMX_PAIRS;
         }
     }
 }
 
-// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart: 16 pairs of k are woven for 16
-// rows, and transposed.
+// 32 k of up to 32 rows that are contiguous across k, from `from` on, as pairs `ld_to` apart: eight k at most.
+static inline void cpu_weave(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to, int64_t ld_to) {
+    for (int64_t j = 0; j < k; j += CPU_PACK_K) {
+        if (n == CPU_PRODUCT_ROWS) { // a length that the compiler knows
+            cpu_pack_row(from + j * ld, ld, j + 1 < k, CPU_PRODUCT_ROWS, to, CPU_PRODUCT_ROWS);
+        } else {
+            cpu_pack_row(from + j * ld, ld, j + 1 < k, n, to, CPU_PRODUCT_ROWS);
+        }
+        to += ld_to;
+    }
+}
+
+// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart: of a band of rows, 16 pairs of k are
+// woven, a few at a time so that memory is read in runs, and transposed.
 static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
                                    int64_t panel_elems) {
-    cpu_packed woven[CPU_AMX_PAIRS * CPU_AMX_ROWS];
+    enum { BAND = 4 * CPU_PRODUCT_ROWS, AT_ONCE = 8 };
+    cpu_packed woven[CPU_AMX_PAIRS * BAND] __attribute__((aligned(64)));
     for (int64_t j = 0; j < k; j += CPU_PRODUCT_STEP_K) {
         const int64_t depth = k - j < CPU_PRODUCT_STEP_K ? k - j : CPU_PRODUCT_STEP_K;
-        memset(woven, 0, sizeof woven);
-        for (int64_t i = 0; i < (n + CPU_PRODUCT_ROWS - 1) / CPU_PRODUCT_ROWS * CPU_PRODUCT_ROWS; i += CPU_AMX_ROWS) {
-            const int64_t n_rows = i >= n ? 0 : n - i < CPU_AMX_ROWS ? n - i : CPU_AMX_ROWS;
-            cpu_pack_rows(from + j * ld + i, ld, n_rows, depth, woven, CPU_AMX_ROWS);
-            cpu_packed *panel = to + i / CPU_PRODUCT_ROWS * panel_elems;
-            cpu_packed *block = panel + j * CPU_PRODUCT_ROWS / CPU_PACK_K + i % CPU_PRODUCT_ROWS * CPU_AMX_PAIRS;
-            cpu_pack_lines((const cpu_data *)woven, CPU_AMX_ROWS * CPU_PACK_K, CPU_AMX_PAIRS, CPU_AMX_ROWS * CPU_PACK_K,
-                           block, CPU_AMX_PAIRS);
+        memset(woven, 0, depth < CPU_PRODUCT_STEP_K ? sizeof woven : 0);
+        for (int64_t first = 0; first < n; first += BAND) {
+            const int64_t n_rows = n - first < BAND ? n - first : BAND;
+            for (int64_t step = 0; step < depth; step += AT_ONCE) {
+                for (int64_t i = 0; i < n_rows; i += CPU_PRODUCT_ROWS) {
+                    cpu_weave(from + (j + step) * ld + first + i, ld,
+                              n_rows - i < CPU_PRODUCT_ROWS ? n_rows - i : CPU_PRODUCT_ROWS,
+                              depth - step < AT_ONCE ? depth - step : AT_ONCE, woven + step / CPU_PACK_K * BAND + i,
+                              BAND);
+                }
+            }
+            for (int64_t i = 0; i < n_rows; i += CPU_AMX_ROWS) {
+                cpu_packed *panel = to + (first + i) / CPU_PRODUCT_ROWS * panel_elems;
+                cpu_packed *block = panel + j * CPU_PRODUCT_ROWS / CPU_PACK_K + i % CPU_PRODUCT_ROWS * CPU_AMX_PAIRS;
+                cpu_transpose((const float *)(woven + i), BAND, (float *)block, CPU_AMX_PAIRS);
+            }
         }
     }
 }
 
-// c = a panel x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
-static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc,
-                                    bool add, cpu_asking *asking) {
-    enum { B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof(cpu_packed) };
-    const int64_t c_row_bytes = ldc * (int64_t)sizeof *c;
-    float *below = c + CPU_AMX_ROWS * ldc;
+// sums (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = a panel x b panel over n_steps of CPU_PRODUCT_STEP_K, or += with `add`.
+static inline void cpu_product_tile(int64_t n_steps, const cpu_packed *a, const cpu_packed *b, float *sums, bool add,
+                                    cpu_asking *asking) {
+    enum {
+        A_ROW_BYTES = CPU_AMX_PAIRS * sizeof *a,
+        B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *b,
+        SUM_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *sums,
+        REGISTER_ELEMS = CPU_AMX_ROWS * CPU_AMX_PAIRS,
+    };
+    float *below = sums + CPU_AMX_ROWS * CPU_PRODUCT_COLS;
     __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
     if (add) {
-        _tile_loadd(0, c, c_row_bytes);
-        _tile_loadd(1, c + CPU_AMX_PAIRS, c_row_bytes);
-        _tile_loadd(2, below, c_row_bytes);
-        _tile_loadd(3, below + CPU_AMX_PAIRS, c_row_bytes);
+        _tile_loadd(0, sums, SUM_ROW_BYTES);
+        _tile_loadd(1, sums + CPU_AMX_PAIRS, SUM_ROW_BYTES);
+        _tile_loadd(2, below, SUM_ROW_BYTES);
+        _tile_loadd(3, below + CPU_AMX_PAIRS, SUM_ROW_BYTES);
     } else {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t j = 0; j < steps; j += CPU_AMX_PAIRS) {
-        _tile_loadd(4, a.data, a.row_bytes);
+    for (int64_t j = 0; j < n_steps; j++) {
+        _tile_loadd(4, a, A_ROW_BYTES);
         _tile_loadd(6, b, B_ROW_BYTES);
         _tile_loadd(7, b + CPU_AMX_PAIRS, B_ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
-        cpu_ask(asking);
-        _tile_loadd(5, a.data + a.below_bytes, a.row_bytes);
+        cpu_ask_to_read(&asking->b);
+        cpu_ask_to_read(&asking->beside);
+        _tile_loadd(5, a + REGISTER_ELEMS, A_ROW_BYTES);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
-        a.data += a.step_bytes;
+        a += 2 * REGISTER_ELEMS;
         b += CPU_AMX_PAIRS * CPU_PRODUCT_COLS;
     }
-    _tile_stored(0, c, c_row_bytes);
-    _tile_stored(1, c + CPU_AMX_PAIRS, c_row_bytes);
-    _tile_stored(2, below, c_row_bytes);
-    _tile_stored(3, below + CPU_AMX_PAIRS, c_row_bytes);
+    _tile_stored(0, sums, SUM_ROW_BYTES);
+    _tile_stored(1, sums + CPU_AMX_PAIRS, SUM_ROW_BYTES);
+    _tile_stored(2, below, SUM_ROW_BYTES);
+    _tile_stored(3, below + CPU_AMX_PAIRS, SUM_ROW_BYTES);
     __asm__ volatile("" ::: "memory");
 }
 

@@ -91,6 +91,19 @@ cpu_cache cpu_topology_cache(int level) {
     return found.size_bytes > 0 ? found : (cpu_cache){0};
 }
 
+size_t cpu_topology_level2_bytes(void) {
+    static size_t known_bytes;
+    size_t size_bytes = __atomic_load_n(&known_bytes, __ATOMIC_RELAXED);
+    if (size_bytes == 0) {
+        const size_t smallest_bytes = (size_t)256 << 10;
+        const cpu_cache level2 = cpu_topology_cache(2);
+        const size_t share_bytes = level2.size_bytes / (size_t)(level2.n_cores > 1 ? level2.n_cores : 1);
+        size_bytes = share_bytes > smallest_bytes ? share_bytes : smallest_bytes;
+        __atomic_store_n(&known_bytes, size_bytes, __ATOMIC_RELAXED);
+    }
+    return size_bytes;
+}
+
 // --- masks --------------------------------------------------------------------------------
 
 enum { MAX_PROCESSOR = 65535 };

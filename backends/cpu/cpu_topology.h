@@ -25,6 +25,9 @@ typedef struct {
 // Level 1, 2 or 3.
 cpu_cache cpu_topology_cache(int level);
 
+// Of a core's second-level cache; a small one's where nothing is known. Asked again it costs nothing.
+size_t cpu_topology_level2_bytes(void);
+
 // Cores of which the process may use at least one processor; at least 1.
 int cpu_topology_n_cores(void);
 

@@ -36,12 +36,14 @@ static void arg_copy(opencl_binder *b, int output) {
     arg_out(b, output);
 }
 
+// Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
+static int whole_vector(const opencl_binder *b) { return sm_dtype_is_narrow(b->e->base.plan->dtype) ? 8 : 4; }
+
 // Whether all vecs of the op's rows of row_elems elements are whole and begin at multiples of their size: on cards they
 // then move at once (cl/prelude.cl).
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
-    const opencl_device *device = b->e->device;
-    const int vector = device->tier->vector(&device->facts);
-    bool whole = device->tier->row_items > 1 && row_elems % vector == 0;
+    const int vector = whole_vector(b);
+    bool whole = b->e->device->tier->row_items > 1 && row_elems % vector == 0;
     for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
         const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
         if (tensor != SM_NO_TENSOR) {
@@ -55,20 +57,24 @@ static bool is_whole(const opencl_binder *b, int64_t row_elems) {
 
 // Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
 static void begin(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    opencl_begin(b, stem, is_whole(b, row_elems) ? "-DWHOLE" : "", kernel);
+    const bool whole = is_whole(b, row_elems);
+    opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
 }
 
 // The same, where items keep their vecs of a row in registers, unless there are too many.
 static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    enum { MOST_VECS = 8, OPTIONS_SIZE = 64 };
-    const opencl_device *device = b->e->device;
-    const int64_t at_once = (int64_t)device->tier->row_items * device->tier->vector(&device->facts);
+    enum { MOST_ELEMS = 32, OPTIONS_SIZE = 64 };
+    const int64_t at_once = (int64_t)b->e->device->tier->row_items * whole_vector(b);
     const int64_t n_vecs = (row_elems + at_once - 1) / at_once;
+    const int most_vecs = MOST_ELEMS / whole_vector(b);
+    const bool whole = is_whole(b, row_elems);
     char options[OPTIONS_SIZE] = "";
-    if (is_whole(b, row_elems)) {
-        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d", n_vecs <= MOST_VECS ? (int)n_vecs : 0);
+    if (whole) {
+        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d", n_vecs <= most_vecs ? (int)n_vecs : 0);
     }
     opencl_begin(b, stem, options, kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
 }
 
 // An op on n elements each of its operands.
@@ -115,20 +121,20 @@ static void bind_adam(opencl_binder *b) { bind_update(b, "adam", SM_OUT(adam, w)
 static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd", SM_OUT(sgd, w)); }
 static void bind_lion(opencl_binder *b) { bind_update(b, "lion", SM_OUT(lion, w)); }
 
-// On cards an item has one vec of a block, and a work-group two blocks (cl/adamw8bit.cl).
+// On cards an item has one vec of a block, and a work-group as many blocks as it has room for (cl/adamw8bit.cl).
 static void bind_adamw8bit(opencl_binder *b) {
-    enum { CPU_BLOCKS = 4, GROUP_BLOCKS = 2, BLOCK = 256 };
+    enum { CPU_BLOCKS = 4, BLOCK = 256 };
     const opencl_device *device = b->e->device;
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw8bit, p)));
     const bool is_cpu = device->tier->row_items == 1;
-    const size_t items = is_cpu ? 1 : (size_t)(BLOCK / device->tier->vector(&device->facts));
     begin(b, "adamw8bit", "adamw8bit", n);
+    const size_t items = is_cpu ? 1 : (size_t)(BLOCK / b->vector);
     arg_count(b, n);
     opencl_arg_float(b, decay(b));
     arg_operands(b);
     arg_copy(b, SM_OUT(adamw8bit, w));
     opencl_launch_tiles(b, (int64_t)items, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))), items,
-                        is_cpu ? CPU_BLOCKS : GROUP_BLOCKS);
+                        is_cpu ? CPU_BLOCKS : (size_t)device->tier->row_items / items);
 }
 
 static void bind_muon_momentum(opencl_binder *b) { bind_elements(b, "muon", "muon_momentum"); }
@@ -175,7 +181,7 @@ static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 static int64_t count_strips(const opencl_device *device, int64_t N, int64_t C) {
     enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
     const opencl_tier *tier = device->tier;
-    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * tier->vector(&device->facts);
+    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * tier->vector(&device->facts); // or twice as many
     const int64_t n_blocks = tier->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
     const int64_t wanted = (int64_t)(tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
     return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);
@@ -183,7 +189,7 @@ static int64_t count_strips(const opencl_device *device, int64_t N, int64_t C) {
 
 // Strips of rows that items walk whole, a row after the other.
 static int64_t count_row_strips(const opencl_device *device, int64_t N) {
-    enum { LEAST_ROWS = 8, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
+    enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
     const int64_t of_unit = device->tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
     return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
@@ -330,10 +336,15 @@ static void bind_residual_layernorm_forward(opencl_binder *b) {
 // residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
 _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
                    SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
-                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db),
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
+                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what one binder reads of both kinds");
 
+// Of rows of either kind: dw, db and, where it is asked for, dbias.
+static int layernorm_sums(const sm_op *op) { return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2; }
+
 static void bind_layernorm_backward(opencl_binder *b) {
+    const int n_sums = layernorm_sums(b->op);
     const int64_t N = sm_tensor_rows(in(b, SM_IN(layernorm_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
     const int64_t n_strips = count_row_strips(b->e->device, N);
@@ -343,6 +354,7 @@ static void bind_layernorm_backward(opencl_binder *b) {
     arg_count(b, C);
     arg_count(b, n_strips);
     arg_count(b, strip_rows(N, n_strips));
+    opencl_arg_uint(b, (uint32_t)n_sums);
     for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
@@ -353,10 +365,12 @@ static void bind_layernorm_backward(opencl_binder *b) {
     begin_kept(b, "layernorm", "layernorm_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
+    opencl_arg_uint(b, (uint32_t)n_sums);
     opencl_arg_scratch(b, 0);
     arg_out(b, SM_OUT(layernorm_backward, dw));
     arg_out(b, SM_OUT(layernorm_backward, db));
-    opencl_launch_lanes(b, C, 2, SUM_LANES);
+    arg_out(b, SM_OUT(layernorm_backward, dbias));
+    opencl_launch_lanes(b, C, n_sums, SUM_LANES);
 }
 
 // What one kernel computes of rows of `x`, for both kinds.
@@ -487,18 +501,34 @@ static void sort_tokens(opencl_binder *b, int64_t N) {
     opencl_launch_tiles(b, N, lanes, (size_t)(GROUP / lanes), (size_t)lanes);
 }
 
+// Windows of sorted tokens that an item adds up the rows of, and where the sums of those that go beyond one lie.
+static int64_t count_windows(int64_t N) {
+    enum { ROWS = 16 }; // of cl/embedding.cl
+    return (N + ROWS - 1) / ROWS;
+}
+
+static int64_t partial_rows_at(int64_t N) { return (4 * N + 15) / 16 * 16; }
+
 static void bind_embedding_backward(opencl_binder *b) {
     const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
     const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
     const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
     sort_tokens(b, B * T);
-    begin(b, "embedding", "embedding_backward_wte", C);
+    begin(b, "embedding", "embedding_backward_rows", C);
     arg_count(b, B * T);
     arg_count(b, C);
     opencl_arg_scratch(b, 2 * (size_t)(B * T));
     arg_in(b, SM_IN(embedding_backward, dx));
     arg_out(b, SM_OUT(embedding_backward, dwte));
-    opencl_launch_grid(b, C, B * T);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
+    opencl_launch_grid(b, C, count_windows(B * T));
+    begin(b, "embedding", "embedding_backward_runs", C);
+    arg_count(b, B * T);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 2 * (size_t)(B * T));
+    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
+    arg_out(b, SM_OUT(embedding_backward, dwte));
+    opencl_launch_grid(b, C, count_windows(B * T));
     if (b->op->out[SM_OUT(embedding_backward, dwpe)] == SM_NO_TENSOR) {
         return;
     }
@@ -580,11 +610,10 @@ static void bind_grad_sqnorm(opencl_binder *b) {
     const opencl_device *device = b->e->device;
     const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
     const int64_t n_parts = count_parts(device);
-    const int64_t vector = device->tier->vector(&device->facts);
     begin(b, "grad_norm", "grad_sqnorm_parts", n);
     arg_count(b, n);
     arg_count(b, n_parts);
-    arg_count(b, (n + n_parts * vector - 1) / (n_parts * vector) * vector);
+    arg_count(b, (n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector);
     arg_in(b, SM_IN(grad_sqnorm, g));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_parts);
@@ -782,12 +811,16 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
     const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
     switch (op->kind) {
-    case SM_OP_EMBEDDING_BACKWARD: return 4 * (size_t)sm_tensor_elems(first);
+    case SM_OP_EMBEDDING_BACKWARD: {
+        const int64_t N = sm_tensor_elems(first);
+        return (size_t)(partial_rows_at(N) + 2 * count_windows(N) * sm_tensor_cols(&plan->tensors[op->in[1]]));
+    }
     case SM_OP_GRAD_SQNORM: return (size_t)count_parts(device);
     case SM_OP_ADAFACTOR: return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
     case SM_OP_BIAS_BACKWARD: return (size_t)(count_strips(device, R, C) * C);
     case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return 2 * (size_t)(count_row_strips(device, R) * C);
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
+        return (size_t)(layernorm_sums(op) * count_row_strips(device, R) * C);
     case SM_OP_RMSNORM_BACKWARD:
     case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return (size_t)(count_row_strips(device, R) * C);
     default: return 0;

@@ -56,7 +56,8 @@ static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b
     return width;
 }
 
-// --- running one instruction --------------------------------------------------------------------------------------------
+// --- running one instruction
+// --------------------------------------------------------------------------------------------
 
 static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     cl_int code = CL_SUCCESS;
@@ -120,7 +121,7 @@ static bool computes(opencl_device *d, const char *name, format f) {
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
 // Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
-enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 288 };
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
 static float bias_at(int n) { return (float)(n % 5 - 2); }
 
@@ -208,8 +209,8 @@ static sm_status multiply_wide(opencl_device *d, cl_mem buffers[3], uint16_t *c)
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL,
-                                          NULL);
+        code =
+            opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL, NULL);
     }
     release(map_buffer);
     release(bias_buffer);

@@ -211,9 +211,13 @@ static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
+        b->e->n_beside_units += may_round(b->e->base.plan, a);
         warn_of_local(b, a);
         opencl_tier_local.attention(b, a);
-    } else if (a->forward) {
+        return;
+    }
+    b->e->n_on_units++;
+    if (a->forward) {
         attend(b, a);
     } else {
         attend_backward(b, a);

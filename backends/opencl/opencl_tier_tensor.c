@@ -42,9 +42,13 @@ static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
 }
 
 // What the units multiply: 16-bit numbers, and floats where the plan says that they may be rounded or cut in two.
+static bool may_round(const opencl_product *p) {
+    return sm_dtype_is_narrow(p->plan->tensors[p->a].dtype) || p->plan->products != SM_PRODUCTS_PLAIN;
+}
+
 static bool is_product_of_units(const opencl_product *p) {
     const sm_plan *plan = p->plan;
-    return (sm_dtype_is_narrow(plan->tensors[p->a].dtype) || plan->products != SM_PRODUCTS_PLAIN) &&
+    return may_round(p) &&
            is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
            is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
            is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
@@ -224,7 +228,7 @@ typedef struct {
     int n_parts;
 } wide_tiles;
 
-enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 288, N_CONSUMERS = 2 };
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2 };
 
 static const wide_tiles wide_list[] = {
     {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
@@ -463,39 +467,40 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
 
 // --- matmul -----------------------------------------------------------------------------------------------
 
-// Ways by wgmma come first, where the device has that; then those by mma.sync.
+// Where the device has wgmma, ways by mma.sync are never faster: they are none.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (!is_product_of_units(p)) {
         return opencl_tier_local.matmul_way(facts, p, way, text, size_bytes);
     }
-    const int n_wide = is_wide_product(facts, p) ? count_wide_ways(p) : 0;
-    return way < n_wide ? wide_way(facts, p, way, text, size_bytes)
-                        : mma_way(facts, p, way - n_wide, text, size_bytes);
+    if (!is_wide_product(facts, p)) {
+        return mma_way(facts, p, way, text, size_bytes);
+    }
+    return way < count_wide_ways(p) && wide_way(facts, p, way, text, size_bytes);
 }
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
     if (!is_product_of_units(p)) {
         return opencl_tier_local.matmul_scratch_elems(facts, p, way);
     }
-    const int n_wide = is_wide_product(facts, p) ? count_wide_ways(p) : 0;
-    const int n_parts =
-        way < n_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way - n_wide).n_parts;
+    const bool is_wide = is_wide_product(facts, p);
+    const int n_parts = is_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way).n_parts;
     const int64_t sums = n_parts > 1 ? n_parts * p->M * p->N : 0;
-    return (size_t)(sums + (way < n_wide ? operand_elems(p) : 0));
+    return (size_t)(sums + (is_wide ? operand_elems(p) : 0));
 }
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const opencl_facts *facts = &b->e->device->facts;
     if (!is_product_of_units(p)) {
+        b->e->n_beside_units += may_round(p);
         opencl_tier_local.matmul(b, p, way);
         return;
     }
-    const int n_wide = is_wide_product(facts, p) ? count_wide_ways(p) : 0;
-    if (way < n_wide) {
+    b->e->n_on_units++;
+    if (is_wide_product(facts, p)) {
         const wide_tiles t = choose_wide(facts, p, way);
         multiply_by_wgmma(b, p, &t);
     } else {
-        const tiles t = choose_tiles(facts, p, way - n_wide);
+        const tiles t = choose_tiles(facts, p, way);
         multiply_by_mma(b, p, &t);
     }
 }
