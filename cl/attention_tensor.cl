@@ -34,7 +34,7 @@
 #define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
 #endif
 #ifndef IN_REGISTERS
-#define IN_REGISTERS 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
+#define IN_REGISTERS 0 // operands of the owned rows that are kept there: 0, 1 or 2; by wgmma none
 #endif
 #ifndef DROPOUT
 #define DROPOUT 0
@@ -385,21 +385,18 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 
 #else
 #define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
-#define MULTIPLY_STEP_LOCAL JOIN(multiply_local_by_rows_, STEP)
 #define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
-// The same, of 64 rows by four warps. What the units read and write must be settled before they are given any registers.
-inlined void begin_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+// The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of heads of 64 channels
+// came out wrong. What the units write must be settled before they are given any registers.
+inlined void begin_rows(uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+    const uint ours = a_rows + MY_WARP / 4 * (64 * 128);
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
-        const ulong b = describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16);
-        if (kept) {
-            MULTIPLY_STEP(score[0], o[0][k], b);
-        } else {
-            MULTIPLY_STEP_LOCAL(score[0], describe_tile(a_rows + MY_WARP / 4 * (64 * 128) + k / 4 * (OWN * 128) + k % 4 * 32, 16), b);
-        }
+        MULTIPLY_STEP(score[0], describe_tile(ours + k / 4 * (OWN * 128) + k % 4 * 32, 16),
+                      describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16));
     }
 }
 
@@ -423,9 +420,11 @@ inlined void finish_products(void) {
 }
 
 inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+    (void)o;
+    (void)kept;
     SETTLE_STEP(score[0]);
     give_registers();
-    begin_rows(o, kept, a_rows, b_rows, score);
+    begin_rows(a_rows, b_rows, score);
     finish_products();
     SETTLE_STEP(score[0]);
 }
@@ -434,12 +433,16 @@ inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
+    (void)o;
+    (void)kept;
+    (void)o2;
+    (void)kept2;
     SETTLE_STEP(score[0]);
     SETTLE_STEP(score2[0]);
     give_registers();
-    begin_rows(o, kept, a_rows, b_rows, score);
+    begin_rows(a_rows, b_rows, score);
     end_products();
-    begin_rows(o2, kept2, a2_rows, b2_rows, score2);
+    begin_rows(a2_rows, b2_rows, score2);
     end_products();
     wait_for_products(1);
     SETTLE_STEP(score[0]);

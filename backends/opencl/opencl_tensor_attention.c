@@ -62,11 +62,11 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
 // By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many
 // registers: of itself it prefers to wait for each product.
 static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .tile = 128, .step = 64, .kept = 1, .registers = 128},
-                                  {.warps = 8, .tile = 64, .step = 64, .registers = 168}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .tile = 64, .step = 32, .registers = 128},
-                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 12, .tile = 64, .step = 64, .registers = 168},
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                                  {.warps = 4, .tile = 64, .step = 64, .registers = 168}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 168},
                                {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
 };
 

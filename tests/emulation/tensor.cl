@@ -64,13 +64,12 @@ static inline ulong describe_tile(uint address, uint column_bytes) {
     return 0x4000004000000000UL | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
 }
 
-#define multiply_by_rows_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 0, NUMBER)
 #define multiply_by_columns_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 1, NUMBER)
 #define multiply_by_columns_128(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 128, 1, NUMBER)
 
-static inline void multiply_local_by_rows_64(float c[8][4], ulong a_tile, ulong b) {
+static inline void multiply_by_rows_64(float c[8][4], ulong a_tile, ulong b) {
     uint a[4];
     warp_load_tile(a, a_tile);
-    multiply_by_rows_64(c, a, b);
+    warp_multiply_tile(&c[0][0], a, b, 64, 0, NUMBER);
 }
 #endif
