@@ -155,6 +155,10 @@ check-deps: ## check that every layer includes only what it may
 check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
+.PHONY: check-attention
+check-attention: ## check attention's kernels for matrix units by emulation of their instructions
+	@tools/check_attention.sh
+
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow

@@ -33,8 +33,8 @@
 #ifndef STEPS_AT_ONCE
 #define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
 #endif
-#ifndef KEPT
-#define KEPT 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
+#ifndef IN_REGISTERS
+#define IN_REGISTERS 0 // operands of the owned rows that are kept there: 0, 1 or 2; by wgmma none
 #endif
 #ifndef DROPOUT
 #define DROPOUT 0
@@ -360,11 +360,17 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 #endif
 
 #if PART != 0
+// The second product may be still on its way: what is done with the first takes no longer.
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
     multiply_rows(o, kept, a_rows, b_rows, score);
     multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
+}
+
+inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
+    (void)score;
+    (void)score2;
 }
 #endif
 
@@ -379,21 +385,18 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 
 #else
 #define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
-#define MULTIPLY_STEP_LOCAL JOIN(multiply_local_by_rows_, STEP)
 #define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
-// The same, of 64 rows by four warps. What the units read and write must be settled before they are given any registers.
-inlined void begin_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+// The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of heads of 64 channels
+// came out wrong. What the units write must be settled before they are given any registers.
+inlined void begin_rows(uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+    const uint ours = a_rows + MY_WARP / 4 * (64 * 128);
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
-        const ulong b = describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16);
-        if (kept) {
-            MULTIPLY_STEP(score[0], o[0][k], b);
-        } else {
-            MULTIPLY_STEP_LOCAL(score[0], describe_tile(a_rows + MY_WARP / 4 * (64 * 128) + k / 4 * (OWN * 128) + k % 4 * 32, 16), b);
-        }
+        MULTIPLY_STEP(score[0], describe_tile(ours + k / 4 * (OWN * 128) + k % 4 * 32, 16),
+                      describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16));
     }
 }
 
@@ -417,22 +420,38 @@ inlined void finish_products(void) {
 }
 
 inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+    (void)o;
+    (void)kept;
     SETTLE_STEP(score[0]);
     give_registers();
-    begin_rows(o, kept, a_rows, b_rows, score);
+    begin_rows(a_rows, b_rows, score);
     finish_products();
+    SETTLE_STEP(score[0]);
 }
 
 #if PART != 0
 inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
                                  operand o2, bool kept2, uint a2_rows, uint b2_rows,
                                  float score2[FRAGMENTS][STEP_TILES][4]) {
+    (void)o;
+    (void)kept;
+    (void)o2;
+    (void)kept2;
     SETTLE_STEP(score[0]);
     SETTLE_STEP(score2[0]);
     give_registers();
-    begin_rows(o, kept, a_rows, b_rows, score);
-    begin_rows(o2, kept2, a2_rows, b2_rows, score2);
-    finish_products();
+    begin_rows(a_rows, b_rows, score);
+    end_products();
+    begin_rows(a2_rows, b2_rows, score2);
+    end_products();
+    wait_for_products(1);
+    SETTLE_STEP(score[0]);
+}
+
+inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
+    SETTLE_STEP(score[0]);
+    wait_for_products(0);
+    SETTLE_STEP(score2[0]);
 }
 #endif
 
@@ -443,6 +462,7 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
     give_registers();
     begin_weighted(a, b_rows, sum);
     finish_products();
+    SETTLE_HEAD(sum[0]);
 }
 
 #if PART == 2
@@ -459,6 +479,8 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
     begin_weighted(a, b_rows, sum);
     begin_weighted(a2, b2_rows, sum2);
     finish_products();
+    SETTLE_HEAD(sum[0]);
+    SETTLE_HEAD(sum2[0]);
 }
 #endif
 #endif
@@ -549,37 +571,60 @@ inlined float largest_of_four(float x) {
     return fmax(x, exchange(x, 2));
 }
 
-// score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
-inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
-                                float total[FRAGMENTS][2], float result[FRAGMENTS][ROW_TILES][4]) {
-    const float scale = SCALE * LOG2E;
+// The largest score of each row so far, or one that is at most 2^8 times smaller in weight: what there is of the result
+// shrinks only where a weight would become larger than that, which is seldom.
+inlined void find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2], float total[FRAGMENTS][2],
+                          float result[FRAGMENTS][ROW_TILES][4]) {
+    const float most = 8.0f / (SCALE * LOG2E);
+    float x[FRAGMENTS][2];
+    bool grows = false;
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint h = 0; h < 2; h++) {
-            float x = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
+            x[f][h] = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
 #pragma unroll
             for (uint j = 1; j < STEP_TILES; j++) {
-                x = fmax(x, fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
+                x[f][h] = fmax(x[f][h], fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
             }
-            x = fmax(largest[f][h], largest_of_four(x));
-            const float shrink = fast_exp2((largest[f][h] - x) * scale);
-            const float offset = x * scale;
-            largest[f][h] = x;
-            float sum = 0.0f;
+            x[f][h] = fmax(largest[f][h], largest_of_four(x[f][h]));
+            grows = grows || x[f][h] > largest[f][h] + most;
+        }
+    }
+    if (!is_any(grows)) {
+        return;
+    }
 #pragma unroll
-            for (uint j = 0; j < STEP_TILES; j++) {
+    for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
-                for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                    score[f][j][i] = fast_exp2(fma(score[f][j][i], scale, -offset));
-                    sum += score[f][j][i];
-                }
-            }
-            total[f][h] = fma(total[f][h], shrink, sum);
+        for (uint h = 0; h < 2; h++) {
+            const float shrink = fast_exp2((largest[f][h] - x[f][h]) * (SCALE * LOG2E));
+            largest[f][h] = x[f][h];
+            total[f][h] *= shrink;
 #pragma unroll
             for (uint j = 0; j < ROW_TILES; j++) {
                 result[f][j][2 * h] *= shrink;
                 result[f][j][2 * h + 1] *= shrink;
+            }
+        }
+    }
+}
+
+// score becomes the weights, not yet divided by their total.
+inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+                          float total[FRAGMENTS][2]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const float offset = largest[f][h] * (SCALE * LOG2E);
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
+                    total[f][h] += score[f][j][i];
+                }
             }
         }
     }
@@ -640,7 +685,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     copy_async_commit();
     uint at = stages;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(q, own_q);
     }
 #pragma unroll 1
@@ -656,9 +701,10 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
             if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                multiply_rows(q, KEPT > 0, own_q, at + s * TILE_PITCH, score);
+                multiply_rows(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score);
                 hide_keys(my_row, first_key + s, score);
-                make_weights(score, largest, total, result);
+                find_largest(score, largest, total, result);
+                make_weights(score, largest, total);
                 if (DROPOUT) {
                     drop_weights(&drop, &p, my_row, first_key + s, score);
                 }
@@ -777,10 +823,10 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     FILL(dq, ROW_TILES, 0.0f)
     uint at = stages;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(q, own_q);
     }
-    if (KEPT > 1) {
+    if (IN_REGISTERS > 1) {
         load_operand(d, own_dy);
     }
 #pragma unroll 1
@@ -798,9 +844,20 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows_twice(q, KEPT > 0, own_q, at + s * TILE_PITCH, score, //
-                                    d, KEPT > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score, //
+                                    d, IN_REGISTERS > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_keys(my_row, first_key + s, score);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                        for (uint i = 0; i < 4; i++) {
+                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][i / 2]));
+                        }
+                    }
+                }
+                wait_for_second(score, dweight);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -814,10 +871,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                                 dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
                                 dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
                             }
-#pragma unroll
-                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                                dweight[f][j][i] *= fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][h]));
-                            }
+                            dweight[f][j][2 * h] *= score[f][j][2 * h];
+                            dweight[f][j][2 * h + 1] *= score[f][j][2 * h + 1];
                         }
                     }
                 }
@@ -914,10 +969,10 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     uint first_row = start_row;
     uint stage_now = 0;
     receive();
-    if (KEPT > 0) {
+    if (IN_REGISTERS > 0) {
         load_operand(k, own_k);
     }
-    if (KEPT > 1) {
+    if (IN_REGISTERS > 1) {
         load_operand(v, own_v);
     }
 #pragma unroll 1
@@ -948,8 +1003,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows_twice(k, KEPT > 0, own_k, at + s * TILE_PITCH, score, //
-                                    v, KEPT > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                multiply_rows_twice(k, IN_REGISTERS > 0, own_k, at + s * TILE_PITCH, score, //
+                                    v, IN_REGISTERS > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
                 hide_rows(my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
@@ -957,16 +1012,26 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
 #pragma unroll
                     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
-                        for (uint e = 0; e < 4; e++) {
-                            const float att = fast_exp2(fma(score[f][j][e], SCALE * LOG2E, -log_total[e % 2]));
-                            score[f][j][e] = att;
+                        for (uint i = 0; i < 4; i++) {
+                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[i % 2]));
+                        }
+                    }
+                }
+                wait_for_second(score, dweight);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                        for (uint i = 0; i < 4; i++) {
+                            const float att = score[f][j][i];
                             if (DROPOUT) {
-                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
-                                                          my_key + f * 16 + e / 2 * 8 + ROW);
-                                score[f][j][e] *= factor;
-                                dweight[f][j][e] = fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
+                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + i % 2,
+                                                          my_key + f * 16 + i / 2 * 8 + ROW);
+                                score[f][j][i] *= factor;
+                                dweight[f][j][i] = fma(dweight[f][j][i], factor, -D_at_s[j * 8 + i % 2]);
                             }
-                            dweight[f][j][e] *= att;
+                            dweight[f][j][i] *= att;
                         }
                     }
                 }

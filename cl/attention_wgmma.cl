@@ -2,8 +2,8 @@
 // matrix instructions"), for attention_tensor.cl, before which the host puts this text. What the driver's compiler takes
 // for no target that it chooses stands here as a comment, "//@" before it (backends/opencl/opencl_retarget.c).
 //
-// Four warps multiply 64 rows, 16 a warp, whose first operand and results lie in registers as those of mma.sync do, with a
-// tile in local memory: rows of 64 numbers, 128 bytes, whose chunks of 16 bytes are exchanged by the row's number; 8 rows
+// Four warps multiply 64 rows, 16 a warp, of a tile or of what lies in registers as a first operand of mma.sync does, with
+// a tile; the results lie in registers as those of mma.sync do. Tiles are in local memory: rows of 64 numbers, 128 bytes, whose chunks of 16 bytes are exchanged by the row's number; 8 rows
 // begin at a multiple of 1024 bytes.
 
 #define WGMMA 1
@@ -45,27 +45,26 @@ DEFINE_SETTLE(32, SUMS_4(c, 0))
 DEFINE_SETTLE(64, SUMS_8(c, 0))
 DEFINE_SETTLE(128, SUMS_16(c, 0))
 
-// c (64, n) += a (64, 16) b, by all of four warps. b's rows are columns of c, or (transposed, "1") summands. a is in
-// registers, or (local) in a tile, too. The last names are those of a and b.
-#define DEFINE_PRODUCT(name, n, transposed, names, sums, a_names, b_name)                                    \
-    static inline __attribute__((always_inline)) void name(float c[n / 8][4], const uint a[4], ulong b) {    \
-        __asm__ volatile("//@wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names   \
-                         "}, {" a_names "}, " b_name ", 1, 1, 1, " transposed ";"                            \
-                         : sums                                                                              \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                              \
-    }
-#define DEFINE_LOCAL_PRODUCT(name, n, names, sums, a_name, b_name)                                           \
-    static inline __attribute__((always_inline)) void name(float c[n / 8][4], ulong a, ulong b) {            \
+// c (64, n) += a (64, 16) b, by all of four warps. By rows: both operands are tiles, b's rows are columns of c. By columns:
+// a is in registers, b's rows are summands. The last names are those of a and b.
+#define DEFINE_BY_ROWS(n, names, sums, a_name, b_name)                                                       \
+    static inline __attribute__((always_inline)) void multiply_by_rows_##n(float c[n / 8][4], ulong a,       \
+                                                                           ulong b) {                        \
         __asm__ volatile("//@wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names   \
                          "}, " a_name ", " b_name ", 1, 1, 1, 0, 0;"                                         \
                          : sums                                                                              \
                          : "l"(a), "l"(b));                                                                  \
     }
-DEFINE_PRODUCT(multiply_by_rows_32, 32, "0", NAMES_16, SUMS_4(c, 0), "%16, %17, %18, %19", "%20")
-DEFINE_PRODUCT(multiply_by_rows_64, 64, "0", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
-DEFINE_PRODUCT(multiply_by_rows_128, 128, "0", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")
-DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_32, 32, NAMES_16, SUMS_4(c, 0), "%16", "%17")
-DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_64, 64, NAMES_32, SUMS_8(c, 0), "%32", "%33")
-DEFINE_LOCAL_PRODUCT(multiply_local_by_rows_128, 128, NAMES_64, SUMS_16(c, 0), "%64", "%65")
-DEFINE_PRODUCT(multiply_by_columns_64, 64, "1", NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
-DEFINE_PRODUCT(multiply_by_columns_128, 128, "1", NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")
+#define DEFINE_BY_COLUMNS(n, names, sums, a_names, b_name)                                                   \
+    static inline __attribute__((always_inline)) void multiply_by_columns_##n(                               \
+        float c[n / 8][4], const uint a[4], ulong b) {                                                       \
+        __asm__ volatile("//@wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." NUMBER "." NUMBER " {" names   \
+                         "}, {" a_names "}, " b_name ", 1, 1, 1, 1;"                                         \
+                         : sums                                                                              \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                              \
+    }
+DEFINE_BY_ROWS(32, NAMES_16, SUMS_4(c, 0), "%16", "%17")
+DEFINE_BY_ROWS(64, NAMES_32, SUMS_8(c, 0), "%32", "%33")
+DEFINE_BY_ROWS(128, NAMES_64, SUMS_16(c, 0), "%64", "%65")
+DEFINE_BY_COLUMNS(64, NAMES_32, SUMS_8(c, 0), "%32, %33, %34, %35", "%36")
+DEFINE_BY_COLUMNS(128, NAMES_64, SUMS_16(c, 0), "%64, %65, %66, %67", "%68")

@@ -187,6 +187,15 @@ static inline float exchange(float x, uint other) {
     return y;
 }
 
+// Whether it is so for any item of the warp.
+static inline bool is_any(bool x) {
+    uint y;
+    __asm__ volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.u32 %0, 1, 0, q; }"
+                     : "=r"(y)
+                     : "r"((uint)x));
+    return y != 0;
+}
+
 static inline void wait_for_warp(void) { __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 // 2^x with a relative error below 2^-22; 0 for results below 2^-126.

@@ -9,6 +9,7 @@ step "layers"
 $make check-deps
 step "kernels"
 $make check-cl
+$make check-attention
 step "clang builds without a warning"
 $make CONFIG=clang tests >/dev/null
 step "tests"

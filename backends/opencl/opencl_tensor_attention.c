@@ -1,4 +1,5 @@
-// opencl_tensor_attention.c: attention on matrix units (cl/attention_tensor.cl): which kernels run it, and in which sizes.
+// opencl_tensor_attention.c: attention on matrix units (cl/attention_tensor.cl): which kernels run it, and in which
+// sizes.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,14 +59,14 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
                                {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 
-// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many registers:
-// of itself it prefers to wait for each product.
+// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many
+// registers: of itself it prefers to wait for each product.
 static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .tile = 128, .step = 64, .kept = 1, .registers = 128},
-                                  {.warps = 8, .tile = 64, .step = 64, .registers = 168}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .tile = 64, .step = 32, .registers = 128},
-                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 12, .tile = 64, .step = 64, .registers = 168},
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                                  {.warps = 4, .tile = 64, .step = 64, .registers = 168}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 168},
                                {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
 };
 
@@ -118,9 +119,7 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 
 // --- launches ---------------------------------------------------------------------------------------
 
-static bool has_wgmma(const opencl_binder *b) {
-    return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
-}
+static bool has_wgmma(const opencl_binder *b) { return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma; }
 
 static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
     static const char *const kernels[OPENCL_ATTENTION_PARTS] = {
@@ -135,7 +134,8 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
         snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
     }
     snprintf(options, sizeof options,
-             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s%s",
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
+             "-DDROPOUT=%d%s%s",
              part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
              a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
     opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
@@ -203,8 +203,8 @@ static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
             snprintf(text, sizeof info->warnings[0], "%sits weights are stored", fact);
         } else {
             snprintf(text, sizeof info->warnings[0],
-                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
-                     (long long)a->HS, MOST_HEAD_CHANNELS);
+                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact, (long long)a->HS,
+                     MOST_HEAD_CHANNELS);
         }
     }
 }

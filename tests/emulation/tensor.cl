@@ -1,0 +1,75 @@
+// tensor.cl of the emulation: the names of cl/tensor.cl and cl/attention_wgmma.cl for a processor. What one item of a warp
+// does is here; what a warp does together is in warps.c. Addresses in local memory are the processor's own, which the
+// program is linked to have below 4 GiB.
+
+#define WARP 32
+#define LANE ((uint)get_local_id(0) % WARP)
+#define MY_WARP ((uint)get_local_id(0) / WARP)
+
+enum { BF16, F16, TF32 };
+#ifdef DATA_F16
+#define NUMBER F16
+#else
+#define NUMBER BF16
+#endif
+
+void warp_copy(uint to, ulong from, uint n_bytes, uint size_bytes);
+void warp_end_copies(void);
+void warp_wait_for_copies(int n_groups);
+void warp_load(uint *x, uint address, int transposed);
+void warp_load_tile(uint *a, ulong tile);
+void warp_multiply(float *c, const uint *a, uint b0, uint b1, int number);
+void warp_multiply_tile(float *c, const uint *a, ulong tile, uint n, int transposed, int number);
+float warp_exchange(float x, uint other);
+uint warp_any(uint x);
+void warp_wait(void);
+uint warp_pack(float low, float high, int number);
+float warp_unpack(uint x, int number);
+uint warp_round_tf32(float x);
+float warp_exp2(float x);
+
+static inline uint local_address(const local void *p) { return (uint)(ulong)p; }
+static inline void copy16_async_part(uint to, const global void *from, uint n) { warp_copy(to, (ulong)from, n, 16); }
+static inline void copy4_async_part(uint to, const global void *from, uint n) { warp_copy(to, (ulong)from, n, 4); }
+#define copy_async_commit warp_end_copies
+#define copy_async_wait warp_wait_for_copies
+static inline void load_matrices(uint x[4], uint address) { warp_load(x, address, 0); }
+static inline void load_matrices_transposed(uint x[4], uint address) { warp_load(x, address, 1); }
+static inline uint load_word(uint address) { return *(const local uint *)(ulong)address; }
+static inline uint pack_bf16(float low, float high) { return warp_pack(low, high, BF16); }
+static inline uint pack_f16(float low, float high) { return warp_pack(low, high, F16); }
+static inline float2 unpack_bf16(uint x) { return (float2)(warp_unpack(x & 0xffff, BF16), warp_unpack(x >> 16, BF16)); }
+static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff, F16), warp_unpack(x >> 16, F16)); }
+#define round_tf32 warp_round_tf32
+#define multiply_bf16(c, a, b0, b1) warp_multiply(c, a, b0, b1, BF16)
+#define multiply_f16(c, a, b0, b1) warp_multiply(c, a, b0, b1, F16)
+#define multiply_tf32(c, a, b0, b1) warp_multiply(c, a, b0, b1, TF32)
+#define exchange warp_exchange
+#define is_any warp_any
+#define wait_for_warp warp_wait
+#define fast_exp2 warp_exp2
+
+// --- wgmma: a warp's 16 of the 64 rows ----------------------------------------------------------------------
+
+#if WGMMA
+#define give_registers()
+#define end_products()
+#define wait_for_products(n_groups)
+#define show_copies()
+#define settle_32(c)
+#define settle_64(c)
+#define settle_128(c)
+
+static inline ulong describe_tile(uint address, uint column_bytes) {
+    return 0x4000004000000000UL | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
+}
+
+#define multiply_by_columns_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 1, NUMBER)
+#define multiply_by_columns_128(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 128, 1, NUMBER)
+
+static inline void multiply_by_rows_64(float c[8][4], ulong a_tile, ulong b) {
+    uint a[4];
+    warp_load_tile(a, a_tile);
+    warp_multiply_tile(&c[0][0], a, b, 64, 0, NUMBER);
+}
+#endif

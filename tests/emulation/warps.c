@@ -1,0 +1,399 @@
+// warps.c: see warps.h. Functions named as OpenCL's compilers name theirs ("_Z7barrierj") are what kernels call.
+#define _GNU_SOURCE
+#include "warps.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "bf16.h"
+#include "f16.h"
+
+enum { WARP = 32, MOST_ITEMS = 512, MOST_COPIES = 256, STACK_BYTES = 1 << 18, MOST_COLS = 128 };
+
+typedef struct {
+    uint32_t to, n_bytes, size_bytes;
+    uint64_t from;
+    int group;
+} copy;
+
+typedef struct {
+    ucontext_t context;
+    char *stack;
+    int is_done;
+    copy copies[MOST_COPIES];
+    int n_copies;
+    int group; // of the next copy
+} item;
+
+// What the items of a warp bring to an instruction that they execute together, and what each gets.
+typedef struct {
+    int n_arrived;
+    uint64_t n_done;
+    int what;
+    uint32_t words[WARP][6];
+    float *sums[WARP];
+    uint32_t results[WARP][4];
+} warp;
+
+static item items[MOST_ITEMS];
+static warp warps[MOST_ITEMS / WARP];
+static ucontext_t scheduler;
+static void (*kernel)(void);
+static int n_items, current, n_at_barrier;
+static uint64_t n_barriers;
+static uint32_t group_id, near_local; // near_local: an address in local memory
+
+static void stop(const char *what) {
+    printf("emulation: item %d of group %u: %s\n", current, group_id, what);
+    exit(1);
+}
+
+// --- fibers -----------------------------------------------------------------------------------------
+
+static void let_others(void) { swapcontext(&items[current].context, &scheduler); }
+
+static void start(void) {
+    kernel();
+    items[current].is_done = 1;
+    let_others();
+}
+
+static void make_item(item *x) {
+    x->stack = x->stack != NULL ? x->stack : malloc(STACK_BYTES);
+    x->is_done = x->n_copies = x->group = 0;
+    getcontext(&x->context);
+    x->context.uc_stack.ss_sp = x->stack;
+    x->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&x->context, start, 0);
+}
+
+static void run_group(void) {
+    int n_left = n_items;
+    for (int i = 0; i < n_items; i++) {
+        make_item(&items[i]);
+    }
+    while (n_left > 0) {
+        n_left = 0;
+        for (current = 0; current < n_items; current++) {
+            if (!items[current].is_done) {
+                swapcontext(&scheduler, &items[current].context);
+                n_left += !items[current].is_done;
+            }
+        }
+    }
+}
+
+void warps_run(uint32_t n_groups, int items_a_group, void (*item_kernel)(void)) {
+    kernel = item_kernel;
+    n_items = items_a_group;
+    for (group_id = 0; group_id < n_groups; group_id++) {
+        run_group();
+    }
+}
+
+// --- OpenCL's functions -----------------------------------------------------------------------------
+
+uint64_t cl_local_id(uint32_t dim) __asm__("_Z12get_local_idj");
+uint64_t cl_group_id(uint32_t dim) __asm__("_Z12get_group_idj");
+uint64_t cl_global_id(uint32_t dim) __asm__("_Z13get_global_idj");
+void cl_barrier(uint32_t flags) __asm__("_Z7barrierj");
+uint32_t cl_min(uint32_t a, uint32_t b) __asm__("_Z3minjj");
+float cl_fmax(float a, float b) __asm__("_Z4fmaxff");
+float cl_fma(float a, float b, float c) __asm__("_Z3fmafff");
+float cl_log(float x) __asm__("_Z3logf");
+uint32_t cl_mul_hi(uint32_t a, uint32_t b) __asm__("_Z6mul_hijj");
+
+uint64_t cl_local_id(uint32_t dim) { return dim == 0 ? (uint64_t)current : 0; }
+uint64_t cl_group_id(uint32_t dim) { return dim == 0 ? group_id : 0; }
+uint64_t cl_global_id(uint32_t dim) { return cl_group_id(dim) * (uint64_t)n_items + cl_local_id(dim); }
+uint32_t cl_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+float cl_fmax(float a, float b) { return fmaxf(a, b); }
+float cl_fma(float a, float b, float c) { return fmaf(a, b, c); }
+float cl_log(float x) { return logf(x); }
+uint32_t cl_mul_hi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
+
+void cl_barrier(uint32_t flags) {
+    (void)flags;
+    const uint64_t before = n_barriers;
+    if (++n_at_barrier == n_items) {
+        n_at_barrier = 0;
+        n_barriers++;
+    }
+    while (n_barriers == before) {
+        let_others();
+    }
+}
+
+// --- copies -----------------------------------------------------------------------------------------
+
+void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes, uint32_t size_bytes);
+void warp_end_copies(void);
+void warp_wait_for_copies(int n_groups);
+
+void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes, uint32_t size_bytes) {
+    item *x = &items[current];
+    if (to % size_bytes != 0 || from % size_bytes != 0) {
+        stop("a copy's address is not a multiple of its size");
+    }
+    if (x->n_copies == MOST_COPIES) {
+        stop("too many copies on their way");
+    }
+    near_local = to;
+    x->copies[x->n_copies++] = (copy){to, n_bytes, size_bytes, from, x->group};
+}
+
+void warp_end_copies(void) { items[current].group++; }
+
+void warp_wait_for_copies(int n_groups) {
+    item *x = &items[current];
+    int n_left = 0;
+    for (int i = 0; i < x->n_copies; i++) {
+        const copy *c = &x->copies[i];
+        if (c->group < x->group - n_groups) {
+            memset((char *)(uintptr_t)c->to, 0, c->size_bytes);
+            memcpy((char *)(uintptr_t)c->to, (const char *)(uintptr_t)c->from, c->n_bytes);
+        } else {
+            x->copies[n_left++] = *c;
+        }
+    }
+    x->n_copies = n_left;
+}
+
+// --- what a warp does together ------------------------------------------------------------------------
+
+static int lane(void) { return current % WARP; }
+
+// The last item that comes gets true, and computes for all before it calls leave().
+static int arrive(warp **w, int what) {
+    *w = &warps[current / WARP];
+    if ((*w)->n_arrived > 0 && (*w)->what != what) {
+        stop("the items of a warp execute different instructions");
+    }
+    (*w)->what = what;
+    return ++(*w)->n_arrived == WARP;
+}
+
+static void leave(warp *w, int is_last) {
+    const uint64_t before = w->n_done;
+    if (is_last) {
+        w->n_arrived = 0;
+        w->n_done++;
+    }
+    while (w->n_done == before) {
+        let_others();
+    }
+}
+
+enum { LOAD, LOAD_TRANSPOSED, MULTIPLY, MULTIPLY_TILE, EXCHANGE, ANY, WAIT };
+
+void warp_load(uint32_t *x, uint32_t address, int transposed);
+float warp_exchange(float x, uint32_t other);
+uint32_t warp_any(uint32_t x);
+void warp_wait(void);
+
+static uint16_t read16(uint64_t address) {
+    uint16_t x;
+    memcpy(&x, (const char *)(uintptr_t)address, sizeof x);
+    return x;
+}
+
+// Two numbers of matrix m for item l: of a row, or (transposed) of a column.
+static uint32_t matrix_word(const warp *w, int m, int l, int transposed) {
+    uint16_t pair[2];
+    for (int i = 0; i < 2; i++) {
+        const int row = transposed ? 2 * (l % 4) + i : l / 4;
+        const int col = transposed ? l / 4 : 2 * (l % 4) + i;
+        pair[i] = read16(w->words[8 * m + row][0] + 2 * (uint32_t)col);
+    }
+    return pair[0] | (uint32_t)pair[1] << 16;
+}
+
+void warp_load(uint32_t *x, uint32_t address, int transposed) {
+    warp *w;
+    const int is_last = arrive(&w, transposed ? LOAD_TRANSPOSED : LOAD);
+    if (address % 16 != 0) {
+        stop("a matrix' row is not at a multiple of 16 bytes");
+    }
+    w->words[lane()][0] = address;
+    for (int l = 0; is_last && l < WARP; l++) {
+        for (int m = 0; m < 4; m++) {
+            w->results[l][m] = matrix_word(w, m, l, transposed);
+        }
+    }
+    leave(w, is_last);
+    memcpy(x, w->results[lane()], sizeof w->results[0]);
+}
+
+float warp_exchange(float x, uint32_t other) {
+    warp *w;
+    const int is_last = arrive(&w, EXCHANGE);
+    memcpy(w->words[lane()], &x, sizeof x);
+    for (int l = 0; is_last && l < WARP; l++) {
+        w->results[l][0] = w->words[(uint32_t)l ^ other][0];
+    }
+    leave(w, is_last);
+    memcpy(&x, w->results[lane()], sizeof x);
+    return x;
+}
+
+uint32_t warp_any(uint32_t x) {
+    warp *w;
+    const int is_last = arrive(&w, ANY);
+    w->words[lane()][0] = x;
+    uint32_t any = 0;
+    for (int l = 0; is_last && l < WARP; l++) {
+        any |= w->words[l][0];
+    }
+    for (int l = 0; is_last && l < WARP; l++) {
+        w->results[l][0] = any != 0;
+    }
+    leave(w, is_last);
+    return w->results[lane()][0];
+}
+
+void warp_wait(void) {
+    warp *w;
+    const int is_last = arrive(&w, WAIT);
+    leave(w, is_last);
+}
+
+// --- numbers ----------------------------------------------------------------------------------------
+
+uint32_t warp_pack(float low, float high, int number);
+float warp_unpack(uint32_t x, int number);
+uint32_t warp_round_tf32(float x);
+float warp_exp2(float x);
+
+uint32_t warp_pack(float low, float high, int number) {
+    return number == F16 ? sm_f16_round(low) | (uint32_t)sm_f16_round(high) << 16
+                         : sm_bf16_round(low) | (uint32_t)sm_bf16_round(high) << 16;
+}
+
+float warp_unpack(uint32_t x, int number) {
+    return number == F16 ? sm_f16_widen((uint16_t)x) : sm_bf16_widen((uint16_t)x);
+}
+
+uint32_t warp_round_tf32(float x) { return (sm_f16_bits_of(x) + 0x1000u) & 0xFFFFE000u; }
+float warp_exp2(float x) { return exp2f(x); }
+
+// --- products -----------------------------------------------------------------------------------------
+
+void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number);
+void warp_load_tile(uint32_t *a, uint64_t tile);
+void warp_multiply_tile(float *c, const uint32_t *a, uint64_t tile, uint32_t n, int transposed, int number);
+
+// Number i of a fragment's word; a word of tf32 is one number, whose last 13 bits must be zero.
+static float number_of(uint32_t word, int i, int number) {
+    if (number != TF32) {
+        return warp_unpack(i == 0 ? word & 0xFFFF : word >> 16, number);
+    }
+    if (word & 0x1FFF) {
+        stop("a number is not rounded to tf32");
+    }
+    return sm_f16_of_bits(word);
+}
+
+// The warp's first operand (16, K) from its fragments.
+static void gather_a(const warp *w, int number, float a[16][16]) {
+    const int n_numbers = number == TF32 ? 1 : 2;
+    for (int l = 0; l < WARP; l++) {
+        for (int i = 0; i < 4 * n_numbers; i++) {
+            const int word = i / n_numbers;
+            const int col = n_numbers * (l % 4) + i % n_numbers + word / 2 * 4 * n_numbers;
+            a[l / 4 + word % 2 * 8][col] = number_of(w->words[l][word], i % n_numbers, number);
+        }
+    }
+}
+
+static void gather_b(const warp *w, int number, float b[16][MOST_COLS]) {
+    const int n_numbers = number == TF32 ? 1 : 2;
+    for (int l = 0; l < WARP; l++) {
+        for (int i = 0; i < 2 * n_numbers; i++) {
+            const int row = n_numbers * (l % 4) + i % n_numbers + i / n_numbers * 4 * n_numbers;
+            b[row][l / 4] = number_of(w->words[l][4 + i / n_numbers], i % n_numbers, number);
+        }
+    }
+}
+
+// Every item's sums, tiles of 8 columns: rows l / 4 and 8 more, two columns side by side.
+static void add_products(warp *w, float a[16][16], float b[16][MOST_COLS], int K, int n_cols) {
+    for (int l = 0; l < WARP; l++) {
+        for (int i = 0; i < n_cols / 2; i++) {
+            const int row = l / 4 + i % 4 / 2 * 8;
+            const int col = i / 4 * 8 + 2 * (l % 4) + i % 2;
+            for (int k = 0; k < K; k++) {
+                w->sums[l][i] += a[row][k] * b[k][col];
+            }
+        }
+    }
+}
+
+void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number) {
+    warp *w;
+    float rows[16][16];
+    float cols[16][MOST_COLS];
+    const int is_last = arrive(&w, MULTIPLY + 16 * number);
+    memcpy(w->words[lane()], a, 4 * sizeof *a);
+    w->words[lane()][4] = b0;
+    w->words[lane()][5] = b1;
+    w->sums[lane()] = c;
+    if (is_last) {
+        gather_a(w, number, rows);
+        gather_b(w, number, cols);
+        add_products(w, rows, cols, number == TF32 ? 8 : 16, 8);
+    }
+    leave(w, is_last);
+}
+
+// --- tiles as wgmma reads them --------------------------------------------------------------------------
+
+// A descriptor has the low 18 bits of the address: that one which is nearest to where copies go.
+static uint64_t tile_start(uint64_t tile) {
+    enum { WINDOW = 1 << 18 };
+    uint64_t address = (near_local & ~(uint64_t)(WINDOW - 1)) | (tile & 0x3FFF) * 16;
+    address = address > near_local + (uint64_t)WINDOW / 2 ? address - WINDOW : address;
+    return address + WINDOW / 2 < near_local ? address + WINDOW : address;
+}
+
+// Chunks of 16 bytes are exchanged by the row's number.
+static uint16_t read_tile(uint64_t address) { return read16(address ^ (address >> 7 & 7) << 4); }
+
+// Element (row, col) of a tile whose columns lie side by side.
+static uint16_t tile_element(uint64_t tile, int row, int col) {
+    const uint64_t rows8_bytes = (tile >> 32 & 0x3FFF) * 16;
+    const uint64_t cols64_bytes = (tile >> 16 & 0x3FFF) * 16;
+    return read_tile(tile_start(tile) + (uint64_t)(row / 8) * rows8_bytes + (uint64_t)(row % 8) * 128 +
+                     (uint64_t)(col / 64) * cols64_bytes + (uint64_t)(col % 64) * 2);
+}
+
+// The warp's 16 of 64 rows, as fragments.
+void warp_load_tile(uint32_t *a, uint64_t tile) {
+    const int first = current / WARP % 4 * 16 + lane() / 4;
+    for (int i = 0; i < 4; i++) {
+        const int row = first + i % 2 * 8;
+        const int col = 2 * (lane() % 4) + i / 2 * 8;
+        a[i] = tile_element(tile, row, col) | (uint32_t)tile_element(tile, row, col + 1) << 16;
+    }
+}
+
+void warp_multiply_tile(float *c, const uint32_t *a, uint64_t tile, uint32_t n, int transposed, int number) {
+    warp *w;
+    float rows[16][16];
+    float cols[16][MOST_COLS];
+    const int is_last = arrive(&w, MULTIPLY_TILE + 16 * (int)n);
+    memcpy(w->words[lane()], a, 4 * sizeof *a);
+    w->sums[lane()] = c;
+    if (is_last) {
+        gather_a(w, number, rows);
+        for (int k = 0; k < 16; k++) {
+            for (int j = 0; j < (int)n; j++) {
+                cols[k][j] = warp_unpack(transposed ? tile_element(tile, k, j) : tile_element(tile, j, k), number);
+            }
+        }
+        add_products(w, rows, cols, 16, (int)n);
+    }
+    leave(w, is_last);
+}

@@ -1,0 +1,32 @@
+#!/bin/sh
+# check_attention.sh: the kernels of cl/attention_tensor.cl compute attention, on this processor, where the instructions of
+# matrix units are emulated (tests/emulation). Needs no card; clang compiles the kernels.
+set -eu
+cd "$(dirname "$0")/.."
+[ "$(uname -m)" = x86_64 ] || { echo "check-attention: left out: not an x86-64 processor"; exit 0; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+# check "OPTIONS" HS WARPS FRAGMENTS TILE STEP IN_REGISTERS "B T NH NKV p"
+check() {
+    options="$1 -DHS=$2 -DWARPS=$3 -DFRAGMENTS=$4 -DTILE=$5 -DSTEP=$6 -DIN_REGISTERS=$7"
+    options="$options -DSCALE=$(awk "BEGIN { printf \"%.9gf\", 1 / sqrt($2) }")"
+    for part in 0 1 2; do
+        # shellcheck disable=SC2086 # lists of options
+        clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
+            -DVECTOR=1 $options -DPART=$part -include cl/prelude.cl -include tests/emulation/tensor.cl \
+            -c -o "$folder/part$part.o" cl/attention_tensor.cl
+    done
+    # Local memory below 4 GiB, at the beginning of a window of 256 KiB.
+    # shellcheck disable=SC2086
+    clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DSPLIT=0 $options -o "$folder/attention" \
+        tests/emulation/attention.c tests/emulation/warps.c "$folder"/part?.o -lm -Wno-macro-redefined
+    # shellcheck disable=SC2086
+    "$folder/attention" $8
+}
+check "-DDATA_BF16"                      64 4 2 64 32 1 "1 140 2 1 0"
+check "-DDATA_F16 -DDROPOUT=1"           72 4 1 32 32 2 "1 67 2 2 0.1"
+check "-DDATA_F32"                       24 2 1 32 16 0 "2 37 4 2 0"
+check "-DDATA_F32 -DSPLIT=1 -DDROPOUT=1" 40 2 1 32 32 0 "1 67 3 1 0.2"
+check "-DDATA_BF16 -DWGMMA=1"            64 8 1 64 64 0 "1 140 2 1 0"
+check "-DDATA_F16 -DWGMMA=1"            128 4 1 64 64 0 "1 100 1 1 0"
+echo "check-attention: the kernels compute attention as fp64 does"
