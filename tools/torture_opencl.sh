@@ -1,8 +1,9 @@
 #!/bin/sh
-# torture_opencl.sh: every op, in every family of kernels, on other OpenCL implementations (tools/opencl_with.sh): the
-# results of all of them against the reference; and in Oclgrind's simulator, of small cases, no access out of bounds and
-# no data race either.
-#   IMPLEMENTATIONS="rusticl oclgrind"   which
+# torture_opencl.sh: every op, in every portable family of kernels and format, on several OpenCL implementations
+# (tools/opencl_with.sh): the results of all of them against the reference; and in Oclgrind's simulator, of small cases,
+# no access out of bounds and no data race either.
+#   IMPLEMENTATIONS="pocl rusticl oclgrind"   which
+#   PRECISIONS=fp32,bf16,fp16            which formats
 #   MAX_ELEMS=2000                       in the simulator: cases whose largest tensor is no larger
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,7 +12,7 @@ folder=build/torture/opencl
 mkdir -p "$folder"
 n_passed=0
 failed=""
-for implementation in ${IMPLEMENTATIONS:-rusticl oclgrind}; do
+for implementation in ${IMPLEMENTATIONS:-pocl rusticl oclgrind}; do
     for family in local registers; do
         # Whole steps take the simulator minutes.
         filter="."
@@ -19,8 +20,8 @@ for implementation in ${IMPLEMENTATIONS:-rusticl oclgrind}; do
         said="$folder/$implementation-$family"
         status=0
         # shellcheck disable=SC2046 # a flag and its argument
-        timeout -k 10 "${TIMEOUT:-900}" tools/opencl_with.sh "$implementation" "$stepmark" verify --backend opencl \
-            --isa "$family" --filter "$filter" -o csv \
+        timeout -k 10 "${TIMEOUT:-2700}" tools/opencl_with.sh "$implementation" "$stepmark" verify --backend opencl \
+            --isa "$family" --precision "${PRECISIONS:-fp32,bf16,fp16}" --filter "$filter" -o csv \
             $([ "$implementation" = oclgrind ] && echo --max-elems "${MAX_ELEMS:-2000}") >"$said.csv" 2>"$said.txt" || status=$?
         passed=$(grep -c ',passed,' "$said.csv" || true)
         reports=$(grep -cE '^(Invalid|Data race|Work-group divergence|Read-write|Write-write|OCLGRIND)' "$said.txt" || true)
@@ -33,4 +34,4 @@ if [ -n "$failed" ]; then
     echo "opencl: $n_passed comparisons passed; see$failed"
     exit 1
 fi
-echo "opencl: $n_passed comparisons passed on ${IMPLEMENTATIONS:-rusticl oclgrind}, no report of the simulator's"
+echo "opencl: $n_passed comparisons passed on ${IMPLEMENTATIONS:-pocl rusticl oclgrind}, no report of the simulator's"
