@@ -161,8 +161,9 @@ check-attention: ## check attention's kernels for matrix units by emulation of t
 
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
-	@$(MAKE) $(B)/tests/test_opencl
+	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
+	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
 .PHONY: schema
 schema: build ## write docs/row.schema.json anew, after a change of the row's fields
@@ -185,12 +186,14 @@ clean: ## remove everything built
 .PHONY: tests
 tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 
-# Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
-# checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
-# now and then; it does without.
+# Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
+# The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
+# then; it does without.
+LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl cli recompute sweep cpu_product drivers)
 .PHONY: run-tests
 run-tests: tests
-	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
+	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
+	    tools/run_tests.sh $(filter $(TESTS),$(LONGEST_TESTS)) $(filter-out $(LONGEST_TESTS),$(TESTS))
 
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@

@@ -8,9 +8,10 @@
 //
 //   C = A' B', or C += A' B'      as in matmul_tensor.cl
 //
-// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or floats that are tf32 already; these lie along K in both operands,
-// which a launch before this one sees to (cl/operand_tensor.cl). With SPLIT (tf32x3) each operand comes as two, of the
-// large and the small parts of its numbers, and sums of 64 of K at a time are added in fp32, as in matmul_tensor.cl.
+// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before this
+// one sees to (cl/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass through registers on
+// their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in large and small parts, B'
+// comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
@@ -38,6 +39,9 @@
 #endif
 #ifndef SPLIT
 #define SPLIT 0
+#endif
+#ifndef A_RAW
+#define A_RAW 0 // 1: floats of A come as they are, and are rounded (or cut in two) in registers
 #endif
 
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
@@ -77,8 +81,8 @@
 #define BOX_BYTES   (64 * 128)                     // 64 rows of 128 bytes
 #define A_BYTES     (TILE_M * 128)
 #define B_BYTES     (TILE_N * 128)
-#define STAGE_BYTES ((A_BYTES + B_BYTES) * (SPLIT ? 2 : 1))
-#define SMALL_AT    (A_BYTES + B_BYTES)            // in a stage: the tiles of small parts
+#define STAGE_BYTES (A_BYTES + B_BYTES * (SPLIT ? 2 : 1))
+#define SMALL_B_AT  (A_BYTES + B_BYTES)            // in a stage: the tile of B's small parts
 #define BOX_BLOCKS  (C_IS_NARROW ? 2 : 1)          // blocks of 32 columns of C that a box has
 #define OUTPUTS     (BESIDE & GELU ? 2 : 1)
 #define STORE_AT    (STAGES * STAGE_BYTES)         // two boxes of each output a consumer
@@ -100,7 +104,7 @@
 #endif
 
 // A product's tensor maps.
-enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_A, MAP_SMALL_B, MAP_BYTES = 128 }; // MAP_SIDE: act, or pre
+enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B, MAP_BYTES = 128 }; // MAP_SIDE: act, or pre
 
 // --- barriers in local memory -----------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ static inline void bring_box(uint to, const global uchar *map, uint x, uint y, u
                      : "memory");
 }
 
-// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 64 rows or columns of C.
+// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 128 bytes of rows or columns of C.
 static inline void bring_tile(uint to, const global uchar *map, uint k, uint outer, uint n_outer, int along_c,
                               uint barrier) {
     if (!along_c) {
@@ -162,8 +166,8 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
         return;
     }
 #pragma unroll
-    for (uint i = 0; i < n_outer / 64; i++) {
-        bring_box(to + i * BOX_BYTES, map, outer + i * 64, k, barrier);
+    for (uint i = 0; i < n_outer / TILE_K; i++) {
+        bring_box(to + i * TILE_K * 128, map, outer + i * TILE_K, k, barrier);
     }
 }
 
@@ -246,6 +250,17 @@ static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 
                      MULTIPLY_KIND " {" SUMS "}, %0, %1, add" MULTIPLY_FORM "; }" ::"l"(a),                        \
                      "l"(b), "r"(add)                                                                              \
                      : "memory")
+// A' from registers: a fragment (cl/tensor.cl).
+#define MULTIPLY_FRAGMENT(a, b, add)                                                                               \
+    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %5, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
+                     MULTIPLY_KIND " {" SUMS "}, {%0, %1, %2, %3}, %4, add" MULTIPLY_FORM "; }" ::"r"((a)[0]),     \
+                     "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(add)                                       \
+                     : "memory")
+#define MULTIPLY_FRAGMENTS(a, b, add)                       \
+    MULTIPLY_FRAGMENT((a), b, add);                         \
+    MULTIPLY_FRAGMENT((a) + 4, (b) + NEXT_K(0), 1);         \
+    MULTIPLY_FRAGMENT((a) + 8, (b) + 2 * NEXT_K(0), 1);     \
+    MULTIPLY_FRAGMENT((a) + 12, (b) + 3 * NEXT_K(0), 1)
 #define MULTIPLY_TILES(a, b, add)                                                       \
     MULTIPLY(a, b, add);                                                                \
     MULTIPLY((a) + NEXT_K(A_ALONG_C), (b) + NEXT_K(B_ALONG_C), 1);                      \
@@ -311,7 +326,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
     uint stage = 0;
     uint parity = 1; // a stage that nobody used yet counts as empty
 #pragma unroll
-    for (uint i = 0; i < (SPLIT ? 6 : 4); i++) {
+    for (uint i = 0; i < (SPLIT ? 5 : 4); i++) {
         order_map(maps + i * MAP_BYTES);
     }
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
@@ -324,8 +339,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
             bring_tile(to, maps + MAP_A * MAP_BYTES, k * TILE_K, p.m, TILE_M, A_ALONG_C, full + stage * 8);
             bring_tile(to + A_BYTES, maps + MAP_B * MAP_BYTES, k * TILE_K, p.n, TILE_N, B_ALONG_C, full + stage * 8);
 #if SPLIT
-            bring_tile(to + SMALL_AT, maps + MAP_SMALL_A * MAP_BYTES, k * TILE_K, p.m, TILE_M, 0, full + stage * 8);
-            bring_tile(to + SMALL_AT + A_BYTES, maps + MAP_SMALL_B * MAP_BYTES, k * TILE_K, p.n, TILE_N, 0,
+            bring_tile(to + SMALL_B_AT, maps + MAP_SMALL_B * MAP_BYTES, k * TILE_K, p.n, TILE_N, 0,
                        full + stage * 8);
 #endif
             NEXT_STAGE(stage, parity);
@@ -482,6 +496,57 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
 
 // --- the consumers --------------------------------------------------------------------------------------------
 
+#if A_RAW
+// A warp's 16 rows of A' in a stage, 32 of K: four fragments.
+INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
+#pragma unroll
+    for (uint s = 0; s < 4; s++) {
+#if A_ALONG_C
+        const uint first = consumer * GROUP_M + MY_WARP % CONSUMER_WARPS * 16; // of the tile's rows
+        const uint box = tile + first / TILE_K * TILE_K * 128;
+#pragma unroll
+        for (uint w = 0; w < 4; w++) {
+            const uint col = first % TILE_K + LANE / 4 + w % 2 * 8;
+            a[4 * s + w] = load_word(place_chunk(box, s * 8 + LANE % 4 + w / 2 * 4, col / 4) + col % 4 * 4);
+        }
+#else
+        const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
+        uint x[4];
+        load_matrices(x, place_chunk(tile + consumer * BOX_BYTES, row, s * 2 + LANE / 16));
+#pragma unroll
+        for (uint w = 0; w < 4; w++) {
+            a[4 * s + w] = x[w];
+        }
+#endif
+    }
+}
+
+INLINE void round_numbers(uint a[16]) {
+#pragma unroll
+    for (uint i = 0; i < 16; i++) {
+        a[i] = round_tf32(as_float(a[i]));
+    }
+}
+#endif
+
+// What is left of a stage's products when the next is begun: those of A's last fragments.
+#define STEP_OF_FRAGMENTS(a, k)                                         \
+    {                                                                   \
+        const uint at = tiles + stage * STAGE_BYTES;                    \
+        wait_for(full + stage * 8, parity);                             \
+        load_fragments(a, at, f->consumer);                             \
+        round_numbers(a);                                               \
+        MULTIPLY_BEGIN;                                                 \
+        MULTIPLY_FRAGMENTS(a, PLACE(at + A_BYTES, 0), (k) != p.k_first ? 1 : 0); \
+        MULTIPLY_END;                                                   \
+        MULTIPLY_WAIT(1);                                               \
+        if ((k) != p.k_first && LANE == 0) {                            \
+            arrive(empty + last * 8);                                   \
+        }                                                               \
+        last = stage;                                                   \
+        NEXT_STAGE(stage, parity);                                      \
+    }
+
 INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *bias, finisher *f) {
     const uint full = tiles + BARRIERS_AT;
     const uint empty = full + STAGES * 8;
@@ -498,26 +563,51 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
 #else
         uint last = 0; // the stage whose products may still go on
 #endif
+#if A_RAW && !SPLIT
+        uint even[16]; // the fragments of a step stay until its products are done
+        uint odd[16];
+#pragma unroll 1
+        for (uint k = p.k_first; k < p.k_end; k += 2) {
+            STEP_OF_FRAGMENTS(even, k);
+            if (k + 1 < p.k_end) {
+                STEP_OF_FRAGMENTS(odd, k + 1);
+            }
+        }
+#else
 #pragma unroll 1
         for (uint k = p.k_first; k < p.k_end; k++) {
             const uint at = tiles + stage * STAGE_BYTES;
+#if A_RAW
+            const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
+            uint large[16];
+            uint small[16];
+            wait_for(full + stage * 8, parity);
+            load_fragments(large, at, f->consumer);
+#pragma unroll
+            for (uint i = 0; i < 16; i++) {
+                const float x = as_float(large[i]);
+                large[i] = round_tf32(x);
+                small[i] = round_tf32(x - as_float(large[i]));
+            }
+            MULTIPLY_BEGIN;
+            MULTIPLY_FRAGMENTS(small, b, 0);
+            MULTIPLY_FRAGMENTS(large, b + ((SMALL_B_AT - A_BYTES) >> 4), 1);
+            MULTIPLY_FRAGMENTS(large, b, 1);
+#else
             const ulong a = PLACE(at + f->consumer * BOX_BYTES, A_ALONG_C);
             const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
             wait_for(full + stage * 8, parity);
             MULTIPLY_BEGIN;
-#if SPLIT
-            MULTIPLY_TILES(a + (SMALL_AT >> 4), b, 0);
-            MULTIPLY_TILES(a, b + (SMALL_AT >> 4), 1);
-            MULTIPLY_TILES(a, b, 1);
+            MULTIPLY_TILES(a, b, k != p.k_first ? 1 : 0);
+#endif
             MULTIPLY_END;
+#if SPLIT
             MULTIPLY_WAIT(0);
             if (LANE == 0) {
                 arrive(empty + stage * 8);
             }
             ADD_TO_TOTALS;
 #else
-            MULTIPLY_TILES(a, b, k != p.k_first ? 1 : 0);
-            MULTIPLY_END;
             MULTIPLY_WAIT(1);
             if (k != p.k_first && LANE == 0) {
                 arrive(empty + last * 8);
@@ -526,6 +616,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
 #endif
             NEXT_STAGE(stage, parity);
         }
+#endif
         float biases[N_BLOCKS]; // brought while the last products go on
 #pragma unroll
         for (uint i = 0; i < N_BLOCKS; i++) {

@@ -116,7 +116,9 @@ CONVERSIONS(VECTOR)
 #define store_data(x, p) (*(p) = narrow(x))
 #else
 #define load_data(p) JOIN(widen, VECTOR)(JOIN(vload, VECTOR)(0, p))
-#define store_data(x, p) JOIN(vstore, VECTOR)(JOIN(narrow, VECTOR)(x), 0, p)
+// Not vstore: PoCL stores the 16-bit elements of one after the other.
+typedef JOIN(ushort, VECTOR) unaligned_codes __attribute__((aligned(2)));
+#define store_data(x, p) (*(global unaligned_codes *)(p) = JOIN(narrow, VECTOR)(x))
 #endif
 
 #if DATA_IS_NARROW && !defined(C_REAL)

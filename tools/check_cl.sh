@@ -17,7 +17,7 @@ for file in cl/*.cl; do
     esac
     cards=
     case $file in
-    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 --include=cl/attention_wgmma.cl" ;;

@@ -76,6 +76,13 @@ static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     }
 }
 
+// Where n results are gathered as floats before cpu_store_gathered stores them: in `room`, or where they belong.
+static inline float *cpu_gathered(cpu_data *to, float *room) {
+    (void)to;
+    return room;
+}
+static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) { cpu_round_row(from, n, to); }
+
 #else
 
 typedef float cpu_data;
@@ -87,7 +94,26 @@ static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room
     (void)room;
     return x;
 }
+static inline float *cpu_gathered(cpu_data *to, float *room) {
+    (void)room;
+    return to;
+}
+static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) {
+    (void)from;
+    (void)n;
+    (void)to;
+}
 
 #endif
+
+// Loops over long rows with much arithmetic for an element go block by block, and ask for what comes two blocks later:
+// a processor looks ahead so many instructions, which are few cache lines there.
+enum { CPU_BLOCK_ELEMS = 512 };
+static inline void cpu_ask_for_block(const cpu_data *block) {
+    enum { LINE_ELEMS = 64 / sizeof *block };
+    for (int64_t i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
+        __builtin_prefetch(block + 2 * CPU_BLOCK_ELEMS + i, 0, 2);
+    }
+}
 
 #endif

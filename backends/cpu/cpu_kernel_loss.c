@@ -53,6 +53,7 @@ CPU_KERNEL(crossentropy_backward) {
     int64_t V = op->op->attr.vocab;
     int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_backward, logits)]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_backward, logits)]));
+    float room[CPU_BLOCK_ELEMS];
     for (int64_t n = rows.first; n < rows.end; n++) {
         const cpu_data *x = logits + n * Vp;
         cpu_data *dx = dlogits + n * Vp;
@@ -62,9 +63,16 @@ CPU_KERNEL(crossentropy_backward) {
         }
         float shift = lse[n];
         const float at_target = scale * cpu_exp(cpu_widen(x[target[n]]) - shift) - scale;
+        for (int64_t first = 0; first < V; first += CPU_BLOCK_ELEMS) {
+            const int64_t count = cpu_min64(V - first, CPU_BLOCK_ELEMS);
+            const float *wide = cpu_widened(x + first, count, room);
+            float *result = cpu_gathered(dx + first, room);
+            cpu_ask_for_block(x + first);
 #pragma omp simd
-        for (int64_t v = 0; v < V; v++) {
-            dx[v] = cpu_round(scale * cpu_exp(cpu_widen(x[v]) - shift));
+            for (int64_t v = 0; v < count; v++) {
+                result[v] = scale * cpu_exp(wide[v] - shift);
+            }
+            cpu_store_gathered(result, count, dx + first);
         }
         dx[target[n]] = cpu_round(at_target);
         memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);

@@ -3,6 +3,25 @@
 #include <math.h>
 
 #include "cpu_kernel.h"
+#include "cpu_topology.h"
+
+// Stores what n floats are rounded to, with `streams` past the caches: then nothing of `to` is read first.
+static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to) {
+    int64_t i = 0;
+#if defined(CPU_DATA_NARROW) && defined(__AVX512F__)
+    enum { LINE_ELEMS = 64 / sizeof *to };
+    for (; streams && (uintptr_t)to % 64 == 0 && i + LINE_ELEMS <= n; i += LINE_ELEMS) {
+        cpu_data line[LINE_ELEMS] __attribute__((aligned(64)));
+        cpu_store_gathered(from + i, LINE_ELEMS, line);
+        _mm512_stream_si512((void *)(to + i), _mm512_load_si512((const void *)line));
+    }
+#endif
+    (void)streams;
+#pragma omp simd
+    for (int64_t k = i; k < n; k++) {
+        to[k] = cpu_round(from[k]);
+    }
+}
 
 // Updates elements [first, end).
 typedef void (*update)(const host_op *op, int64_t first, int64_t end);
@@ -12,17 +31,21 @@ static void update_blocks(const host_op *op, const cpu_team *team, update update
     enum { BLOCK_ELEMS = 1024 };
     const float *p = op->out[p_out];
     cpu_data *w = op->out[w_out];
-    cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->out_tensor[p_out]));
+    const int64_t n_elems = sm_tensor_elems(op->out_tensor[p_out]);
+    const size_t caches_bytes = (size_t)team->n_threads * cpu_topology_level2_bytes();
+    const bool streams = (size_t)n_elems * sizeof *w > caches_bytes; // read again by the next step, from memory
+    enum { LINE_ELEMS = 64 / sizeof *w };
+    const cpu_range mine = cpu_split(n_elems, LINE_ELEMS, team->thread, team->n_threads);
     for (int64_t first = mine.first; first < mine.end; first += BLOCK_ELEMS) {
         const int64_t end = cpu_min64(first + BLOCK_ELEMS, mine.end);
         updates(op, first, end);
         if (w != NULL) {
-#pragma omp simd
-            for (int64_t i = first; i < end; i++) {
-                w[i] = cpu_round(p[i]);
-            }
+            store_copy(p + first, end - first, streams, w + first);
         }
     }
+#if defined(__AVX512F__)
+    _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
+#endif
 }
 
 static void adamw(const host_op *op, int64_t first, int64_t end) {

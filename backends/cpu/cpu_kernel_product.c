@@ -194,6 +194,7 @@ static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
 static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, bool fresh) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
+    const int64_t n_times = cpu_divide_up(depth, CPU_ASK_STEPS);
     const int64_t n_cols = cpu_min64(of->cols.end - col, CPU_PRODUCT_COLS);
     const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
@@ -201,11 +202,11 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
         fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
     const float *beside = p->act != NULL ? p->act : p->pre;
     const bool finishes = j->last_slice && (p->bias != NULL || beside != NULL);
-    cpu_lines next = {.left = 0};
+    cpu_asking asking = {.b.left = 0};
     if (fresh) {
         const cpu_range cols = {col + CPU_PRODUCT_COLS, cpu_min64(col + 2 * CPU_PRODUCT_COLS, j->cols.end)};
         const int64_t n_tiles = cpu_divide_up(length(of->rows), CPU_PRODUCT_ROWS);
-        next = cpu_lines_of_b(p, j->slice, cols, n_tiles * cpu_divide_up(depth, CPU_ASK_STEPS));
+        asking.b = cpu_lines_of_b(p, j->slice, cols, n_tiles * n_times);
     }
     if (fresh && !tile_packs) {
         pack_b(j, b, n_cols, panel);
@@ -217,19 +218,21 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
         const cpu_a_rows a = rows_of_tile(j, of, row, packs_a);
         const int64_t at = rows.first * p->n + col;
         cpu_tile_result to = {.c = p->c + at, .ld = p->n, .add = p->add || j->slice.first > 0};
+        asking.result = cpu_lines_of(to.c, p->n, length(rows), n_cols, n_times);
         if (finishes && beside != NULL) {
             to.beside = beside + at;
+            asking.beside = cpu_lines_of(to.beside, p->n, length(rows), n_cols, n_times);
         }
         if (packs_a && packs_b) {
-            cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &next);
+            cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &asking);
         } else if (packs_a) {
-            cpu_tile_packs_a(depth, a, panel, to, &next);
+            cpu_tile_packs_a(depth, a, panel, to, &asking);
         } else if (packs_b) {
-            cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &next);
+            cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &asking);
         } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_VECTOR == 0) {
-            whole(depth, a, panel, to, &next);
+            whole(depth, a, panel, to, &asking);
         } else {
-            cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &next);
+            cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &asking);
         }
         if (finishes) {
             ISA(cpu_finish_product)(p, rows, (cpu_range){col, col + n_cols});

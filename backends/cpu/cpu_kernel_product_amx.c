@@ -43,9 +43,9 @@ static int64_t length(cpu_range range) { return range.end - range.first; }
 // --- how a product is cut -----------------------------------------------------------------------
 
 typedef struct {
-    bool across;      // a's elements are contiguous across k
-    int64_t steps;    // of k, in all
-    int64_t n_slices; // of steps
+    bool across;        // a's elements are contiguous across k
+    int64_t steps;      // of k, in all
+    int64_t n_slices;   // of steps
     int64_t most_steps; // of a slice
     int64_t block_rows; // at most: a multiple of ROWS
     int64_t block_cols; // at most: a multiple of COLS
@@ -93,8 +93,8 @@ static division choose_cell(int64_t m, int64_t n, int64_t k, bool across, int n_
         const division of = divide(rows, cols, k, across);
         const int64_t n_row_passes = across ? 1 : cpu_divide_up(cols, of.block_cols);
         const int64_t n_col_passes = cpu_divide_up(rows, of.block_rows);
-        const int64_t cost = rows * cols + (across ? ROW_COST_ACROSS : ROW_COST) * rows * n_row_passes +
-                             COL_COST * cols * n_col_passes;
+        const int64_t cost =
+            rows * cols + (across ? ROW_COST_ACROSS : ROW_COST) * rows * n_row_passes + COL_COST * cols * n_col_passes;
         if (cost < best_cost) {
             best_cost = cost;
             best = of;
@@ -118,9 +118,7 @@ static int64_t b_elems(const division *of) { return of->block_cols / COLS * of->
 static int64_t a_elems(const division *of) {
     return (of->across ? of->block_rows / ROWS : 1) * of->most_steps * PANEL_ELEMS;
 }
-static int64_t sum_elems(const division *of) {
-    return (of->n_slices > 1 ? of->block_rows : ROWS) * of->block_cols;
-}
+static int64_t sum_elems(const division *of) { return (of->n_slices > 1 ? of->block_rows : ROWS) * of->block_cols; }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
     size_t most = 0;
@@ -137,14 +135,14 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
 typedef struct {
     const cpu_product *p;
     division of;
-    cpu_range rows;  // of the block
-    cpu_range cols;  // of the block
-    cpu_range steps; // of the slice
+    cpu_range rows;    // of the block
+    cpu_range cols;    // of the block
+    cpu_range steps;   // of the slice
     int64_t first_col; // of the thread's
     bool streams;      // results are stored past the caches
-    cpu_packed *b;   // packed, panel by panel
-    cpu_packed *a;   // packed: a panel, or all of the block's
-    float *sums;     // panel by panel of a, and in each tile by tile
+    cpu_packed *b;     // packed, panel by panel
+    cpu_packed *a;     // packed: a panel, or all of the block's
+    float *sums;       // panel by panel of a, and in each tile by tile
 } job;
 
 // Steps as elements along k, of which the last may be missing.
@@ -154,7 +152,8 @@ static cpu_range ks_of(const job *j) {
 
 // --- packing ------------------------------------------------------------------------------------
 
-// Few rows or lines of memory at a time are followed by the processor, which fetches ahead; so many are packed together.
+// Few rows or lines of memory at a time are followed by the processor, which fetches ahead; so many are packed
+// together.
 enum { ROWS_AT_ONCE = 8, LINES_AT_ONCE = CPU_VECTOR };
 
 // A block of b whose rows are contiguous.
@@ -288,7 +287,8 @@ static void multiply_panel(const job *j, int64_t row, bool last_slice) {
         const bool add = part > 0 || j->steps.first > 0;
         for (int64_t tile = 0; tile < n_tiles; tile++) {
             cpu_product_tile(length(steps), a + steps.first * PANEL_ELEMS,
-                             j->b + (tile * n_steps + steps.first) * PANEL_ELEMS, sums + tile * TILE_SUMS, add, &asking);
+                             j->b + (tile * n_steps + steps.first) * PANEL_ELEMS, sums + tile * TILE_SUMS, add,
+                             &asking);
         }
     }
     if (last_slice) {

@@ -9,11 +9,11 @@
 
 #include "philox.h"
 
-// e^x, with a relative error below 2e-7. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX) it
-// overflows to infinity as it should.
-// Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is written into the exponent bits and e^r is a
-// polynomial: of all with 1 + r + ... + r^6 the one with the smallest relative error there, 3e-9. ln2 is subtracted
-// in two pieces (Cody and Waite 1980), the first with few enough bits that n times it is exact.
+// e^x, with a relative error below 2e-7. Below -86.9 the result is 0: it would be nearly denormal. Beyond ln(FLT_MAX)
+// it overflows to infinity as it should. Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is written
+// into the exponent bits and e^r is a polynomial: of all with 1 + r + ... + r^6 the one with the smallest relative
+// error there, 3e-9. ln2 is subtracted in two pieces (Cody and Waite 1980), the first with few enough bits that n times
+// it is exact.
 static inline float cpu_exp(float x) {
     const float lowest = -86.9f;
     const float highest = 88.8f;
@@ -39,9 +39,10 @@ static inline float cpu_exp(float x) {
     return x < lowest ? 0.0f : p * power * 2.0f;
 }
 
-// 2^x for -127 <= x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp. Write x = n + r, |r| <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's
-// nodes. The constant leaves n + 127 in the low mantissa bits, from where it is shifted into the exponent's place. From
-// -126.5 down that is 0, and so is the result: it would be denormal.
+// 2^x for -127 <= x < 127.5 with a relative error below 1e-7, in fewer instructions than cpu_exp. Write x = n + r, |r|
+// <= 1/2; 2^r = 1 + r q(r), where q interpolates at Chebyshev's nodes. The constant leaves n + 127 in the low mantissa
+// bits, from where it is shifted into the exponent's place. From -126.5 down that is 0, and so is the result: it would
+// be denormal.
 static inline float cpu_exp2_within(float x) {
     const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
     float shifted = x + round;

@@ -74,8 +74,8 @@ static inline void cpu_weave(const cpu_data *from, int64_t ld, int64_t n, int64_
     }
 }
 
-// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart: of a band of rows, 16 pairs of k are
-// woven, a few at a time so that memory is read in runs, and transposed.
+// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart: of a band of rows, 16 pairs of k
+// are woven, a few at a time so that memory is read in runs, and transposed.
 static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
                                    int64_t panel_elems) {
     enum { BAND = 4 * CPU_PRODUCT_ROWS, AT_ONCE = 8 };

@@ -32,14 +32,14 @@ typedef struct {
 // What a tile packs while it multiplies.
 enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
-// sum += a b over k steps; meanwhile the next panel is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
+// sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
 // wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it
 // is called.
 static inline __attribute__((always_inline)) void
 cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
-               float *restrict b_pack, cpu_lines *panel, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+               float *restrict b_pack, cpu_asking *asking, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0; left -= CPU_ASK_STEPS) {
-        cpu_ask_to_read(panel);
+        cpu_ask(asking);
         const int64_t n_steps = left < CPU_ASK_STEPS ? left : CPU_ASK_STEPS;
         for (int64_t j = 0; j < n_steps; j++) {
             if (packs & CPU_PACK_A) {
@@ -74,7 +74,7 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
     }
 }
 
-// Of CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR.
+// Of CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR: into the first-level cache, since it is used at once.
 static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vectors, const float *at, int64_t ld) {
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         for (int v = 0; v < n_vectors; v++) {
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vect
 static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
                                                                    cpu_a_rows a, const float *b, int64_t b_step,
                                                                    float *b_pack, cpu_tile_result to,
-                                                                   cpu_lines *panel) {
+                                                                   cpu_asking *asking) {
     const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
     cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
             sum[r][v] = (cpu_vector){0};
         }
     }
-    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, panel, sum);
+    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, asking, sum);
     cpu_prefetch_result(n_vectors, to.c, to.ld);
     if (to.beside != NULL) {
         cpu_prefetch_result(n_vectors, to.beside, to.ld);
@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     if (packs & CPU_PACK_B) {
         b_pack += body * CPU_PRODUCT_COLS;
     }
-    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, panel, sum);
+    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, asking, sum);
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 4
@@ -124,17 +124,17 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     }
 }
 
-typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel);
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking);
 
-static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
-    cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(1, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
 }
-static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
-    cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(2, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
 }
 #if defined(__AVX512F__)
-static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
-    cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(3, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
 }
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
 #else
@@ -142,23 +142,23 @@ static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
 #endif
 
 // Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
-static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_lines *panel) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, panel);
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
 }
 static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
-                             cpu_lines *panel) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, panel);
+                             cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
 }
 static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
-                                cpu_tile_result to, cpu_lines *panel) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, panel);
+                                cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
 }
 
 // A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
 static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
-                             int64_t n_rows, int64_t n_cols, cpu_lines *panel) {
+                             int64_t n_rows, int64_t n_cols, cpu_asking *asking) {
     float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
-    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, panel);
+    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, asking);
     for (int64_t r = 0; r < n_rows; r++) {
         for (int64_t i = 0; i < n_cols; i++) {
             float value = buffer[r * CPU_PRODUCT_COLS + i];

@@ -341,7 +341,9 @@ _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_back
                "what one binder reads of both kinds");
 
 // Of rows of either kind: dw, db and, where it is asked for, dbias.
-static int layernorm_sums(const sm_op *op) { return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2; }
+static int layernorm_sums(const sm_op *op) {
+    return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
+}
 
 static void bind_layernorm_backward(opencl_binder *b) {
     const int n_sums = layernorm_sums(b->op);
@@ -819,8 +821,7 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     case SM_OP_ADAFACTOR: return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
     case SM_OP_BIAS_BACKWARD: return (size_t)(count_strips(device, R, C) * C);
     case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        return (size_t)(layernorm_sums(op) * count_row_strips(device, R) * C);
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return (size_t)(layernorm_sums(op) * count_row_strips(device, R) * C);
     case SM_OP_RMSNORM_BACKWARD:
     case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return (size_t)(count_row_strips(device, R) * C);
     default: return 0;

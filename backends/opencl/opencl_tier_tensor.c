@@ -16,8 +16,8 @@ static bool suits(const opencl_facts *facts) {
 static const char *explain(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];
     const opencl_matrix_units *units = opencl_find_matrix_units(facts);
-    snprintf(text, sizeof text, units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s"
-                                                 : "matrix units: mma.sync; no wgmma: %.80s",
+    snprintf(text, sizeof text,
+             units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s" : "matrix units: mma.sync; no wgmma: %.80s",
              units->no_wgmma);
     return text;
 }
@@ -48,8 +48,7 @@ static bool may_round(const opencl_product *p) {
 
 static bool is_product_of_units(const opencl_product *p) {
     const sm_plan *plan = p->plan;
-    return may_round(p) &&
-           is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
+    return may_round(p) && is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
            is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
            is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
 }
@@ -239,14 +238,22 @@ static const wide_tiles wide_list[] = {
 static const wide_tiles wide_split_list[] = {
     {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
 
-// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as many.
+// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
+// many.
 static int count_wide(const opencl_product *p) {
-    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0] : sizeof wide_list / sizeof wide_list[0]);
+    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
+                             : sizeof wide_list / sizeof wide_list[0]);
 }
 
 static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) * N_CUTS; }
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
+
+// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot. (With
+// GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+static bool is_a_raw(const opencl_product *p) {
+    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
+}
 
 // From a row of an operand of floats that was rounded, or cut in two, to the next.
 static int64_t prepared_row(const opencl_product *p) {
@@ -256,7 +263,7 @@ static int64_t prepared_row(const opencl_product *p) {
 
 // Floats for the operands of a product of floats.
 static int64_t operand_elems(const opencl_product *p) {
-    return is_float(p) ? (p->M + p->N) * prepared_row(p) * (is_split(p) ? 2 : 1) : 0;
+    return is_float(p) ? ((is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1)) * prepared_row(p) : 0;
 }
 
 static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
@@ -274,8 +281,9 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
-// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile
-// comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
+// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
+// tile comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
+// units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -335,28 +343,27 @@ static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
     const int n_outputs = beside & OPENCL_GELU ? 2 : 1;
     const int left = LOCAL_BYTES - BARRIER_BYTES - N_CONSUMERS * 2 * n_outputs * BOX_BYTES;
-    const int n = left / ((WIDE_TILE_M + tile_n) * WIDE_ROW_BYTES * (is_split(p) ? 2 : 1));
+    const int n = left / ((WIDE_TILE_M + tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
     return n < MOST_STAGES ? n : MOST_STAGES;
 }
 
 // Where the operands of floats lie in scratch; the sums of parts come behind them.
 typedef struct {
-    int64_t a, small_a, b, small_b, sums;
+    int64_t a, b, small_b, sums;
 } scratch_places;
 
 static scratch_places place_operands(const opencl_product *p) {
-    const int64_t a_elems = is_float(p) ? p->M * prepared_row(p) : 0;
+    const int64_t a_elems = is_float(p) && !is_a_raw(p) ? p->M * prepared_row(p) : 0;
     const int64_t b_elems = is_float(p) ? p->N * prepared_row(p) : 0;
-    scratch_places at = {.a = 0, .small_a = is_split(p) ? a_elems : 0};
-    at.b = at.small_a + a_elems;
+    scratch_places at = {.a = 0, .b = a_elems};
     at.small_b = at.b + (is_split(p) ? b_elems : 0);
     at.sums = at.small_b + b_elems;
     return at;
 }
 
 // An operand (rows,cols) rounded, or cut in two, and turned where K does not lie along its rows.
-static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer, int64_t at,
-                            int64_t small_at) {
+static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer,
+                            int64_t at, int64_t small_at) {
     enum { TILE = 64, ITEMS = 256 };
     char options[OPTIONS_SIZE];
     const int64_t n_rows = along_k ? outer : p->K;
@@ -416,15 +423,14 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
     const int rows = WIDE_TILE_M / N_CONSUMERS;
     const bool has_pre = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
     opencl_tensor_map maps[OPENCL_MOST_MAPS];
-    maps[0] = is_float(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
-                          : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
+    maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
+                                          : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
     maps[1] = is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b)
                           : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
     maps[2] = t->n_parts > 1 ? map_sums(p, t->n_parts, at.sums) : map_result(p, p->c, rows, 3);
     maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
                       : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
-    maps[4] = is_split(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.small_a) : maps[0];
-    maps[5] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
+    maps[4] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
     opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
 }
 
@@ -442,13 +448,16 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
     const scratch_places at = place_operands(p);
+    if (is_float(p) && !is_a_raw(p)) {
+        prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
+    }
     if (is_float(p)) {
-        prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, at.small_a);
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s", t->tile_n,
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
-             p->a_transposed && !is_float(p) ? " -DA_TRANSPOSED" : "",
+             is_a_raw(p) ? " -DA_RAW=1" : "",
+             p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     opencl_arg_uint(b, beside);

@@ -201,8 +201,17 @@ static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, s
     return go_on(v, status);
 }
 
+static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = "";
+    sm_status status = sm_verify_updates(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     const sm_recompute asked = (sm_recompute)v->options->recompute;
+    SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
     const bool has_block =
         asked == SM_RECOMPUTE_AUTO &&

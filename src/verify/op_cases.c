@@ -100,7 +100,7 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
-                                          "N,C,"},
+                                           "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
     [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
