@@ -67,7 +67,7 @@ static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
     [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
                                {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
     [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 168},
-                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
+                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
 };
 
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
