@@ -35,8 +35,8 @@ typedef struct {
     bool is_retargeted; // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",   "bias", "embedding", "gelu",     "grad_norm",
-                                          "layernorm", "loss", "optimizer", "residual", "zero"};
+static const char *const plain_stems[] = {"prelude", "bias",      "embedding", "gelu", "grad_norm",
+                                          "loss",    "optimizer", "residual",  "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
