@@ -72,7 +72,7 @@ CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_d
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c),$(wildcard tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
@@ -157,8 +157,9 @@ check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
-	@$(MAKE) $(B)/tests/test_opencl
+	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
+	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
 .PHONY: schema
 schema: build ## write docs/row.schema.json anew, after a change of the row's fields
@@ -181,12 +182,14 @@ clean: ## remove everything built
 .PHONY: tests
 tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 
-# Runs the tests of this configuration, one line a test and the runner's closing lines. The leak
-# checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it
-# now and then; it does without.
+# Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
+# The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
+# then; it does without.
+LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl cli recompute sweep cpu_product drivers)
 .PHONY: run-tests
 run-tests: tests
-	@set -e; for t in $(TESTS); do ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 $$t; done
+	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
+	    tools/run_tests.sh $(filter $(TESTS),$(LONGEST_TESTS)) $(filter-out $(LONGEST_TESTS),$(TESTS))
 
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@

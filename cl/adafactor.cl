@@ -11,7 +11,7 @@
 // Where clip is negative the step is skipped: row, col, v and p stay. With `copied`, w = p. A vector keeps v (n) itself, and is one row's work.
 enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 11, EPS2_F, UPDATE_RMS_F };
 
-static inline float factored_update(float g, float v, float eps) { return g / sqrt(fmax(v, eps * eps)); }
+static inline vec factored_update(vec g, vec v, float eps) { return g / sqrt(fmax(v, to_vec(eps * eps))); }
 
 static inline float adafactor_step_length(const global float *h, float u_squares, float p_squares, float n) {
     const float alpha = h[RELATIVE_STEP_F] * fmax(h[EPS2_F], sqrt(p_squares / n));
@@ -25,12 +25,12 @@ kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, 
     if (r >= R || clip[clip_at] < 0) {
         return;
     }
-    float sum = 0;
-    FOR_MINE(c, C, 1) {
-        const float gradient = clip[clip_at] * g[g_at + row_start(r, C) + c];
-        sum += gradient * gradient;
+    vec squares = to_vec(0.0f);
+    for (ulong c = MY_ITEM * VECTOR; c < C; c += ROW_ITEMS * VECTOR) {
+        const vec gradient = clip[clip_at] * load_part(g + g_at + row_start(r, C) + c, C - c, 0.0f);
+        squares += gradient * gradient;
     }
-    sum = row_sum(sum, shared);
+    const float sum = row_sum(sum_of(squares), shared);
     const float b2 = hyper[hyper_at + BETA2_F];
     if (MY_ITEM == 0) {
         row[row_at + r] = b2 * row[row_at + r] + (1.0f - b2) * sum / C;
@@ -39,34 +39,41 @@ kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, 
 
 kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, const global float *g, ulong g_at,
                                     const global float *clip, ulong clip_at, global float *partial, ulong partial_at) {
+    LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong strip = get_global_id(1);
-    if (c >= C) {
-        return;
-    }
+    const ulong strip = get_group_id(1);
     const ulong end = min(R, (strip + 1) * strip_rows);
     vec sum = to_vec(0.0f);
-    for (ulong r = strip * strip_rows; r < end; r++) {
-        const vec gradient = clip[clip_at] * load_part(g + g_at + row_start(r, C) + c, C - c, 0.0f);
-        sum += gradient * gradient;
+    if (c < C) {
+            for (ulong r = strip * strip_rows + MY_LANE; r < end; r += N_LANES) {
+            const vec gradient = clip[clip_at] * load_part(g + g_at + row_start(r, C) + c, C - c, 0.0f);
+            sum += gradient * gradient;
+        }
     }
-    store_part(sum, partial + partial_at + row_start(strip, C) + c, C - c);
+    sum = lanes_sum(sum, shared);
+    if (c < C && MY_LANE == 0) {
+        store_part(sum, partial + partial_at + row_start(strip, C) + c, C - c);
+    }
 }
 
 kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global float *partial, ulong partial_at,
                               const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
                               global float *col, ulong col_at) {
+    LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    if (c >= C || clip[clip_at] < 0) {
+    if (clip[clip_at] < 0) {
         return;
     }
     const float b2 = hyper[hyper_at + BETA2_F];
     vec sum = to_vec(0.0f);
-    for (ulong strip = 0; strip < n_strips; strip++) {
-        sum += load_part(partial + partial_at + row_start(strip, C) + c, C - c, 0.0f);
+    if (c < C) {
+        sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
-    const vec before = load_part(col + col_at + c, C - c, 0.0f);
-    store_part(b2 * before + (1.0f - b2) / R * sum, col + col_at + c, C - c);
+    sum = lanes_sum(sum, shared);
+    if (c < C && MY_LANE == 0) {
+        const vec before = load_part(col + col_at + c, C - c, 0.0f);
+        store_part(b2 * before + (1.0f - b2) / R * sum, col + col_at + c, C - c);
+    }
 }
 
 kernel void adafactor_mean(ulong R, const global float *row, ulong row_at, const global float *hyper, ulong hyper_at,
@@ -76,7 +83,9 @@ kernel void adafactor_mean(ulong R, const global float *row, ulong row_at, const
         return;
     }
     float sum = 0;
-    FOR_MINE(r, R, 1) { sum += row[row_at + r]; }
+    for (ulong r = MY_ITEM; r < R; r += ROW_ITEMS) {
+        sum += row[row_at + r];
+    }
     sum = row_sum(sum, shared);
     if (MY_ITEM == 0) {
         mean[mean_at] = fmax(sum / R, hyper[hyper_at + EPS_F]);
@@ -93,19 +102,20 @@ kernel void adafactor_measure(ulong R, ulong C, const global float *g, ulong g_a
         return;
     }
     const float factor = row[row_at + r] / squares[squares_at + 2 * R];
-    float u_squares = 0;
-    float p_squares = 0;
-    FOR_MINE(c, C, 1) {
+    vec u_squares = to_vec(0.0f);
+    vec p_squares = to_vec(0.0f);
+    for (ulong c = MY_ITEM * VECTOR; c < C; c += ROW_ITEMS * VECTOR) {
         const ulong i = row_start(r, C) + c;
-        const float u = factored_update(clip[clip_at] * g[g_at + i], factor * col[col_at + c], hyper[hyper_at + EPS_F]);
+        const vec gradient = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f);
+        const vec value = load_part(p + p_at + i, C - c, 0.0f);
+        const vec u = factored_update(gradient, factor * load_part(col + col_at + c, C - c, 1.0f), hyper[hyper_at + EPS_F]);
         u_squares += u * u;
-        p_squares += p[p_at + i] * p[p_at + i];
+        p_squares += value * value;
     }
-    u_squares = row_sum(u_squares, shared);
-    p_squares = row_sum(p_squares, shared);
+    const float2 both = row_sums((float2)(sum_of(u_squares), sum_of(p_squares)), shared);
     if (MY_ITEM == 0) {
-        squares[squares_at + r] = u_squares;
-        squares[squares_at + R + r] = p_squares;
+        squares[squares_at + r] = both.x;
+        squares[squares_at + R + r] = both.y;
     }
 }
 
@@ -115,17 +125,13 @@ kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hy
     if (MY_ROW > 0) {
         return;
     }
-    float u_squares = 0;
-    float p_squares = 0;
-    FOR_MINE(r, R, 1) {
-        u_squares += squares[squares_at + r];
-        p_squares += squares[squares_at + R + r];
+    float2 sum = (float2)(0.0f);
+    for (ulong r = MY_ITEM; r < R; r += ROW_ITEMS) {
+        sum += (float2)(squares[squares_at + r], squares[squares_at + R + r]);
     }
-    u_squares = row_sum(u_squares, shared);
-    p_squares = row_sum(p_squares, shared);
+    sum = row_sums(sum, shared);
     if (MY_ITEM == 0) {
-        squares[squares_at + 2 * R + 1] =
-            adafactor_step_length(hyper + hyper_at, u_squares, p_squares, (float)R * (float)C);
+        squares[squares_at + 2 * R + 1] = adafactor_step_length(hyper + hyper_at, sum.x, sum.y, (float)R * (float)C);
     }
 }
 
@@ -143,8 +149,8 @@ kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g,
     const ulong i = row_start(r, C) + c;
     const float factor = row[row_at + r] / squares[squares_at + 2 * R];
     const float step = squares[squares_at + 2 * R + 1];
-    const vec v = fmax(factor * load_part(col + col_at + c, C - c, 0.0f), to_vec(h[EPS_F] * h[EPS_F]));
-    const vec u = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f) / sqrt(v);
+    const vec gradient = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f);
+    const vec u = factored_update(gradient, factor * load_part(col + col_at + c, C - c, 1.0f), h[EPS_F]);
     const vec shrunk = load_part(p + p_at + i, C - c, 0.0f) * (1.0f - h[LR_F] * h[WEIGHT_DECAY_F] * decay);
     store_part(shrunk - step * u, p + p_at + i, C - c);
     if (copied) {
@@ -160,19 +166,23 @@ kernel void adafactor_vector(ulong n, const global float *g, ulong g_at, const g
         return;
     }
     const global float *h = hyper + hyper_at;
-    float u_squares = 0;
-    float p_squares = 0;
-    FOR_MINE(i, n, 1) {
-        const float gradient = clip[clip_at] * g[g_at + i];
-        v[v_at + i] = h[BETA2_F] * v[v_at + i] + (1.0f - h[BETA2_F]) * gradient * gradient;
-        const float u = factored_update(gradient, v[v_at + i], h[EPS_F]);
+    vec u_squares = to_vec(0.0f);
+    vec p_squares = to_vec(0.0f);
+    for (ulong i = MY_ITEM * VECTOR; i < n; i += ROW_ITEMS * VECTOR) {
+        const vec gradient = clip[clip_at] * load_part(g + g_at + i, n - i, 0.0f);
+        const vec before = load_part(v + v_at + i, n - i, 1.0f);
+        const vec value = load_part(p + p_at + i, n - i, 0.0f);
+        const vec square = h[BETA2_F] * before + (1.0f - h[BETA2_F]) * gradient * gradient;
+        const vec u = factored_update(gradient, square, h[EPS_F]);
+        store_part(square, v + v_at + i, n - i);
         u_squares += u * u;
-        p_squares += p[p_at + i] * p[p_at + i];
+        p_squares += value * value;
     }
-    u_squares = row_sum(u_squares, shared);
-    p_squares = row_sum(p_squares, shared);
-    const float step = adafactor_step_length(h, u_squares, p_squares, n);
-    FOR_MINE(i, n, 1) {
-        p[p_at + i] -= step * factored_update(clip[clip_at] * g[g_at + i], v[v_at + i], h[EPS_F]);
+    const float2 both = row_sums((float2)(sum_of(u_squares), sum_of(p_squares)), shared);
+    const float step = adafactor_step_length(h, both.x, both.y, n);
+    for (ulong i = MY_ITEM * VECTOR; i < n; i += ROW_ITEMS * VECTOR) {
+        const vec gradient = clip[clip_at] * load_part(g + g_at + i, n - i, 0.0f);
+        const vec u = factored_update(gradient, load_part(v + v_at + i, n - i, 1.0f), h[EPS_F]);
+        store_part(load_part(p + p_at + i, n - i, 0.0f) - step * u, p + p_at + i, n - i);
     }
 }

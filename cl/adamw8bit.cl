@@ -3,97 +3,210 @@
 //
 //   m = m_max map(m), v = v_max map(v);  as adamw;  m_max = max |m|, v_max = max v;  the nearest codes
 //
-// g, p (n), m, v (n) codes, m_max, v_max (blocks); with `copied`, w = p. A row is a block of 256:
+// g, p (n), m, v (n) codes, m_max, v_max (blocks of 256); with `copied`, w = p. A block is shared by QUANT_ITEMS
+// work-items, so many vecs each: on cards one, on processors all.
 //
-//   g, p, m, v  |block 0: 256    |block 1         | ... |last: a part|
-//   m_max       |0               |1               |
+//   g, p, m, v  |block 0: item 0|item 1| ..|block 1: item 0| ... |last: a part|
+//   m_max       |0                         |1              |
 enum { LR8, BETA1_8, BETA2_8, EPS8, WEIGHT_DECAY8, BIAS_CORRECTION1_8, BIAS_CORRECTION2_8 }; // of enum sm_hyper
 
 #define QUANT_BLOCK 256
-#define QUANT_MINE ((QUANT_BLOCK + ROW_ITEMS - 1) / ROW_ITEMS) // of a block, an item's
-#define QUANT_ZERO 127                                         // of the signed map
+#define QUANT_ZERO  127.0f // of the signed map
+#if ROW_ITEMS == 1
+#define QUANT_ITEMS 1
+#else
+#define QUANT_ITEMS (QUANT_BLOCK / VECTOR)
+#endif
+#define QUANT_VECS   (QUANT_BLOCK / VECTOR / QUANT_ITEMS)
 
-// Where a decade begins; the first has `bins` bins, each further one twice as many.
-constant float decade[8] = {1e-7f, 1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
+// Codes are read and found by arithmetic, as tables would be looked up one by one. The bins of a decade are equal, so a
+// number is linear in its rank there; and as each decade has twice as many, a rank's exponent tells its decade.
+typedef struct {
+    float first_bins; // of decade 0
+    float n_ranks;    // but for zero and one
+    float begin[7];   // from here on a number is nearest to one of this decade,
+    float one;        // from here on to one
+    float slope;      // ranks for a number's change by 1, in decade 0
+} quant_map;
 
-// 0, then the middles of the bins, then 1.
-static inline float quant_of_rank(uint first_bins, uint rank) {
-    const uint place = max(rank, 1u) + first_bins - 1; // a decade's begins at a power of two
-    const uint exponent = 31 - clz(place);
-    const uint d = exponent + 1 - first_bins;
-    const float bins = (float)(1u << exponent);
-    const float middle = decade[d] * (1.0f + 9.0f * ((float)place - bins + 0.5f) / bins);
-    return rank == 0 ? 0.0f : d > 6 ? 1.0f : middle;
+constant quant_map signed_map = {
+    1.0f,        127.0f,      {2.75e-7f, 1.9e-6f, 1.45e-5f, 1.225e-4f, 1.1125e-3f, 1.05625e-2f, 1.028125e-1f},
+    0.996484375f, 1.0f / 9e-7f,
+};
+constant quant_map unsigned_map = {
+    2.0f,         254.0f,      {1.625e-7f, 1.45e-6f, 1.225e-5f, 1.1125e-4f, 1.05625e-3f, 1.028125e-2f, 1.0140625e-1f},
+    0.9982421875f, 2.0f / 9e-7f,
+};
+
+// The number of a rank. A decade begins at a power of two, so that the exponent of a bin's place tells its decade d,
+// and 10^d is a product of three factors; without its exponent the place is the bin's in the decade, from 1 to 2.
+static inline vec quant_of_rank(constant quant_map *of, vec rank) {
+    const vec place = rank + (of->first_bins - 0.5f);
+    const ivec bits = as_ivec(place);
+    const ivec d = (bits >> 23) - (of->first_bins == 1.0f ? 127 : 128);
+    const vec ratio = as_vec((bits & 0x7FFFFF) | 0x3F800000);
+    vec low = (d & 4) != 0 ? to_vec(1e-3f) : to_vec(1e-7f);
+    low = (d & 2) != 0 ? low * 100.0f : low;
+    low = (d & 1) != 0 ? low * 10.0f : low;
+    const vec middle = low * (9.0f * ratio - 8.0f);
+    return rank > to_vec(of->n_ranks) ? to_vec(1.0f) : rank > to_vec(0.0f) ? middle : to_vec(0.0f);
 }
 
-static inline float quant_signed(uchar code) {
-    return code < QUANT_ZERO ? -quant_of_rank(1, QUANT_ZERO - code) : quant_of_rank(1, code - QUANT_ZERO);
+static inline vec quant_of_signed(vec code) {
+    const vec rank = code - QUANT_ZERO;
+    const vec size = quant_of_rank(&signed_map, fabs(rank));
+    return rank < to_vec(0.0f) ? -size : size;
 }
 
-// Rank of the number nearest to x, 0 <= x <= 1: between two decades, and around 0 and 1, the border is half-way.
-static inline uint quant_rank(uint first_bins, float x) {
-    uint bins = first_bins;
-    uint d = 0;
-    while (d < 6 && x >= decade[d + 1] * (1.0f + 0.9f / (float)bins)) {
-        d++;
-        bins *= 2;
-    }
-    const uint bin = min((uint)fmax((x / decade[d] - 1.0f) * ((float)bins / 9.0f), 0.0f), bins - 1);
-    const bool is_one = x >= 1.0f - 0.225f / (float)(64 * first_bins);
-    const bool is_zero = x < 0.5f * decade[0] * (1.0f + 4.5f / (float)first_bins);
-    return is_zero ? 0 : is_one ? 127 * first_bins + 1 : bins - first_bins + 1 + bin;
+// Rank of the number in the map that is nearest to x, 0 <= x <= 1, with a fraction. The decade is found by halving; each
+// has twice the bins of the one below and ten times the width.
+static inline vec quant_rank(constant quant_map *of, vec x) {
+    const ivec is_upper = x >= to_vec(of->begin[4]); // decades 4 to 6
+    const vec second = is_upper ? to_vec(of->begin[6]) : to_vec(of->begin[2]);
+    const ivec is_second = x >= second; // of the two pairs, or of a pair and decade 6
+    const vec odd = is_second ? is_upper ? to_vec(2.0f) : to_vec(of->begin[3])
+                              : is_upper ? to_vec(of->begin[5]) : to_vec(of->begin[1]);
+    const ivec is_odd = x >= odd;
+    vec slope = is_upper ? to_vec(of->slope * 0.0016f) : to_vec(of->slope);
+    vec bins = is_upper ? to_vec(of->first_bins * 16.0f) : to_vec(of->first_bins);
+    slope = is_second ? slope * 0.04f : slope;
+    bins = is_second ? bins * 4.0f : bins;
+    slope = is_odd ? slope * 0.2f : slope;
+    bins = is_odd ? bins * 2.0f : bins;
+    const vec last = 2.0f * bins - of->first_bins;
+    vec rank = slope * x + ((8.0f / 9.0f) * bins + (1.0f - of->first_bins));
+    rank = rank > last ? last : rank;
+    rank = x >= to_vec(of->one) ? to_vec(of->n_ranks + 1.0f) : rank;
+    return x >= to_vec(of->begin[0]) ? rank : to_vec(0.0f);
 }
 
 // There is no code for -1: the lowest is the middle of the last bin.
-static inline uchar quant_code_signed(float x) {
-    const uint rank = quant_rank(1, fabs(x));
-    return (uchar)(x < 0 ? QUANT_ZERO - min(rank, (uint)QUANT_ZERO) : QUANT_ZERO + rank);
+static inline vec quant_code_signed(vec x) {
+    const vec rank = trunc(quant_rank(&signed_map, fabs(x)));
+    const vec below = rank < to_vec(QUANT_ZERO) ? rank : to_vec(QUANT_ZERO);
+    return x < to_vec(0.0f) ? QUANT_ZERO - below : QUANT_ZERO + rank;
 }
+
+// n codes as floats; where there are none, `fill`.
+static inline vec load_codes(const global uchar *p, ulong n, float fill) {
+#if VECTOR == 1
+    return n > 0 ? (float)*p : fill;
+#else
+#ifdef WHOLE
+    return JOIN(convert_float, VECTOR)(*(const global JOIN(uchar, VECTOR) *)p);
+#endif
+    if (n >= VECTOR) {
+        return JOIN(convert_float, VECTOR)(JOIN(vload, VECTOR)(0, p));
+    }
+    float part[VECTOR];
+    for (uint i = 0; i < VECTOR; i++) {
+        part[i] = i < n ? (float)p[i] : fill;
+    }
+    return load(part);
+#endif
+}
+
+static inline void store_codes(vec code, global uchar *p, ulong n) {
+#if VECTOR == 1
+    if (n > 0) {
+        *p = convert_uchar(code);
+    }
+#else
+    const JOIN(uchar, VECTOR) bytes = JOIN(convert_uchar, VECTOR)(code);
+#ifdef WHOLE
+    *(global JOIN(uchar, VECTOR) *)p = bytes;
+    return;
+#endif
+    if (n >= VECTOR) {
+        JOIN(vstore, VECTOR)(bytes, 0, p);
+        return;
+    }
+    uchar part[VECTOR];
+    JOIN(vstore, VECTOR)(bytes, 0, part);
+    for (uint i = 0; i < n; i++) {
+        p[i] = part[i];
+    }
+#endif
+}
+
+// The largest of both of a block, for all its items.
+#if QUANT_ITEMS == 1
+#define BLOCK_SHARED(shared)
+#define block_largest(both, shared) (both)
+#else
+#define BLOCK_SHARED(shared) local float2 shared[ROW_ITEMS]
+static inline float2 block_largest(float2 both, local float2 *shared) {
+    local float2 *mine = shared + get_local_id(1) * QUANT_ITEMS;
+    const uint item = (uint)get_local_id(0);
+    mine[item] = both;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_items = QUANT_ITEMS / 2; half_items > 0; half_items /= 2) {
+        if (item < half_items) {
+            mine[item] = fmax(mine[item], mine[item + half_items]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    return mine[0];
+}
+#endif
+
+static inline float quant_inverse(float largest) { return largest > 0.0f ? 1.0f / largest : 0.0f; }
 
 kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper,
                       ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
                       global uchar *m, ulong m_at, global uchar *v, ulong v_at, global float *m_max, ulong m_max_at,
                       global float *v_max, ulong v_max_at, uint copied, global data *w, ulong w_at) {
-    ROW_SHARED(shared);
-    const ulong block = MY_ROW;
+    BLOCK_SHARED(shared);
+    const uint item = (uint)get_local_id(0);
+    const ulong block = get_global_id(1);
     const ulong first = block * QUANT_BLOCK;
-    if (first >= n || clip[clip_at] < 0) { // negative: the step is skipped
+    if (clip[clip_at] < 0) { // the step is skipped
         return;
     }
-    const ulong n_here = min(n - first, (ulong)QUANT_BLOCK);
+    const ulong n_here = first < n ? min(n - first, (ulong)QUANT_BLOCK) : 0; // 0: no block, but its group's barriers
     const global float *h = hyper + hyper_at;
-    const float m_scale = m_max[m_max_at + block];
-    const float v_scale = v_max[v_max_at + block];
-    float mean[QUANT_MINE];
-    float square[QUANT_MINE];
-    float m_largest = 0;
-    float v_largest = 0;
-    FOR_MINE(i, n_here, 1) {
-        const ulong k = i / ROW_ITEMS;
-        const float gradient = clip[clip_at] * g[g_at + first + i];
-        mean[k] = h[BETA1_8] * m_scale * quant_signed(m[m_at + first + i]) + (1.0f - h[BETA1_8]) * gradient;
-        square[k] = h[BETA2_8] * v_scale * quant_of_rank(2, v[v_at + first + i]) +
-                    (1.0f - h[BETA2_8]) * gradient * gradient;
-        const float root = sqrt(square[k] / h[BIAS_CORRECTION2_8]) + h[EPS8];
-        const float shrunk = p[p_at + first + i] * (1.0f - h[LR8] * h[WEIGHT_DECAY8] * decay);
-        const float moved = shrunk - h[LR8] * (mean[k] / h[BIAS_CORRECTION1_8]) / root;
-        p[p_at + first + i] = moved;
-        if (copied) {
-            w[w_at + first + i] = narrow(moved);
+    const float beta1 = h[BETA1_8];
+    const float beta2 = h[BETA2_8];
+    const float keep = 1.0f - h[LR8] * h[WEIGHT_DECAY8] * decay;
+    const float step = h[LR8] / h[BIAS_CORRECTION1_8];
+    const float root = 1.0f / sqrt(h[BIAS_CORRECTION2_8]);
+    const float m_scale = n_here > 0 ? beta1 * m_max[m_max_at + block] : 0.0f;
+    const float v_scale = n_here > 0 ? beta2 * v_max[v_max_at + block] : 0.0f;
+    vec mean[QUANT_VECS];
+    vec square[QUANT_VECS];
+    vec m_largest = to_vec(0.0f);
+    vec v_largest = to_vec(0.0f);
+    for (uint k = 0; k < QUANT_VECS; k++) {
+        const ulong here = (ulong)(k * QUANT_ITEMS + item) * VECTOR;
+        if (here < n_here) {
+            const ulong left = n_here - here;
+            const ulong i = first + here;
+            const vec gradient = clip[clip_at] * load_part(g + g_at + i, left, 0.0f);
+            mean[k] = m_scale * quant_of_signed(load_codes(m + m_at + i, left, QUANT_ZERO)) + (1.0f - beta1) * gradient;
+            square[k] = v_scale * quant_of_rank(&unsigned_map, load_codes(v + v_at + i, left, 0.0f)) +
+                        (1.0f - beta2) * gradient * gradient;
+            const vec moved = keep * load_part(p + p_at + i, left, 0.0f) -
+                              step * mean[k] / (sqrt(square[k]) * root + h[EPS8]);
+            store_part(moved, p + p_at + i, left);
+            if (copied) {
+                store_data_part(moved, w + w_at + i, left);
+            }
+            m_largest = fmax(m_largest, fabs(mean[k]));
+            v_largest = fmax(v_largest, square[k]);
         }
-        m_largest = fmax(m_largest, fabs(mean[k]));
-        v_largest = fmax(v_largest, square[k]);
     }
-    m_largest = row_largest(m_largest, shared);
-    v_largest = row_largest(v_largest, shared);
-    const float m_inverse = m_largest > 0 ? 1.0f / m_largest : 0.0f;
-    const float v_inverse = v_largest > 0 ? 1.0f / v_largest : 0.0f;
-    FOR_MINE(i, n_here, 1) {
-        m[m_at + first + i] = quant_code_signed(mean[i / ROW_ITEMS] * m_inverse);
-        v[v_at + first + i] = (uchar)quant_rank(2, square[i / ROW_ITEMS] * v_inverse);
+    const float2 largest = block_largest((float2)(largest_of(m_largest), largest_of(v_largest)), shared);
+    const float m_inverse = quant_inverse(largest.x);
+    const float v_inverse = quant_inverse(largest.y);
+    for (uint k = 0; k < QUANT_VECS; k++) {
+        const ulong here = (ulong)(k * QUANT_ITEMS + item) * VECTOR;
+        if (here < n_here) {
+            store_codes(quant_code_signed(mean[k] * m_inverse), m + m_at + first + here, n_here - here);
+            store_codes(quant_rank(&unsigned_map, square[k] * v_inverse), v + v_at + first + here, n_here - here);
+        }
     }
-    if (MY_ITEM == 0) {
-        m_max[m_max_at + block] = m_largest;
-        v_max[v_max_at + block] = v_largest;
+    if (item == 0 && n_here > 0) {
+        m_max[m_max_at + block] = largest.x;
+        v_max[v_max_at + block] = largest.y;
     }
 }

@@ -3,15 +3,16 @@
 //   y = x + b                   x, y (N,C), b (C); y may be x
 //   db += sum_n dy              dy (N,C), db (C)
 //
-// Forward: a work-item adds one vec of a row. Backward, in two kernels: each work-item sums a strip of
-// rows of one vec of columns; then the strips' sums are added up, in order.
+// Forward: a work-item adds one vec of a row. Backward, in two kernels: the items of a group sum a strip of
+// rows, each those of its lane, one vec of columns; then the strips' sums are added up, likewise.
 //
 //               columns: one vec an item
 //              +------+------+------+--
-//   strip 0    | sum  | sum  |      |        partial (n_strips, C)
-//   (rows)     |  v   |  v   |      |            |
+//   strip 0    |lane 0|lane 0|      |        partial (n_strips, C)
+//   (rows)     |lane 1|lane 1|      |            |
+//              |lane 0|lane 0|      |            |
 //              +------+------+------+--          v  sum over strips
-//   strip 1    | sum  | sum  |      |          db (C)
+//   strip 1    |lane 0|lane 0|      |          db (C)
 kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, const global float *b, ulong b_at,
                          global data *y, ulong y_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -25,28 +26,31 @@ kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, con
 
 kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
                                  global float *partial, ulong partial_at) {
+    LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong strip = get_global_id(1);
-    if (c >= C) {
-        return;
-    }
-    const ulong end = min(N, (strip + 1) * strip_rows);
+    const ulong strip = get_group_id(1);
+    const ulong first = min(N, strip * strip_rows);
+    const ulong n_rows = LANE_ROWS(min(N - first, strip_rows));
     vec sum = to_vec(0.0f);
-    for (ulong n = strip * strip_rows; n < end; n++) {
-        sum += load_data_part(dy + dy_at + row_start(n, C) + c, C - c, 0.0f);
+    if (c < C) {
+        sum = add_data_rows(dy + dy_at + row_start(first + MY_LANE, C) + c, N_LANES * C, n_rows, C - c);
     }
-    store_part(sum, partial + partial_at + row_start(strip, C) + c, C - c);
+    sum = lanes_sum(sum, shared);
+    if (c < C && MY_LANE == 0) {
+        store_part(sum, partial + partial_at + row_start(strip, C) + c, C - c);
+    }
 }
 
 kernel void bias_backward_sum(ulong n_strips, ulong C, const global float *partial, ulong partial_at, global float *db,
                               ulong db_at) {
+    LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    if (c >= C) {
-        return;
-    }
     vec sum = to_vec(0.0f);
-    for (ulong strip = 0; strip < n_strips; strip++) {
-        sum += load_part(partial + partial_at + row_start(strip, C) + c, C - c, 0.0f);
+    if (c < C) {
+        sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
-    store_part(load_part(db + db_at + c, C - c, 0.0f) + sum, db + db_at + c, C - c);
+    sum = lanes_sum(sum, shared);
+    if (c < C && MY_LANE == 0) {
+        store_part(load_part(db + db_at + c, C - c, 0.0f) + sum, db + db_at + c, C - c);
+    }
 }

@@ -5,12 +5,14 @@
 //   dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]
 //
 // token (B,T) = (N); wte, dwte (V,C); wpe, dwpe (at least T,C); x, dx (B,T,C). A work-item handles one vec
-// of a row. dwte without atomics, so that its sums have one order: tokens with the same id form a chain
-// in ascending order, and the items of its first token add up the chain's rows.
+// of a row. dwte without atomics, so that its sums have one order: tokens are sorted by id, those of one id in
+// ascending order, and rows are added up in that order, ROWS_OF_IDS to an item; what it has of a run of one id that
+// is not its own alone, others add up. They are sorted in blocks of SORT_BLOCK; then each counts how many of every other
+// block come before it.
 //
-//   token   7   3   7   5   3   7         chain of 7: 0 -> 2 -> 5, gathered by the items of token 0
-//   next    2   4   5  -1  -1  -1
-//   first   1   1   0   1   0   0
+//   token                 7   3   7 | 5   3   7       (blocks of 3)
+//   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
+//   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
 // Without `positions`, wpe is not looked at.
 kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const global int *token, ulong token_at,
                               const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
@@ -26,39 +28,136 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
     }
 }
 
-// chain (N,2): the next token with the same id, or -1; and 1 for the first of its id.
-kernel void embedding_backward_chains(ulong N, const global int *token, ulong token_at, global int *chain,
-                                      ulong chain_at) {
-    const ulong n = get_global_id(0);
-    if (n >= N) {
-        return;
+#define SORT_BLOCK  256
+#define MERGE_ITEMS 64
+#define ROWS_OF_IDS 16
+
+// Ids, a block after the other sorted, and behind them, from N on, where each stood.
+kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
+                                    ulong sorted_at) {
+    local int ids[SORT_BLOCK];
+    const ulong first = get_group_id(0) * (ulong)SORT_BLOCK;
+    const uint n_here = (uint)min(N - first, (ulong)SORT_BLOCK);
+    for (uint i = (uint)get_local_id(0); i < n_here; i += (uint)get_local_size(0)) {
+        ids[i] = token[token_at + first + i];
     }
-    const global int *ids = token + token_at;
-    ulong next = n + 1;
-    while (next < N && ids[next] != ids[n]) {
-        next++;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = (uint)get_local_id(0); i < n_here; i += (uint)get_local_size(0)) {
+        const int id = ids[i];
+        uint rank = 0;
+        for (uint k = 0; k < n_here; k++) {
+            rank += ids[k] < (k < i ? id + 1 : id) ? 1 : 0;
+        }
+        sorted[sorted_at + first + rank] = id;
+        sorted[sorted_at + N + first + rank] = (int)(first + i);
     }
-    ulong before = n;
-    while (before > 0 && ids[before - 1] != ids[n]) {
-        before--;
-    }
-    chain[chain_at + 2 * n] = next < N ? (int)next : -1;
-    chain[chain_at + 2 * n + 1] = before == 0;
 }
 
-kernel void embedding_backward_wte(ulong N, ulong C, const global int *token, ulong token_at, const global int *chain,
-                                   ulong chain_at, const global data *dx, ulong dx_at, global float *dwte,
-                                   ulong dwte_at) {
+// How many of the n ids in ascending order are below `bound`, n up to SORT_BLOCK.
+static inline uint count_below(const global int *ids, uint n, int bound) {
+    uint count = 0;
+    for (uint step = SORT_BLOCK; step > 0; step /= 2) {
+        count += count + step <= n && ids[count + step - 1] < bound ? step : 0;
+    }
+    return count;
+}
+
+// Lanes share the blocks. order: as sorted, but all of it.
+kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong sorted_at, global int *order,
+                                     ulong order_at) {
+    local uint below[MERGE_ITEMS];
+    const ulong n = get_global_id(0);
+    const uint column = (uint)get_local_id(0);
+    const global int *ids = sorted + sorted_at;
+    const int id = n < N ? ids[n] : 0;
+    const ulong own = n / SORT_BLOCK;
+    uint count = 0;
+    for (ulong block = MY_LANE; n < N && block * SORT_BLOCK < N; block += N_LANES) {
+        const ulong first = block * SORT_BLOCK;
+        if (block != own) {
+            count += count_below(ids + first, (uint)min(N - first, (ulong)SORT_BLOCK), block < own ? id + 1 : id);
+        }
+    }
+    below[MY_LANE * get_local_size(0) + column] = count;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (MY_LANE == 0 && n < N) {
+        ulong rank = n - own * SORT_BLOCK;
+        for (uint lane = 0; lane < N_LANES; lane++) {
+            rank += below[lane * get_local_size(0) + column];
+        }
+        order[order_at + rank] = id;
+        order[order_at + N + rank] = ids[N + n];
+    }
+}
+
+// ROWS_OF_IDS rows in that order at a time. A run of one id that lies within them is added to its row of dwte; the sums
+// of one that began before them, and of one that goes on behind, are partial (windows, 2, C).
+kernel void embedding_backward_rows(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
+                                    ulong dx_at, global float *dwte, ulong dwte_at, global float *partial,
+                                    ulong partial_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong n = get_global_id(1);
-    if (c >= C || n >= N || !chain[chain_at + 2 * n + 1]) {
+    const ulong window = get_global_id(1);
+    const ulong first = window * ROWS_OF_IDS;
+    const global int *ids = order + order_at;
+    if (c >= C || first >= N) {
         return;
     }
-    vec sum = to_vec(0.0f);
-    for (int m = (int)n; m >= 0; m = chain[chain_at + 2 * (ulong)m]) {
-        sum += load_data_part(dx + dx_at + row_start((ulong)m, C) + c, C - c, 0.0f);
+    vec x[ROWS_OF_IDS];
+    UNROLLED
+    for (uint k = 0; k < ROWS_OF_IDS; k++) {
+        const ulong row = (ulong)ids[N + min(first + k, N - 1)];
+        x[k] = load_data_part(dx + dx_at + row_start(row, C) + c, C - c, 0.0f);
     }
-    global float *row = dwte + dwte_at + row_start(token[token_at + n], C) + c;
+    global float *began_before = partial + partial_at + row_start(2 * window, C) + c;
+    global float *goes_on = began_before + C;
+    bool is_own = first == 0 || ids[first - 1] != ids[first];
+    vec sum = to_vec(0.0f);
+    UNROLLED
+    for (uint k = 0; k < ROWS_OF_IDS; k++) {
+        const ulong n = first + k;
+        if (n < N) {
+            const bool is_last = n + 1 == N || ids[n + 1] != ids[n];
+            sum += x[k];
+            if (is_last || k == ROWS_OF_IDS - 1) {
+                global float *row = dwte + dwte_at + row_start((ulong)ids[n], C) + c;
+                if (!is_own) {
+                    store_part(sum, began_before, C - c);
+                } else if (!is_last) {
+                    store_part(sum, goes_on, C - c);
+                } else {
+                    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
+                }
+                sum = to_vec(0.0f);
+                is_own = true;
+            }
+        }
+    }
+}
+
+// A run that goes on behind its first window: where an id begins the window that is 8 windows on, it is in all between.
+kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, ulong order_at,
+                                    const global float *partial, ulong partial_at, global float *dwte,
+                                    ulong dwte_at) {
+    const ulong c = get_global_id(0) * (ulong)VECTOR;
+    const ulong window = get_global_id(1);
+    const ulong first = window * ROWS_OF_IDS;
+    const global int *ids = order + order_at;
+    ulong next = first + ROWS_OF_IDS;
+    if (c >= C || next >= N || ids[next] != ids[next - 1] || (first > 0 && ids[first - 1] == ids[next])) {
+        return;
+    }
+    const int id = ids[next];
+    const global float *at = partial + partial_at + row_start(2 * window + 1, C) + c;
+    vec sum = load_part(at, C - c, 0.0f);
+    at += C;
+    for (ulong n_windows = 8; n_windows > 0; n_windows = n_windows == 8 ? 1 : 0) {
+        for (ulong last = next + (n_windows - 1) * ROWS_OF_IDS; last < N && ids[last] == id; last += n_windows * ROWS_OF_IDS) {
+            sum += add_rows(at, 2 * C, n_windows, C - c);
+            at += n_windows * 2 * C;
+            next += n_windows * ROWS_OF_IDS;
+        }
+    }
+    global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
     store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }
 
@@ -69,10 +168,7 @@ kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data 
     if (c >= C || t >= T) {
         return;
     }
-    vec sum = to_vec(0.0f);
-    for (ulong b = 0; b < B; b++) {
-        sum += load_data_part(dx + dx_at + row_start(b * T + t, C) + c, C - c, 0.0f);
-    }
+    const vec sum = add_data_rows(dx + dx_at + row_start(t, C) + c, T * C, B, C - c);
     global float *row = dwpe + dwpe_at + row_start(t, C) + c;
     store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }

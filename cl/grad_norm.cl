@@ -4,34 +4,47 @@
 //   sqnorm = sum_i g[i]^2                                  g (n): one group of gradients
 //   norm = sqrt(sum_k sqnorm[k]);  clip = min(1, limit / (norm + 1e-6)), or 1 when limit is 0
 //
-// In two kernels: each work-item sums n_vecs vecs of g, in runs of RUN, so that no float gathers very many
-// terms; then the items' sums are added up, in order. Item i begins at i item_step, and goes on by stride:
+// In two kernels: ROW_ITEMS work-items sum a part of g, in runs of RUN vecs each, so that no float gathers very many
+// terms; then the parts' sums are added up, in order.
 //
-//   processors  |0 0 0 0 0 ..|1 1 1 1 1 ..|2 2 ..     item_step = n_vecs VECTOR, stride = VECTOR
-//   cards       |0 1 2 3 .. |0 1 2 3 .. |0 1 ..       item_step = VECTOR, stride = n_parts VECTOR
-#ifndef RUN
-#define RUN 64 // vecs that are summed before their sum joins the part's
+//   g  |part 0: item 0|item 1| .. |item 0|item 1| .. |part 1: item 0|item 1| ..
+//                 <----- ROW_ITEMS ----->
+#if ROW_ITEMS == 1
+#define RUN 64
+#else
+#define RUN 8
 #endif
 enum { HYPER_GRAD_CLIP = 7 }; // enum sm_hyper of include/plan.h
 
-kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong n_vecs, ulong item_step, ulong stride,
-                              const global float *g, ulong g_at, global float *partial, ulong partial_at) {
-    const ulong part = get_global_id(0);
+kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, const global float *g, ulong g_at,
+                              global float *partial, ulong partial_at) {
+    ROW_SHARED(shared);
+    const ulong part = MY_ROW;
     if (part >= n_parts) {
         return;
     }
+    const ulong run_elems = (ulong)RUN * ROW_ITEMS * VECTOR;
+    const ulong end = min(n, (part + 1) * part_elems);
     vec sum = to_vec(0.0f);
-    ulong first = part * item_step;
-    for (ulong done = 0; done < n_vecs && first < n;) {
+    ulong first = part * part_elems;
+    for (; first + run_elems <= end; first += run_elems) {
         vec run_sum = to_vec(0.0f);
-        const ulong run_end = min(n_vecs, done + RUN);
-        for (; done < run_end && first < n; done++, first += stride) {
-            const vec x = load_part(g + g_at + first, n - first, 0.0f);
+        UNROLLED
+        for (uint k = 0; k < RUN; k++) {
+            const vec x = load_part(g + g_at + first + (k * ROW_ITEMS + MY_ITEM) * VECTOR, VECTOR, 0.0f);
             run_sum += x * x;
         }
         sum += run_sum;
     }
-    partial[partial_at + part] = sum_of(sum);
+    vec rest = to_vec(0.0f);
+    for (first += MY_ITEM * VECTOR; first < end; first += ROW_ITEMS * VECTOR) {
+        const vec x = load_part(g + g_at + first, end - first, 0.0f);
+        rest += x * x;
+    }
+    const float total = row_sum(sum_of(sum + rest), shared);
+    if (MY_ITEM == 0) {
+        partial[partial_at + part] = total;
+    }
 }
 
 kernel void grad_sqnorm_sum(ulong n_parts, const global float *partial, ulong partial_at, global float *sqnorm,
@@ -41,7 +54,7 @@ kernel void grad_sqnorm_sum(ulong n_parts, const global float *partial, ulong pa
         return;
     }
     float sum = 0;
-    FOR_MINE(i, n_parts, 1) {
+    for (ulong i = MY_ITEM; i < n_parts; i += ROW_ITEMS) {
         sum += partial[partial_at + i];
     }
     const float total = row_sum(sum, shared);

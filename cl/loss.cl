@@ -7,12 +7,35 @@
 //   scale = hyper.loss_scale / max(1, number of targets that count)
 //
 // logits, dlogits (N,Vp), dlogits may be logits; target, losses, lse (N); loss, scale (1).
-// ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it; they read it twice: for
-// the largest logit, which keeps exp in range, and for the sum. The means are one row of N.
+// ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it, some at a time. Forward reads it once:
+// each element of a vec has the largest logit so far, which keeps exp in range, and the sum beside it; when the largest
+// grows, the sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
 //
 //   row n  |item 0|item 1| .. |item 0|item 1| .. |part|....padding....|
 //          |<--- ROW_ITEMS -->|                       V               Vp
 enum { HYPER_LOSS_SCALE = 8 }; // enum sm_hyper of include/plan.h
+#define LOGITS_AT_ONCE 8       // vecs
+#define ITEMS_STEP ((ulong)ROW_ITEMS * VECTOR)
+
+typedef struct {
+    vec largest, sum;
+} running_sum;
+
+// Joins n vecs.
+static inline running_sum add_logits(running_sum before, const vec *x, uint n) {
+    running_sum after;
+    after.largest = before.largest;
+    UNROLLED
+    for (uint k = 0; k < n; k++) {
+        after.largest = fmax(after.largest, x[k]);
+    }
+    after.sum = before.sum * vec_exp(before.largest - after.largest);
+    UNROLLED
+    for (uint k = 0; k < n; k++) {
+        after.sum += vec_exp(x[k] - after.largest);
+    }
+    return after;
+}
 
 kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
                                  const global int *target, ulong target_at, global float *losses, ulong losses_at,
@@ -23,21 +46,37 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
         return;
     }
     const global data *row = logits + logits_at + row_start(n, Vp);
-    vec largest_here = to_vec(-INFINITY);
-    FOR_MINE(v, V, VECTOR) {
-        largest_here = fmax(largest_here, load_data_part(row + v, V - v, -INFINITY));
+    running_sum mine = {to_vec(-FLT_MAX), to_vec(0.0f)};
+    vec x[LOGITS_AT_ONCE];
+    ulong v = MY_ITEM * VECTOR;
+    for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= V; v += LOGITS_AT_ONCE * ITEMS_STEP) {
+        UNROLLED
+        for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
+            x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
+        }
+        mine = add_logits(mine, x, LOGITS_AT_ONCE);
     }
-    const float largest = row_largest(largest_of(largest_here), shared);
-    vec sum = to_vec(0.0f);
-    FOR_MINE(v, V, VECTOR) {
-        sum += vec_exp(load_data_part(row + v, V - v, -INFINITY) - largest);
+    for (; v < V; v += ITEMS_STEP) {
+        x[0] = keep_first(load_data_part(row + v, Vp - v, 0.0f), V - v, -INFINITY);
+        mine = add_logits(mine, x, 1);
     }
-    const float log_sum = largest + log(row_sum(sum_of(sum), shared));
+    const float largest = row_largest(largest_of(mine.largest), shared);
+    const float sum = row_sum(sum_of(mine.sum * vec_exp(mine.largest - largest)), shared);
+    const float log_sum = largest + log(sum);
     if (MY_ITEM == 0) {
         const int t = target[target_at + n];
         lse[lse_at + n] = log_sum;
         losses[losses_at + n] = t == -1 ? 0.0f : log_sum - widen(row[t]);
     }
+}
+
+// Of the vec at column v of a row, whose target is t.
+static inline vec logits_gradient(vec x, ulong v, ulong V, ulong t, float factor, float log_sum) {
+    vec d = factor * vec_exp(keep_first(x, v < V ? V - v : 0, -INFINITY) - log_sum);
+    if (t >= v && t < v + VECTOR) {
+        d -= vec_index == (ivec)((int)(t - v)) ? to_vec(factor) : to_vec(0.0f);
+    }
+    return d;
 }
 
 kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
@@ -48,33 +87,64 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
         return;
     }
     const int t = target[target_at + n];
-    const float factor = t == -1 ? 0.0f : scale[scale_at];
+    const float factor = scale[scale_at];
     const float log_sum = lse[lse_at + n];
     const global data *row = logits + logits_at + row_start(n, Vp);
     global data *drow = dlogits + dlogits_at + row_start(n, Vp);
-    FOR_MINE(v, Vp, VECTOR) {
-        const ulong n_real = v < V ? V - v : 0;
-        vec d = to_vec(0.0f);
-        if (t != -1) {
-            d = factor * vec_exp(load_data_part(row + v, n_real, -INFINITY) - log_sum);
+    ulong v = MY_ITEM * VECTOR;
+    if (t == -1) {
+        for (; v < Vp; v += ITEMS_STEP) {
+            store_data_part(to_vec(0.0f), drow + v, Vp - v);
         }
-        if (t != -1 && (ulong)t >= v && (ulong)t < v + VECTOR) {
-            float part[VECTOR];
-            store(d, part);
-            part[t - v] -= factor;
-            d = load(part);
+        return;
+    }
+    for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= Vp; v += LOGITS_AT_ONCE * ITEMS_STEP) {
+        vec x[LOGITS_AT_ONCE];
+        UNROLLED
+        for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
+            x[k] = load_data_part(row + v + k * ITEMS_STEP, VECTOR, 0.0f);
         }
-        store_data_part(d, drow + v, Vp - v);
+        UNROLLED
+        for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
+            const ulong here = v + k * ITEMS_STEP;
+            store_data_part(logits_gradient(x[k], here, V, (ulong)t, factor, log_sum), drow + here, VECTOR);
+        }
+    }
+    for (; v < Vp; v += ITEMS_STEP) {
+        const vec x = load_data_part(row + v, Vp - v, 0.0f);
+        store_data_part(logits_gradient(x, v, V, (ulong)t, factor, log_sum), drow + v, Vp - v);
     }
 }
 
-// Sum and count of one row of N, by the items of one work-group.
-static inline float count_targets(ulong N, const global int *target) {
-    float count = 0;
-    FOR_MINE(n, N, 1) {
-        count += target[n] != -1 ? 1.0f : 0.0f;
+// Which of a vec of targets count, as ones; n of them are there.
+static inline vec counted(const global int *target, ulong n) {
+#ifdef WHOLE
+    (void)n;
+    const ivec t = *(const global ivec *)target;
+    return t != (ivec)(-1) ? to_vec(1.0f) : to_vec(0.0f);
+#else
+    vec count = to_vec(0.0f);
+    for (uint i = 0; i < min(n, (ulong)VECTOR); i++) {
+        count += vec_index == (ivec)(target[i] != -1 ? (int)i : -1) ? to_vec(1.0f) : to_vec(0.0f);
     }
     return count;
+#endif
+}
+
+// One row of N, that of one work-group's items: sums of the losses and of the targets that count. So many vecs are
+// loaded at a time.
+#define LOSSES_AT_ONCE 8
+
+typedef struct {
+    vec sum, lost; // lost: what rounding took from the sum (Kahan 1965)
+} exact_sum;
+
+static inline exact_sum add_losses(exact_sum before, vec losses) {
+    const vec term = losses - before.lost;
+    exact_sum after;
+    after.sum = before.sum + term;
+    after.lost = (after.sum - before.sum) - term;
+    return after;
 }
 
 kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, const global int *target, ulong target_at,
@@ -83,18 +153,28 @@ kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, cons
     if (MY_ROW > 0) {
         return;
     }
-    float sum = 0;
-    float lost = 0; // what rounding took from the sum (Kahan 1965)
-    FOR_MINE(n, N, 1) {
-        const float term = losses[losses_at + n] - lost;
-        const float next = sum + term;
-        lost = (next - sum) - term;
-        sum = next;
+    exact_sum total = {to_vec(0.0f), to_vec(0.0f)};
+    vec count = to_vec(0.0f);
+    ulong n = MY_ITEM * VECTOR;
+    for (; n + (LOSSES_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= N; n += LOSSES_AT_ONCE * ITEMS_STEP) {
+        vec x[LOSSES_AT_ONCE];
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            x[k] = load_part(losses + losses_at + n + k * ITEMS_STEP, VECTOR, 0.0f);
+            count += counted(target + target_at + n + k * ITEMS_STEP, VECTOR);
+        }
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            total = add_losses(total, x[k]);
+        }
     }
-    const float total = row_sum(sum, shared);
-    const float count = row_sum(count_targets(N, target + target_at), shared);
+    for (; n < N; n += ITEMS_STEP) {
+        total = add_losses(total, load_part(losses + losses_at + n, N - n, 0.0f));
+        count += counted(target + target_at + n, N - n);
+    }
+    const float2 all = row_sums((float2)(sum_of(total.sum), sum_of(count)), shared);
     if (MY_ITEM == 0) {
-        loss[loss_at] = total / fmax(count, 1.0f);
+        loss[loss_at] = all.x / fmax(all.y, 1.0f);
     }
 }
 
@@ -104,8 +184,19 @@ kernel void loss_scale(ulong N, const global int *target, ulong target_at, const
     if (MY_ROW > 0) {
         return;
     }
-    const float count = row_sum(count_targets(N, target + target_at), shared);
+    vec count = to_vec(0.0f);
+    ulong n = MY_ITEM * VECTOR;
+    for (; n + (LOSSES_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= N; n += LOSSES_AT_ONCE * ITEMS_STEP) {
+        UNROLLED
+        for (uint k = 0; k < LOSSES_AT_ONCE; k++) {
+            count += counted(target + target_at + n + k * ITEMS_STEP, VECTOR);
+        }
+    }
+    for (; n < N; n += ITEMS_STEP) {
+        count += counted(target + target_at + n, N - n);
+    }
+    const float all = row_sum(sum_of(count), shared);
     if (MY_ITEM == 0) {
-        scale[scale_at] = hyper[hyper_at + HYPER_LOSS_SCALE] / fmax(count, 1.0f);
+        scale[scale_at] = hyper[hyper_at + HYPER_LOSS_SCALE] / fmax(all, 1.0f);
     }
 }

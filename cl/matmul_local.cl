@@ -156,14 +156,6 @@ LOAD4(load_result4, result, result4, widen_result, widen_result4)
 STORE4(store_data4, data, data4, narrow, narrow4)
 STORE4(store_result4, result, result4, narrow_result, narrow_result4)
 
-static inline float4 gelu4(float4 x) {
-    return (float4)(gelu(to_vec(x.x)), gelu(to_vec(x.y)), gelu(to_vec(x.z)), gelu(to_vec(x.w)));
-}
-
-static inline float4 gelu_derivative4(float4 x) {
-    return (float4)(gelu_derivative(x.x), gelu_derivative(x.y), gelu_derivative(x.z), gelu_derivative(x.w));
-}
-
 // sum += one TILE_K of both operands: a (TILE_K, ROW_A), b (TILE_K, ROW_B), from the item's place on
 static inline void multiply_tiles(const local float *a, const local float *b, float4 sum[WORK_M][WORK_N / 4]) {
 #pragma unroll
@@ -202,11 +194,11 @@ static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N
         x += load4((const global float *)side + side_at + n, N - n);
     }
     if (beside & GELU_BACKWARD) {
-        x *= gelu_derivative4(load_data4((const global data *)side + side_at + at, N - n));
+        x *= gelu_derivative(load_data4((const global data *)side + side_at + at, N - n));
     }
     store_result4(x, c + at, N - n);
     if (beside & GELU) {
-        store_data4(gelu4(x), act + at, N - n);
+        store_data4(gelu(x), act + at, N - n);
     }
 }
 

@@ -294,11 +294,17 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
     }
     if (beside & GELU_BACKWARD) {
         const float2 u = widen_pair(pre + at);
-        x *= (float2)(quick_gelu_derivative(u.x), quick_gelu_derivative(u.y));
+        const float four[4] = {u.x, u.y, u.x, u.y};
+        float d[4];
+        quick_gelu_derivatives(d, four);
+        x *= (float2)(d[0], d[1]);
     }
     store_results(x, c + at);
     if (beside & GELU) {
-        store_numbers((float2)(quick_gelu(x.x), quick_gelu(x.y)), act + at);
+        const float four[4] = {x.x, x.y, x.x, x.y};
+        float y[4];
+        quick_gelus(y, four);
+        store_numbers((float2)(y[0], y[1]), act + at);
     }
 }
 

@@ -6,11 +6,17 @@
 // comments, "//@" before them; the host takes that away from the PTX that the compiler makes, and names the target
 // (backends/opencl/opencl_retarget.c).
 //
-//   C = A' B', or C += A' B'      as in matmul_tensor.cl; numbers of 16 bits
+//   C = A' B', or C += A' B'      as in matmul_tensor.cl
+//
+// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before this
+// one sees to (cl/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass through registers on
+// their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in large and small parts, B'
+// comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
-//     producer   one warp: one item asks for tiles of A' and B', 64 of K at a time, STAGES of them ahead
+//     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead; the
+//                registers of these warps go to the consumers
 //     consumers  two groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
 //
 // Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A tensor
@@ -20,7 +26,7 @@
 //
 // The sums are registers of PTX by name, c00 to c7f, not variables of this text: so the units add to them in place. Those
 // of block h, 32 columns, are ch0 to chf: an item has (row, 8 i + 2 pair) and the next, and the same of row + 8, in
-// ch(4i) to ch(4i + 3); row = LANE / 4, pair = LANE % 4.
+// ch(4i) to ch(4i + 3); row = LANE / 4, pair = LANE % 4. With SPLIT, t00 to t3f are what is added up of them.
 
 #ifndef TILE_N
 #define TILE_N 256 // columns of C per tile: 128, 192 or 256
@@ -28,40 +34,62 @@
 #ifndef STAGES
 #define STAGES 4 // tiles of operands in local memory
 #endif
+#ifndef BESIDE
+#define BESIDE 0 // what may be done beside the product: BIAS and ADD are said once more by an argument
+#endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#ifndef A_RAW
+#define A_RAW 0 // 1: floats of A come as they are, and are rounded (or cut in two) in registers
+#endif
 
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
 
-#ifdef DATA_F16
+#if defined(DATA_F16)
 #define NUMBER "f16"
 #define pack_numbers pack_f16
 #define unpack_numbers unpack_f16
-#else
+#elif defined(DATA_BF16)
 #define NUMBER "bf16"
 #define pack_numbers pack_bf16
 #define unpack_numbers unpack_bf16
-#endif
-
-#define TILE_M     128
-#define TILE_K     64
-#define GROUP_M    64                             // rows of a consumer
-#define BLOCK_COLS (128 / C_ELEM_BYTES)           // columns of C that are stored at a time: 128 bytes of a row
-#define A_BYTES    (TILE_M * TILE_K * 2)
-#define B_BYTES    (TILE_N * TILE_K * 2)
-#define BOX_BYTES  (64 * 128)                     // 64 rows of 128 bytes
-#define STAGE_BYTES (A_BYTES + B_BYTES)
-#define STORE_AT   (STAGES * STAGE_BYTES)         // two boxes a consumer
-#define BARRIERS_AT (STORE_AT + 4 * BOX_BYTES)    // full and empty of each stage
-#define LOCAL_BYTES (BARRIERS_AT + STAGES * 2 * 8)
-#define CONSUMERS  2
-#define CONSUMER_WARPS 4
-#define ITEMS      ((CONSUMERS * CONSUMER_WARPS + 1) * WARP)
-
-// Sums are floats with C_REAL, else numbers.
-#ifdef C_REAL
-#define C_ELEM_BYTES 4
 #else
-#define C_ELEM_BYTES 2
+#define NUMBER "tf32"
 #endif
+
+// Sums are stored as floats with C_REAL, else as numbers.
+#if defined(C_REAL) || !DATA_IS_NARROW
+#define C_IS_NARROW 0
+#else
+#define C_IS_NARROW 1
+#endif
+
+// What is to be done beside the product; as in backends/opencl/opencl_bind.h. Literal numbers: BESIDE is known when this
+// is compiled.
+#define ADD           1
+#define BIAS          2
+#define GELU          4
+#define GELU_BACKWARD 8
+
+#define TILE_M      128
+#define TILE_K      (DATA_IS_NARROW ? 64 : 32)     // 128 bytes
+#define GROUP_M     64                             // rows of a consumer
+#define CONSUMERS   2
+#define CONSUMER_WARPS 4
+#define ITEMS       ((CONSUMERS + 1) * CONSUMER_WARPS * WARP)
+#define BOX_BYTES   (64 * 128)                     // 64 rows of 128 bytes
+#define A_BYTES     (TILE_M * 128)
+#define B_BYTES     (TILE_N * 128)
+#define STAGE_BYTES (A_BYTES + B_BYTES * (SPLIT ? 2 : 1))
+#define SMALL_B_AT  (A_BYTES + B_BYTES)            // in a stage: the tile of B's small parts
+#define BOX_BLOCKS  (C_IS_NARROW ? 2 : 1)          // blocks of 32 columns of C that a box has
+#define OUTPUTS     (BESIDE & GELU ? 2 : 1)
+#define STORE_AT    (STAGES * STAGE_BYTES)         // two boxes of each output a consumer
+#define BARRIERS_AT (STORE_AT + CONSUMERS * 2 * OUTPUTS * BOX_BYTES) // full and empty of each stage
+#define LOCAL_BYTES (BARRIERS_AT + STAGES * 2 * 8)
+#define N_BLOCKS    (TILE_N / 32)
+#define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of GELU_BACKWARD's pre: blocks that a stage has room for
 
 // Whether neighbours in memory differ in k (0) or in the row or column of C (1).
 #ifdef A_TRANSPOSED
@@ -69,17 +97,14 @@
 #else
 #define A_ALONG_C 0
 #endif
-#ifdef B_TRANSPOSED
+#if defined(B_TRANSPOSED) || !DATA_IS_NARROW
 #define B_ALONG_C 0
 #else
 #define B_ALONG_C 1
 #endif
 
-// What is to be done beside the product; as in backends/opencl/opencl_bind.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
-
 // A product's tensor maps.
-enum { MAP_A, MAP_B, MAP_C, MAP_ACT, MAP_BYTES = 128 };
+enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B, MAP_BYTES = 128 }; // MAP_SIDE: act, or pre
 
 // --- barriers in local memory -----------------------------------------------------------------------------
 
@@ -133,7 +158,7 @@ static inline void bring_box(uint to, const global uchar *map, uint x, uint y, u
                      : "memory");
 }
 
-// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 64 rows or columns of C.
+// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 128 bytes of rows or columns of C.
 static inline void bring_tile(uint to, const global uchar *map, uint k, uint outer, uint n_outer, int along_c,
                               uint barrier) {
     if (!along_c) {
@@ -141,8 +166,8 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
         return;
     }
 #pragma unroll
-    for (uint i = 0; i < n_outer / 64; i++) {
-        bring_box(to + i * BOX_BYTES, map, outer + i * 64, k, barrier);
+    for (uint i = 0; i < n_outer / TILE_K; i++) {
+        bring_box(to + i * TILE_K * 128, map, outer + i * TILE_K, k, barrier);
     }
 }
 
@@ -174,31 +199,73 @@ static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 
 #define SUMS         SUMS_128 ", " SUMS_OF(4) ", " SUMS_OF(5) ", " SUMS_OF(6) ", " SUMS_OF(7)
 #define BLOCKS(each) each(0) each(1) each(2) each(3) each(4) each(5) each(6) each(7)
 #endif
-#define DECLARE_SUMS __asm__ volatile(".reg .f32 " SUMS ";")
 
 // The 16 sums of block h.
-#define READ_SUMS(x, h)                                                                                          \
-    __asm__ volatile("mov.f32 %0, c" #h "0; mov.f32 %1, c" #h "1; mov.f32 %2, c" #h "2; mov.f32 %3, c" #h "3;"     \
-                     "mov.f32 %4, c" #h "4; mov.f32 %5, c" #h "5; mov.f32 %6, c" #h "6; mov.f32 %7, c" #h "7;"     \
-                     "mov.f32 %8, c" #h "8; mov.f32 %9, c" #h "9; mov.f32 %10, c" #h "a; mov.f32 %11, c" #h "b;"   \
-                     "mov.f32 %12, c" #h "c; mov.f32 %13, c" #h "d; mov.f32 %14, c" #h "e; mov.f32 %15, c" #h "f;" \
+#define READ_16(x, c, h)                                                                                           \
+    __asm__ volatile("mov.f32 %0, " c #h "0; mov.f32 %1, " c #h "1; mov.f32 %2, " c #h "2; mov.f32 %3, " c #h "3;"       \
+                     "mov.f32 %4, " c #h "4; mov.f32 %5, " c #h "5; mov.f32 %6, " c #h "6; mov.f32 %7, " c #h "7;"       \
+                     "mov.f32 %8, " c #h "8; mov.f32 %9, " c #h "9; mov.f32 %10, " c #h "a; mov.f32 %11, " c #h "b;"     \
+                     "mov.f32 %12, " c #h "c; mov.f32 %13, " c #h "d; mov.f32 %14, " c #h "e; mov.f32 %15, " c #h "f;"   \
                      : "=f"((x)[0]), "=f"((x)[1]), "=f"((x)[2]), "=f"((x)[3]), "=f"((x)[4]), "=f"((x)[5]),         \
                        "=f"((x)[6]), "=f"((x)[7]), "=f"((x)[8]), "=f"((x)[9]), "=f"((x)[10]), "=f"((x)[11]),       \
                        "=f"((x)[12]), "=f"((x)[13]), "=f"((x)[14]), "=f"((x)[15]))
+
+#if SPLIT // TILE_N is 128
+#define TOTALS_OF(h)                                                                                               \
+    "t" #h "0, t" #h "1, t" #h "2, t" #h "3, t" #h "4, t" #h "5, t" #h "6, t" #h "7, t" #h "8, t" #h "9, t" #h     \
+    "a, t" #h "b, t" #h "c, t" #h "d, t" #h "e, t" #h "f"
+#define EACH_OF(each, h)                                                                                           \
+    each(h, "0") each(h, "1") each(h, "2") each(h, "3") each(h, "4") each(h, "5") each(h, "6") each(h, "7")        \
+    each(h, "8") each(h, "9") each(h, "a") each(h, "b") each(h, "c") each(h, "d") each(h, "e") each(h, "f")
+#define EACH_TOTAL(each) EACH_OF(each, "0") EACH_OF(each, "1") EACH_OF(each, "2") EACH_OF(each, "3")
+#define CLEAR_ONE(h, i)  "mov.f32 t" h i ", 0f00000000;\n"
+#define ADD_ONE(h, i)    "add.f32 t" h i ", t" h i ", c" h i ";\n"
+#define CLEAR_TOTALS     __asm__ volatile(EACH_TOTAL(CLEAR_ONE) ::: "memory")
+#define ADD_TO_TOTALS    __asm__ volatile(EACH_TOTAL(ADD_ONE) ::: "memory")
+#define READ_SUMS(x, h)  READ_16(x, "t", h)
+#define DECLARE_SUMS                                                                                               \
+    __asm__ volatile(".reg .f32 " SUMS ";\n.reg .f32 " TOTALS_OF(0) ", " TOTALS_OF(1) ", " TOTALS_OF(2)             \
+                     ", " TOTALS_OF(3) ";")
+#else
+#define READ_SUMS(x, h) READ_16(x, "c", h)
+#define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
+#endif
 
 // Where a tile lies, for the units: address, and distances of 1024 bytes between 8 rows and of a box between 64 columns,
 // in units of 16 bytes; rows of 128 bytes with exchanged chunks.
 #define PLACE(at, along_c) \
     (1UL << 62 | (1024UL >> 4) << 32 | ((along_c) ? BOX_BYTES >> 4 : 1UL) << 16 | (ulong)((at) >> 4))
-#define NEXT_K16(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 16 of K to the next
+#define NEXT_K(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 32 bytes of K to the next
 
-// sums = A' B' + (add ? sums : 0), of 64 rows and 16 of K; it is only begun.
+// sums = A' B' + (add ? sums : 0), of 64 rows and 32 bytes of K; it is only begun.
+#if DATA_IS_NARROW
+#define MULTIPLY_KIND "k16.f32." NUMBER "." NUMBER
+#define MULTIPLY_FORM ", 1, 1, " TEXT(A_ALONG_C) ", " TEXT(B_ALONG_C)
+#else
+#define MULTIPLY_KIND "k8.f32." NUMBER "." NUMBER
+#define MULTIPLY_FORM ", 1, 1"
+#endif
 #define MULTIPLY(a, b, add)                                                                                        \
     __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %2, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
-                     "k16.f32." NUMBER "." NUMBER " {" SUMS "}, %0, %1, add, 1, 1, " TEXT(A_ALONG_C) ", " TEXT(    \
-                         B_ALONG_C) "; }" ::"l"(a),                                                                \
+                     MULTIPLY_KIND " {" SUMS "}, %0, %1, add" MULTIPLY_FORM "; }" ::"l"(a),                        \
                      "l"(b), "r"(add)                                                                              \
                      : "memory")
+// A' from registers: a fragment (cl/tensor.cl).
+#define MULTIPLY_FRAGMENT(a, b, add)                                                                               \
+    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %5, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
+                     MULTIPLY_KIND " {" SUMS "}, {%0, %1, %2, %3}, %4, add" MULTIPLY_FORM "; }" ::"r"((a)[0]),     \
+                     "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(add)                                       \
+                     : "memory")
+#define MULTIPLY_FRAGMENTS(a, b, add)                       \
+    MULTIPLY_FRAGMENT((a), b, add);                         \
+    MULTIPLY_FRAGMENT((a) + 4, (b) + NEXT_K(0), 1);         \
+    MULTIPLY_FRAGMENT((a) + 8, (b) + 2 * NEXT_K(0), 1);     \
+    MULTIPLY_FRAGMENT((a) + 12, (b) + 3 * NEXT_K(0), 1)
+#define MULTIPLY_TILES(a, b, add)                                                       \
+    MULTIPLY(a, b, add);                                                                \
+    MULTIPLY((a) + NEXT_K(A_ALONG_C), (b) + NEXT_K(B_ALONG_C), 1);                      \
+    MULTIPLY((a) + 2 * NEXT_K(A_ALONG_C), (b) + 2 * NEXT_K(B_ALONG_C), 1);              \
+    MULTIPLY((a) + 3 * NEXT_K(A_ALONG_C), (b) + 3 * NEXT_K(B_ALONG_C), 1)
 #define MULTIPLY_BEGIN  __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
 #define MULTIPLY_END    __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
 #define MULTIPLY_WAIT(n) __asm__ volatile("//@wgmma.wait_group.sync.aligned " #n ";" ::: "memory") // n may go on
@@ -230,14 +297,38 @@ static inline tile_place find_tile(const tile_grid *g, uint index) {
     return p;
 }
 
+#define NEXT_STAGE(stage, parity)  \
+    if (++(stage) == STAGES) {     \
+        (stage) = 0;               \
+        (parity) ^= 1;             \
+    }
+
+#if BESIDE & GELU_BACKWARD
+// GELU_BACKWARD's pre comes as the operands do: boxes of 128 rows, two a stage.
+INLINE void bring_pre(uint to, const global uchar *map, uint m, uint n, uint first_block, uint barrier) {
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        if (first_block + i * BOX_BLOCKS < N_BLOCKS) {
+            bring_box(to + i * A_BYTES, map, n + (first_block + i * BOX_BLOCKS) * 32, m, barrier);
+        }
+    }
+}
+
+// Bytes of these blocks.
+#define pre_bytes(first_block) \
+    ((N_BLOCKS - (first_block) < PRE_BLOCKS ? N_BLOCKS - (first_block) : PRE_BLOCKS) / BOX_BLOCKS * A_BYTES)
+#endif
+
 INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
     const uint full = tiles + BARRIERS_AT;
     const uint empty = full + STAGES * 8;
     const uint n_tiles = g->n_rows * g->n_cols * g->n_parts;
     uint stage = 0;
     uint parity = 1; // a stage that nobody used yet counts as empty
-    order_map(maps + MAP_A * MAP_BYTES);
-    order_map(maps + MAP_B * MAP_BYTES);
+#pragma unroll
+    for (uint i = 0; i < (SPLIT ? 5 : 4); i++) {
+        order_map(maps + i * MAP_BYTES);
+    }
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
         const tile_place p = find_tile(g, index);
 #pragma unroll 1
@@ -247,11 +338,21 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
             arrive_with_bytes(full + stage * 8, STAGE_BYTES);
             bring_tile(to, maps + MAP_A * MAP_BYTES, k * TILE_K, p.m, TILE_M, A_ALONG_C, full + stage * 8);
             bring_tile(to + A_BYTES, maps + MAP_B * MAP_BYTES, k * TILE_K, p.n, TILE_N, B_ALONG_C, full + stage * 8);
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
+#if SPLIT
+            bring_tile(to + SMALL_B_AT, maps + MAP_SMALL_B * MAP_BYTES, k * TILE_K, p.n, TILE_N, 0,
+                       full + stage * 8);
+#endif
+            NEXT_STAGE(stage, parity);
         }
+#if BESIDE & GELU_BACKWARD
+#pragma unroll
+        for (uint h = 0; h < N_BLOCKS; h += PRE_BLOCKS) {
+            wait_bounded(empty + stage * 8, parity);
+            arrive_with_bytes(full + stage * 8, pre_bytes(h));
+            bring_pre(tiles + stage * STAGE_BYTES, maps + MAP_SIDE * MAP_BYTES, p.m, p.n, h, full + stage * 8);
+            NEXT_STAGE(stage, parity);
+        }
+#endif
     }
 }
 
@@ -260,45 +361,9 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
 // Where a chunk of 16 bytes of a row lies in a box.
 static inline uint place_chunk(uint box, uint row, uint chunk) { return box + row * 128 + ((chunk ^ row % 8) << 4); }
 
-// A consumer's work on a tile whose sums are ready.
-typedef struct {
-    uint beside, M, N;
-    const global float *bias;
-    const global ushort *pre;
-    const global uchar *maps;
-    uint consumer, boxes; // of the two boxes in local memory, the first
-    uint m, n, part;
-} finisher;
-
-#ifndef C_REAL
-INLINE void apply(const finisher *f, float x[16], uint n) {
-    if (f->beside & (BIAS | GELU_BACKWARD)) {
-        const ulong row = f->m + MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
-            const uint col = min(n + i * 8 + LANE % 4 * 2, f->N - 2);
-            if (f->beside & BIAS) {
-                const float2 b = *(const global float2 *)(f->bias + col);
-                x[4 * i] += b.x;
-                x[4 * i + 1] += b.y;
-                x[4 * i + 2] += b.x;
-                x[4 * i + 3] += b.y;
-            }
-            if (f->beside & GELU_BACKWARD) {
-                const float2 u = unpack_numbers(*(const global uint *)(f->pre + min(row, (ulong)f->M - 1) * f->N + col));
-                const float2 v =
-                    unpack_numbers(*(const global uint *)(f->pre + min(row + 8, (ulong)f->M - 1) * f->N + col));
-                x[4 * i] *= quick_gelu_derivative(u.x);
-                x[4 * i + 1] *= quick_gelu_derivative(u.y);
-                x[4 * i + 2] *= quick_gelu_derivative(v.x);
-                x[4 * i + 3] *= quick_gelu_derivative(v.y);
-            }
-        }
-    }
-}
-
-// 16 rows of a warp, 32 columns, as numbers: columns 0-31 or 32-63 of a box.
-INLINE void put_numbers(const float x[16], uint box, uint half_box) {
+// 16 rows of a warp, 32 columns, to or from a box: of numbers, its first or its second half; of floats, all of it.
+#if C_IS_NARROW
+INLINE void put_block(const float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
 #pragma unroll
     for (uint i = 0; i < 2; i++) {
@@ -309,11 +374,27 @@ INLINE void put_numbers(const float x[16], uint box, uint half_box) {
                          : "memory");
     }
 }
-#else
 
-// The same as floats: a whole box.
-INLINE void put_floats(const float x[16], uint box) {
+#if BESIDE & GELU_BACKWARD
+INLINE void get_block(float x[16], uint box, uint half_box) {
+    const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        uint words[4];
+        load_matrices(words, place_chunk(box, row, half_box * 4 + i * 2 + LANE / 16));
+#pragma unroll
+        for (uint w = 0; w < 4; w++) {
+            const float2 two = unpack_numbers(words[w]);
+            x[8 * i + 2 * w] = two.x;
+            x[8 * i + 2 * w + 1] = two.y;
+        }
+    }
+}
+#endif
+#else
+INLINE void put_block(const float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
+    (void)half_box;
 #pragma unroll
     for (uint i = 0; i < 4; i++) {
         const uint at = place_chunk(box, row, i * 2 + LANE % 4 / 2) + LANE % 2 * 8;
@@ -322,122 +403,269 @@ INLINE void put_floats(const float x[16], uint box) {
                          : "memory");
     }
 }
+
+#if BESIDE & GELU_BACKWARD
+INLINE void get_block(float x[16], uint box, uint half_box) {
+    const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
+    (void)half_box;
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        const uint at = place_chunk(box, row, i * 2 + LANE % 4 / 2) + LANE % 2 * 8;
+        __asm__ volatile("ld.shared.v2.f32 {%0, %1}, [%4];\nld.shared.v2.f32 {%2, %3}, [%4+1024];"
+                         : "=f"(x[4 * i]), "=f"(x[4 * i + 1]), "=f"(x[4 * i + 2]), "=f"(x[4 * i + 3])
+                         : "r"(at)
+                         : "memory");
+    }
+}
+#endif
 #endif
 
-// Block h: 32 columns. Two boxes take turns; where GELU's result goes too, one is for it.
-INLINE void finish_block(const finisher *f, float x[16], uint h) {
+// A consumer's work on a tile whose sums are ready.
+typedef struct {
+    const global uchar *maps;
+    uint beside;
+    uint consumer, boxes; // of its boxes in local memory, the first
+    uint m, n, part;
+} finisher;
+
+// Block h: 32 columns. Two boxes of each output take turns. bias: of column LANE of the block; pre: sums' own places.
+INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, const float pre[16]) {
     const bool is_first = get_local_id(0) % (CONSUMER_WARPS * WARP) == 0;
     const uint n = f->n + h * 32;
-#ifdef C_REAL
-    const uint box = f->boxes + h % 2 * BOX_BYTES;
-    if (is_first) {
-        send_wait_read(1);
+    const uint box = f->boxes + h / BOX_BLOCKS % 2 * OUTPUTS * BOX_BYTES;
+    (void)bias;
+    (void)pre;
+#if BESIDE & BIAS
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        const float b0 = from_lane(bias, i * 8 + LANE % 4 * 2);
+        const float b1 = from_lane(bias, i * 8 + LANE % 4 * 2 + 1);
+        x[4 * i] += b0;
+        x[4 * i + 1] += b1;
+        x[4 * i + 2] += b0;
+        x[4 * i + 3] += b1;
     }
-    consumer_barrier(f->consumer);
-    put_floats(x, box);
-    order_bulk_copies();
-    consumer_barrier(f->consumer);
-    if (is_first) {
-        if (f->beside & ADD) {
-            SEND_BOX(ADD_BOX, f->maps + MAP_C * MAP_BYTES, n, f->m, f->part, box);
-        } else {
-            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, n, f->m, f->part, box);
+#endif
+#if BESIDE & GELU_BACKWARD
+#pragma unroll
+    for (uint i = 0; i < 16; i += 4) {
+        float d[4];
+        quick_gelu_derivatives(d, pre + i);
+#pragma unroll
+        for (uint k = 0; k < 4; k++) {
+            x[i + k] *= d[k];
         }
-        send_commit();
     }
-#else
-    const bool has_act = (f->beside & GELU) != 0;
-    const uint box = f->boxes + (has_act ? 0 : h / 2 % 2 * BOX_BYTES);
-    const uint act_box = f->boxes + BOX_BYTES;
-    if (h % 2 == 0) {
+#endif
+    if (h % BOX_BLOCKS == 0) {
         if (is_first) {
-            if (has_act) {
-                send_wait_read(0);
-            } else {
-                send_wait_read(1);
-            }
+            send_wait_read(1);
         }
         consumer_barrier(f->consumer);
     }
-    apply(f, x, n);
-    put_numbers(x, box, h % 2);
-    if (has_act) {
+    put_block(x, box, h % BOX_BLOCKS);
+#if BESIDE & GELU
+    float y[16];
 #pragma unroll
-        for (uint i = 0; i < 16; i++) {
-            x[i] = quick_gelu(x[i]);
-        }
-        put_numbers(x, act_box, h % 2);
+    for (uint i = 0; i < 16; i += 4) {
+        quick_gelus(y + i, x + i);
     }
-    if (h % 2 == 1) {
+    put_block(y, box + BOX_BYTES, h % BOX_BLOCKS);
+#endif
+    if (h % BOX_BLOCKS == BOX_BLOCKS - 1) {
+        const uint col = n - (BOX_BLOCKS - 1) * 32;
         order_bulk_copies();
         consumer_barrier(f->consumer);
         if (is_first) {
-            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, n - 32, f->m, 0, box);
-            if (has_act) {
-                SEND_BOX(STORE_BOX, f->maps + MAP_ACT * MAP_BYTES, n - 32, f->m, 0, act_box);
+#if C_IS_NARROW
+            SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+#else
+            if (f->beside & ADD) {
+                SEND_BOX(ADD_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
+            } else {
+                SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
             }
+#endif
+#if BESIDE & GELU
+            SEND_BOX(STORE_BOX, f->maps + MAP_SIDE * MAP_BYTES, col, f->m, 0, box + BOX_BYTES);
+#endif
             send_commit();
         }
     }
-#endif
 }
 
-INLINE void consume(const tile_grid *g, uint tiles, finisher *f) {
+// --- the consumers --------------------------------------------------------------------------------------------
+
+#if A_RAW
+// A warp's 16 rows of A' in a stage, 32 of K: four fragments.
+INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
+#pragma unroll
+    for (uint s = 0; s < 4; s++) {
+#if A_ALONG_C
+        const uint first = consumer * GROUP_M + MY_WARP % CONSUMER_WARPS * 16; // of the tile's rows
+        const uint box = tile + first / TILE_K * TILE_K * 128;
+#pragma unroll
+        for (uint w = 0; w < 4; w++) {
+            const uint col = first % TILE_K + LANE / 4 + w % 2 * 8;
+            a[4 * s + w] = load_word(place_chunk(box, s * 8 + LANE % 4 + w / 2 * 4, col / 4) + col % 4 * 4);
+        }
+#else
+        const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
+        uint x[4];
+        load_matrices(x, place_chunk(tile + consumer * BOX_BYTES, row, s * 2 + LANE / 16));
+#pragma unroll
+        for (uint w = 0; w < 4; w++) {
+            a[4 * s + w] = x[w];
+        }
+#endif
+    }
+}
+
+INLINE void round_numbers(uint a[16]) {
+#pragma unroll
+    for (uint i = 0; i < 16; i++) {
+        a[i] = round_tf32(as_float(a[i]));
+    }
+}
+#endif
+
+// What is left of a stage's products when the next is begun: those of A's last fragments.
+#define STEP_OF_FRAGMENTS(a, k)                                         \
+    {                                                                   \
+        const uint at = tiles + stage * STAGE_BYTES;                    \
+        wait_for(full + stage * 8, parity);                             \
+        load_fragments(a, at, f->consumer);                             \
+        round_numbers(a);                                               \
+        MULTIPLY_BEGIN;                                                 \
+        MULTIPLY_FRAGMENTS(a, PLACE(at + A_BYTES, 0), (k) != p.k_first ? 1 : 0); \
+        MULTIPLY_END;                                                   \
+        MULTIPLY_WAIT(1);                                               \
+        if ((k) != p.k_first && LANE == 0) {                            \
+            arrive(empty + last * 8);                                   \
+        }                                                               \
+        last = stage;                                                   \
+        NEXT_STAGE(stage, parity);                                      \
+    }
+
+INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *bias, finisher *f) {
     const uint full = tiles + BARRIERS_AT;
     const uint empty = full + STAGES * 8;
     const uint n_tiles = g->n_rows * g->n_cols * g->n_parts;
     uint stage = 0;
     uint parity = 0;
-    uint last = 0; // the stage whose products may still go on
     DECLARE_SUMS;
-    order_map(f->maps + MAP_C * MAP_BYTES);
-    order_map(f->maps + MAP_ACT * MAP_BYTES);
+    (void)N;
+    (void)bias;
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
         const tile_place p = find_tile(g, index);
+#if SPLIT
+        CLEAR_TOTALS;
+#else
+        uint last = 0; // the stage whose products may still go on
+#endif
+#if A_RAW && !SPLIT
+        uint even[16]; // the fragments of a step stay until its products are done
+        uint odd[16];
+#pragma unroll 1
+        for (uint k = p.k_first; k < p.k_end; k += 2) {
+            STEP_OF_FRAGMENTS(even, k);
+            if (k + 1 < p.k_end) {
+                STEP_OF_FRAGMENTS(odd, k + 1);
+            }
+        }
+#else
 #pragma unroll 1
         for (uint k = p.k_first; k < p.k_end; k++) {
             const uint at = tiles + stage * STAGE_BYTES;
+#if A_RAW
+            const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
+            uint large[16];
+            uint small[16];
+            wait_for(full + stage * 8, parity);
+            load_fragments(large, at, f->consumer);
+#pragma unroll
+            for (uint i = 0; i < 16; i++) {
+                const float x = as_float(large[i]);
+                large[i] = round_tf32(x);
+                small[i] = round_tf32(x - as_float(large[i]));
+            }
+            MULTIPLY_BEGIN;
+            MULTIPLY_FRAGMENTS(small, b, 0);
+            MULTIPLY_FRAGMENTS(large, b + ((SMALL_B_AT - A_BYTES) >> 4), 1);
+            MULTIPLY_FRAGMENTS(large, b, 1);
+#else
             const ulong a = PLACE(at + f->consumer * BOX_BYTES, A_ALONG_C);
             const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
             wait_for(full + stage * 8, parity);
             MULTIPLY_BEGIN;
-            MULTIPLY(a, b, k != p.k_first ? 1 : 0);
-            MULTIPLY(a + NEXT_K16(A_ALONG_C), b + NEXT_K16(B_ALONG_C), 1);
-            MULTIPLY(a + 2 * NEXT_K16(A_ALONG_C), b + 2 * NEXT_K16(B_ALONG_C), 1);
-            MULTIPLY(a + 3 * NEXT_K16(A_ALONG_C), b + 3 * NEXT_K16(B_ALONG_C), 1);
+            MULTIPLY_TILES(a, b, k != p.k_first ? 1 : 0);
+#endif
             MULTIPLY_END;
+#if SPLIT
+            MULTIPLY_WAIT(0);
+            if (LANE == 0) {
+                arrive(empty + stage * 8);
+            }
+            ADD_TO_TOTALS;
+#else
             MULTIPLY_WAIT(1);
             if (k != p.k_first && LANE == 0) {
                 arrive(empty + last * 8);
             }
             last = stage;
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
+#endif
+            NEXT_STAGE(stage, parity);
         }
+#endif
+        float biases[N_BLOCKS]; // brought while the last products go on
+#pragma unroll
+        for (uint i = 0; i < N_BLOCKS; i++) {
+            biases[i] = BESIDE & f->beside & BIAS ? bias[min(p.n + i * 32 + LANE, N - 1)] : 0.0f;
+        }
+#if !SPLIT
         MULTIPLY_WAIT(0);
         if (LANE == 0) {
             arrive(empty + last * 8);
         }
+#endif
         f->m = p.m + f->consumer * GROUP_M;
         f->n = p.n;
         f->part = p.part;
-#define FINISH(h)                 \
-    {                             \
-        float x[16];              \
-        READ_SUMS(x, h);          \
-        finish_block(f, x, 0x##h); \
+#if BESIDE & GELU_BACKWARD
+#define GET_PRE(pre, h)                                                                                             \
+    if (h % PRE_BLOCKS == 0) {                                                                                      \
+        wait_for(full + stage * 8, parity);                                                                         \
+    }                                                                                                               \
+    get_block(pre,                                                                                                  \
+              tiles + stage * STAGE_BYTES + h % PRE_BLOCKS / BOX_BLOCKS * A_BYTES + f->consumer * BOX_BYTES,        \
+              h % BOX_BLOCKS);                                                                                      \
+    if (h % PRE_BLOCKS == PRE_BLOCKS - 1 || h == N_BLOCKS - 1) {                                                    \
+        wait_for_warp();                                                                                            \
+        if (LANE == 0) {                                                                                            \
+            arrive(empty + stage * 8);                                                                              \
+        }                                                                                                           \
+        NEXT_STAGE(stage, parity);                                                                                  \
+    }
+#else
+#define GET_PRE(pre, h)
+#endif
+#define FINISH(h)                                      \
+    {                                                  \
+        float x[16];                                   \
+        float pre[16];                                 \
+        READ_SUMS(x, h);                               \
+        GET_PRE(pre, h)                                \
+        finish_block(f, x, h, biases[h], pre);         \
     }
         BLOCKS(FINISH)
     }
     send_wait();
 }
 
-// bias (N); pre (M,N) is GELU_BACKWARD's. With several parts, C is scratch (parts,M,N) of floats and beside 0.
+// beside: the flags of BESIDE that are meant, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at,
-       const global float *bias, ulong bias_at, const global ushort *pre, ulong pre_at) {
+matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at, const global float *bias,
+       ulong bias_at) {
     local uchar tiles[LOCAL_BYTES] __attribute__((aligned(1024)));
     const uint at = local_address(tiles);
     tile_grid g;
@@ -455,20 +683,18 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const globa
         order_bulk_copies();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (MY_WARP == CONSUMERS * CONSUMER_WARPS) {
-        if (LANE == 0) {
+    if (MY_WARP >= CONSUMERS * CONSUMER_WARPS) {
+        __asm__ volatile("//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory");
+        if (get_local_id(0) == CONSUMERS * CONSUMER_WARPS * WARP) {
             produce(&g, at, maps + maps_at);
         }
     } else {
+        __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
         finisher f;
-        f.beside = beside;
-        f.M = M;
-        f.N = N;
-        f.bias = bias + bias_at;
-        f.pre = pre + pre_at;
         f.maps = maps + maps_at;
+        f.beside = beside;
         f.consumer = MY_WARP / CONSUMER_WARPS;
-        f.boxes = at + STORE_AT + f.consumer * 2 * BOX_BYTES;
-        consume(&g, at, &f);
+        f.boxes = at + STORE_AT + f.consumer * 2 * OUTPUTS * BOX_BYTES;
+        consume(&g, at, N, bias + bias_at, &f);
     }
 }

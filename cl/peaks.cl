@@ -34,7 +34,7 @@ kernel void peak_flops(uint n_rounds, float a, float b, global float *out) {
 kernel void peak_triad(ulong n, ulong n_vecs, float f, const global float *x, const global float *y, global float *z) {
     const ulong first = get_global_id(0) * n_vecs * VECTOR;
     for (ulong i = first; i < min(n, first + n_vecs * VECTOR); i += VECTOR) {
-        store(load(x + i) + f * load(y + i), z + i);
+        store_part(load_part(x + i, VECTOR, 0.0f) + f * load_part(y + i, VECTOR, 0.0f), z + i, VECTOR);
     }
 }
 
@@ -43,7 +43,7 @@ kernel void peak_read(ulong n, ulong n_vecs, ulong item_step, ulong stride, cons
     ulong at = get_global_id(0) * item_step;
     vec sum = to_vec(0.0f);
     for (ulong i = 0; i < n_vecs && at < n; i++, at += stride) {
-        sum += load(x + at);
+        sum += load_part(x + at, VECTOR, 0.0f);
     }
     out[get_global_id(0)] = sum_of(sum);
 }

@@ -8,6 +8,11 @@
 #define VECTOR 4 // floats in a `vec`: 1, 4, 8 or 16; what a work-item handles at a time
 #endif
 
+#if defined(WHOLE) && (defined(DATA_BF16) || defined(DATA_F16))
+#undef VECTOR
+#define VECTOR 8 // 16 bytes of data
+#endif
+
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 1 // work-items that share a row of a matrix: 1 on processors, a work-group on GPUs
 #endif
@@ -45,6 +50,9 @@ typedef JOIN(int, VECTOR) ivec;
 
 // Element (row, 0) of a matrix.
 static inline ulong row_start(ulong row, ulong n_cols) { return row * n_cols; }
+
+// Before a loop over an array that is to be in registers.
+#define UNROLLED _Pragma("unroll")
 
 // --- the data type -------------------------------------------------------------------------------
 // Activations, their gradients and what products read are `data`, as the plan stores them: float, or with DATA_BF16
@@ -108,7 +116,9 @@ CONVERSIONS(VECTOR)
 #define store_data(x, p) (*(p) = narrow(x))
 #else
 #define load_data(p) JOIN(widen, VECTOR)(JOIN(vload, VECTOR)(0, p))
-#define store_data(x, p) JOIN(vstore, VECTOR)(JOIN(narrow, VECTOR)(x), 0, p)
+// Not vstore: PoCL stores the 16-bit elements of one after the other.
+typedef JOIN(ushort, VECTOR) unaligned_codes __attribute__((aligned(2)));
+#define store_data(x, p) (*(global unaligned_codes *)(p) = JOIN(narrow, VECTOR)(x))
 #endif
 
 #if DATA_IS_NARROW && !defined(C_REAL)
@@ -128,8 +138,20 @@ typedef float4 result4;
 #endif
 
 // load_part: the first n elements at p, where a whole vec may not be there; the rest is `fill`. store_part: likewise.
-// load_data_part and store_data_part: the same of data; store_result_part: of results.
-#if VECTOR == 1
+// load_data_part and store_data_part: the same of data; store_result_part: of results. With WHOLE, as a program is built
+// for ops whose rows are of whole vecs that begin at multiples of their size, all are there, and move at once.
+#if defined(WHOLE) && VECTOR > 1
+#define PARTS(load_part, store_part, element, load_all, store_all, widen, narrow)                                    \
+    static inline vec load_part(const global element *p, ulong n, float fill) {                                      \
+        (void)n;                                                                                                     \
+        (void)fill;                                                                                                  \
+        return JOIN(widen, VECTOR)(*(const global JOIN(element, VECTOR) *)p);                                        \
+    }                                                                                                                \
+    static inline void store_part(vec x, global element *p, ulong n) {                                               \
+        (void)n;                                                                                                     \
+        *(global JOIN(element, VECTOR) *)p = JOIN(narrow, VECTOR)(x);                                                \
+    }
+#elif VECTOR == 1
 #define PARTS(load_part, store_part, element, load, store, widen, narrow)                   \
     static inline vec load_part(const global element *p, ulong n, float fill) {             \
         return n > 0 ? load(p) : fill;                                                      \
@@ -164,9 +186,11 @@ typedef float4 result4;
     }
 #endif
 #define same(x) (x)
+#define same4(x) (x)
+#define same8(x) (x)
 PARTS(load_part, store_part, float, load, store, same, same)
 #if DATA_IS_NARROW
-PARTS(load_data_part, store_data_part, data, load_data, store_data, widen, narrow)
+PARTS(load_data_part, store_data_part, ushort, load_data, store_data, widen, narrow)
 #else
 #define load_data_part(p, n, fill) load_part(p, n, fill)
 #define store_data_part(x, p, n) store_part(x, p, n)
@@ -175,6 +199,36 @@ PARTS(load_data_part, store_data_part, data, load_data, store_data, widen, narro
 #define store_result_part(x, p, n) store_data_part(x, p, n)
 #else
 #define store_result_part(x, p, n) store_part(x, p, n)
+#endif
+
+// add_rows: the vecs at p, p + step, .. of n rows added up, some loaded at a time; `left` elements of a row are there.
+// add_data_rows: the same of data.
+#define ROWS_AT_ONCE 8
+#define ADD_ROWS(add_rows, element, load_part)                                                            \
+    static inline vec add_rows(const global element *p, ulong step, ulong n, ulong left) {                \
+        vec sum = to_vec(0.0f);                                                                           \
+        ulong row = 0;                                                                                    \
+        for (; row + ROWS_AT_ONCE <= n; row += ROWS_AT_ONCE, p += ROWS_AT_ONCE * step) {                  \
+            vec x[ROWS_AT_ONCE];                                                                          \
+            UNROLLED                                                                                      \
+            for (uint k = 0; k < ROWS_AT_ONCE; k++) {                                                     \
+                x[k] = load_part(p + k * step, left, 0.0f);                                               \
+            }                                                                                             \
+            UNROLLED                                                                                      \
+            for (uint k = 0; k < ROWS_AT_ONCE; k++) {                                                     \
+                sum += x[k];                                                                              \
+            }                                                                                             \
+        }                                                                                                 \
+        for (; row < n; row++, p += step) {                                                               \
+            sum += load_part(p, left, 0.0f);                                                              \
+        }                                                                                                 \
+        return sum;                                                                                       \
+    }
+ADD_ROWS(add_rows, float, load_part)
+#if DATA_IS_NARROW
+ADD_ROWS(add_data_rows, data, load_data_part)
+#else
+#define add_data_rows(p, step, n, left) add_rows(p, step, n, left)
 #endif
 
 static inline float sum_of(vec x) {
@@ -212,7 +266,8 @@ static inline float largest_of(vec x) {
 // e^x with a relative error below 2e-7. Write x = n ln2 + r, |r| <= ln2/2; then e^x = 2^n e^r, where 2^n is
 // made in the exponent bits and e^r is its Taylor series to r^7. ln2 is subtracted in two pieces (Cody and
 // Waite 1980), the first short enough that n times it is exact. Below -87 the result is 0: it would be
-// denormal. NaN stays NaN.
+// denormal. NaN stays NaN. On cards 2^x is an instruction; what x / ln2 loses by rounding is made good after it.
+#if ROW_ITEMS == 1
 static inline vec vec_exp(vec x) {
     const vec lowest = to_vec(-87.0f);
     const vec highest = to_vec(88.8f); // beyond ln(FLT_MAX): overflows to infinity as it should
@@ -236,6 +291,15 @@ static inline vec vec_exp(vec x) {
     vec y = p * as_vec(bits) * 2.0f;
     return x < lowest ? to_vec(0.0f) : y;
 }
+#else
+static inline vec vec_exp(vec x) {
+    vec kept = x < to_vec(-87.0f) ? to_vec(-200.0f) : x;
+    kept = kept > to_vec(89.0f) ? to_vec(89.0f) : kept;
+    const vec power = kept * 1.44269504f;
+    const vec lost = fma(kept, to_vec(1.44269504f), -power) + kept * 1.92596299e-8f; // log2(e) - 1.44269504f
+    return exp2(power) * fma(lost, to_vec(0.693147181f), to_vec(1.0f));
+}
+#endif
 
 // GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
 static inline vec gelu(vec x) {
@@ -255,45 +319,93 @@ static inline vec gelu_derivative(vec wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
+// The numbers of a vec's elements.
+#if VECTOR == 1
+#define vec_index 0
+#elif VECTOR == 4
+#define vec_index ((ivec)(0, 1, 2, 3))
+#elif VECTOR == 8
+#define vec_index ((ivec)(0, 1, 2, 3, 4, 5, 6, 7))
+#else
+#define vec_index ((ivec)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+#endif
+
+// x with what is beyond its first n elements replaced.
+static inline vec keep_first(vec x, ulong n, float fill) {
+    if (n >= VECTOR) {
+        return x;
+    }
+    return vec_index < (ivec)((int)n) ? x : to_vec(fill);
+}
+
 // --- a row shared by ROW_ITEMS work-items ----------------------------------------------------
 // A kernel declares ROW_SHARED(shared) and gives it to row_sum or row_largest, which all items of
-// the work-group call. All get the result; its order of summation is fixed.
+// the work-group call. All get the result; its order of summation is fixed: ROW_SHARES items each add up every
+// ROW_SHARES-th item's, then every item adds up the shares. Two such sums may follow one another.
 
 #if ROW_ITEMS == 1
 #define ROW_SHARED(shared)
 #define row_sum(x, shared) (x)
+#define row_sums(x, shared) (x)
 #define row_largest(x, shared) (x)
 #else
-#define ROW_SHARED(shared) local float shared[ROW_ITEMS]
+#define ROW_SHARES 8
+#define ROW_SHARED(shared) local float2 shared[ROW_ITEMS + ROW_SHARES]
 
-static inline float row_sum(float x, local float *shared) {
-    const uint item = (uint)get_local_id(0);
+#define ROW_REDUCTION(row_sums, type, combine)                                  \
+    static inline type row_sums(type x, local float2 *space) {                  \
+        local type *shared = (local type *)space;                               \
+        local type *share = (local type *)(space + ROW_ITEMS);                  \
+        const uint item = (uint)get_local_id(0);                                \
+        shared[item] = x;                                                       \
+        barrier(CLK_LOCAL_MEM_FENCE);                                           \
+        if (item < ROW_SHARES) {                                                \
+            type mine = shared[item];                                           \
+            for (uint i = item + ROW_SHARES; i < ROW_ITEMS; i += ROW_SHARES) {  \
+                mine = combine(mine, shared[i]);                                \
+            }                                                                   \
+            share[item] = mine;                                                 \
+        }                                                                       \
+        barrier(CLK_LOCAL_MEM_FENCE);                                           \
+        type all = share[0];                                                    \
+        for (uint i = 1; i < ROW_SHARES; i++) {                                 \
+            all = combine(all, share[i]);                                       \
+        }                                                                       \
+        return all;                                                             \
+    }
+#define plus(a, b) ((a) + (b))
+ROW_REDUCTION(row_sum, float, plus)
+ROW_REDUCTION(row_sums, float2, plus) // of two at once
+ROW_REDUCTION(row_largest, float, fmax)
+#endif
+
+// --- columns of a group's lanes --------------------------------------------------------------------
+// Where rows are summed up, a work-group's items stand in lanes, each a vec of columns: lane by lane, every
+// N_LANES-th row. lanes_sum, which all items call, gives lane 0 the lanes' sums, in a fixed order.
+
+#define MY_LANE get_local_id(1)
+#define N_LANES get_local_size(1)
+// How many of n rows are this lane's.
+#define LANE_ROWS(n) ((n) > MY_LANE ? ((n) - MY_LANE - 1) / N_LANES + 1 : 0)
+
+#if ROW_ITEMS == 1
+#define LANES_SHARED(shared)
+#define lanes_sum(x, shared) (x)
+#else
+#define LANES_SHARED(shared) local vec shared[ROW_ITEMS]
+
+static inline vec lanes_sum(vec x, local vec *shared) {
+    const uint n_columns = (uint)get_local_size(0);
+    const uint item = (uint)(MY_LANE * n_columns + get_local_id(0));
     shared[item] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_items = ROW_ITEMS / 2; half_items > 0; half_items /= 2) {
-        if (item < half_items) {
-            shared[item] += shared[item + half_items];
+    for (uint n = (uint)N_LANES / 2; n > 0; n /= 2) {
+        if (MY_LANE < n) {
+            shared[item] += shared[item + n * n_columns];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    float sum = shared[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return sum;
-}
-
-static inline float row_largest(float x, local float *shared) {
-    const uint item = (uint)get_local_id(0);
-    shared[item] = x;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_items = ROW_ITEMS / 2; half_items > 0; half_items /= 2) {
-        if (item < half_items) {
-            shared[item] = fmax(shared[item], shared[item + half_items]);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    float largest = shared[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return largest;
+    return shared[item];
 }
 #endif
 
@@ -307,6 +419,25 @@ static inline float row_largest(float x, local float *shared) {
     for (ulong i = MY_ITEM * (ulong)(step), i##_first = 0; i##_first < (n); \
          i += ROW_ITEMS * (step), i##_first += ROW_ITEMS * (step))         \
         if (i < (n))
+
+// What is this item's of a row of C elements, vec by vec: the k-th begins at c. With ROW_VECS, as a program is built for
+// ops whose rows are that short, an item has as many vecs at most, and keeps them in registers from one walk to the
+// next: in arrays of KEPT, at KEPT_AT(k). Without, it reads them again.
+#ifndef ROW_VECS
+#define ROW_VECS 0
+#endif
+#define KEPT       (ROW_VECS > 0 ? ROW_VECS : 1)
+#define KEPT_AT(k) (ROW_VECS > 0 ? (k) : 0)
+#if ROW_VECS > 0
+#define UNROLLED_ROW UNROLLED
+#else
+#define UNROLLED_ROW
+#endif
+#define FOR_VECS(k, c, C)                                                                          \
+    UNROLLED_ROW                                                                                   \
+    for (ulong k = 0, c = MY_ITEM * VECTOR; ROW_VECS > 0 ? k < ROW_VECS : c - MY_ITEM * VECTOR < (C); \
+         k++, c += ROW_ITEMS * VECTOR)                                                             \
+        if (c < (C))
 
 // --- random numbers ----------------------------------------------------------------------------
 

@@ -4,11 +4,13 @@
 //   rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w
 //   xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C) + dskip;  dw += sum_n dy xh
 //
-// x, y, dx, dy, dskip (N,C); w, dw (C); rstd (N). Work is shared out as in layernorm.cl: a row to ROW_ITEMS work-items;
-// of dw, a strip of rows of one vec of columns to an item, and then the strips' sums are added up, in order.
+// x, y, dx, dy, dskip (N,C); w, dw (C); rstd (N). Work is shared out as in layernorm.cl: a row to ROW_ITEMS work-items,
+// backward a strip of rows one after the other, whose part of dw they sum up; then the strips' sums are added up, in
+// order.
 //
-//   dx: row n  |item 0|item 1| .. |item 0|item 1| ..    dw: strip 0 |item|item|item|   partial (n_strips, C)
-//              |<--- ROW_ITEMS -->|                         strip 1 |item|item|item|       -> dw
+//   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, C)
+//   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 0   -> dw
+//            |<--- ROW_ITEMS -->|
 
 // With `residual`, r = a + b takes the place of x; without, x is a, and b and r are not looked at.
 kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const global data *a, ulong a_at,
@@ -20,68 +22,89 @@ kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const gl
         return;
     }
     const ulong row = row_start(n, C);
-    const global data *x = a + a_at + row;
+    vec kept[KEPT];
     vec squares = to_vec(0.0f);
-    FOR_MINE(c, C, VECTOR) {
-        vec here = load_data_part(x + c, C - c, 0.0f);
+    FOR_VECS(k, c, C) {
+        vec here = load_data_part(a + a_at + row + c, C - c, 0.0f);
         if (residual) {
             here += load_data_part(b + b_at + row + c, C - c, 0.0f);
-            store_data_part(here, r + r_at + row + c, C - c);
+            if (ROW_VECS == 0) {
+                store_data_part(here, r + r_at + row + c, C - c);
+            }
         }
+        kept[KEPT_AT(k)] = here;
         squares += here * here;
     }
-    x = residual ? r + r_at + row : x;
+    const global data *x = residual ? r + r_at + row : a + a_at + row;
     const float inverse = 1.0f / sqrt(row_sum(sum_of(squares), shared) / C + eps);
-    FOR_MINE(c, C, VECTOR) {
-        const vec scaled = load_data_part(x + c, C - c, 0.0f) * inverse * load_part(w + w_at + c, C - c, 0.0f);
-        store_data_part(scaled, y + y_at + row + c, C - c);
+    FOR_VECS(k, c, C) {
+        const vec here = ROW_VECS > 0 ? kept[KEPT_AT(k)] : load_data_part(x + c, C - c, 0.0f);
+        store_data_part(here * inverse * load_part(w + w_at + c, C - c, 0.0f), y + y_at + row + c, C - c);
+        if (residual) {
+            if (ROW_VECS > 0) {
+                store_data_part(here, r + r_at + row + c, C - c);
+            }
+        }
     }
     if (MY_ITEM == 0) {
         rstd[rstd_at + n] = inverse;
     }
 }
 
-// With `residual`, dskip joins; without, it is not looked at.
-kernel void rmsnorm_backward_input(uint residual, ulong N, ulong C, const global data *dy, ulong dy_at,
-                                   const global data *x, ulong x_at, const global float *w, ulong w_at,
-                                   const global float *rstd, ulong rstd_at, const global data *dskip, ulong dskip_at,
-                                   global data *dx, ulong dx_at) {
+// With `residual`, dskip joins; without, it is not looked at. Sums are in registers or, where a row is not, in partial.
+kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ulong strip_rows,
+                                  const global data *dy, ulong dy_at, const global data *x, ulong x_at,
+                                  const global float *w, ulong w_at, const global float *rstd, ulong rstd_at,
+                                  const global data *dskip, ulong dskip_at, global data *dx, ulong dx_at,
+                                  global float *partial, ulong partial_at) {
     ROW_SHARED(shared);
-    const ulong n = MY_ROW;
-    if (n >= N) {
+    const ulong strip = MY_ROW;
+    if (strip >= n_strips) {
         return;
     }
-    const ulong row = row_start(n, C);
-    const float inverse = rstd[rstd_at + n];
-    vec sum_g_xh = to_vec(0.0f);
-    FOR_MINE(c, C, VECTOR) {
-        const vec g = load_data_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
-        sum_g_xh += g * (load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse);
-    }
-    const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
-    FOR_MINE(c, C, VECTOR) {
-        const vec g = load_data_part(dy + dy_at + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
-        const vec xh = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
-        vec d = inverse * (g - xh * mean_g_xh);
-        if (residual) {
-            d += load_data_part(dskip + dskip_at + row + c, C - c, 0.0f);
+    global float *dw_sums = partial + partial_at + row_start(strip, C);
+    vec dw[KEPT];
+    FOR_VECS(k, c, C) {
+        dw[KEPT_AT(k)] = to_vec(0.0f);
+        if (ROW_VECS == 0) {
+            store_part(to_vec(0.0f), dw_sums + c, C - c);
         }
-        store_data_part(d, dx + dx_at + row + c, C - c);
     }
-}
-
-kernel void rmsnorm_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
-                                    const global data *x, ulong x_at, const global float *rstd, ulong rstd_at,
-                                    global float *partial, ulong partial_at) {
-    const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong strip = get_global_id(1);
-    if (c < C) {
-        const ulong end = min(N, (strip + 1) * strip_rows);
-        vec dw = to_vec(0.0f);
-        for (ulong n = strip * strip_rows; n < end; n++) {
-            const ulong i = row_start(n, C) + c;
-            dw += load_data_part(dy + dy_at + i, C - c, 0.0f) * (load_data_part(x + x_at + i, C - c, 0.0f) * rstd[rstd_at + n]);
+    const ulong end = min(N, (strip + 1) * strip_rows);
+    for (ulong n = strip * strip_rows; n < end; n++) {
+        const ulong row = row_start(n, C);
+        const float inverse = rstd[rstd_at + n];
+        vec g[KEPT];
+        vec xh[KEPT];
+        vec skip[KEPT];
+        vec sum_g_xh = to_vec(0.0f);
+        FOR_VECS(k, c, C) {
+            const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+            const vec xh_here = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
+            const vec g_here = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+            if (ROW_VECS > 0) {
+                g[KEPT_AT(k)] = g_here;
+                xh[KEPT_AT(k)] = xh_here;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+                dw[KEPT_AT(k)] += dy_here * xh_here;
+            } else {
+                store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh_here, dw_sums + c, C - c);
+            }
+            sum_g_xh += g_here * xh_here;
         }
-        store_part(dw, partial + partial_at + row_start(strip, C) + c, C - c);
+        const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
+        FOR_VECS(k, c, C) {
+            if (ROW_VECS == 0) {
+                const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
+                g[KEPT_AT(k)] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+                xh[KEPT_AT(k)] = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
+                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+            }
+            const vec d = inverse * (g[KEPT_AT(k)] - xh[KEPT_AT(k)] * mean_g_xh) + skip[KEPT_AT(k)];
+            store_data_part(d, dx + dx_at + row + c, C - c);
+        }
+    }
+    if (ROW_VECS > 0) {
+        FOR_VECS(k, c, C) { store_part(dw[KEPT_AT(k)], dw_sums + c, C - c); }
     }
 }

@@ -62,6 +62,8 @@ typedef struct {
     // line; "" if nothing.
     int64_t tune_ns;
     char tune_warning[SM_TEXT_SIZE * 2];
+
+    char note[SM_TEXT_SIZE * 2]; // what a reader should know of the kernels that were chosen, one line; "" if nothing
 } sm_executable;
 
 // Measured ceilings. 0 = not measured.

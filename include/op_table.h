@@ -112,8 +112,8 @@ END
 
 OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
    "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
-   "db += sum_n dy",
-   "derivative of layernorm_forward")
+   "db += sum_n dy;  dbias += sum_n dx",
+   "derivative of layernorm_forward; dbias, where it is asked for, that of the bias last added to x")
 INPUTS(layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
     IN(x, "(N,C)", DATA, 0)
@@ -124,6 +124,7 @@ OUTPUTS(layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
     OUT(db, "(C)", REAL, SM_ADDS, 0)
+    OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
@@ -513,7 +514,8 @@ OUTPUTS(residual_layernorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
-   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy",
+   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy;  "
+   "dbias += sum_n dx",
    "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
 INPUTS(residual_layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
@@ -526,6 +528,7 @@ OUTPUTS(residual_layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
     OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
+    OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),

@@ -143,6 +143,7 @@ static void test_opencl_row_comes_back(void **state) {
         skip(); // no such device here
     }
     expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8", 1);
+    expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --precision bf16", 1);
 }
 
 // Also those that the sweep did not start.

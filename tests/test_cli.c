@@ -131,6 +131,8 @@ static void run_prints_every_format(void **state) {
          0, "fwd b1s8", NULL},
         {"run -m tiny --backend reference -b 1 --seq-len 8 --mode tuned", 1, "skipped", "tuned"},
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --precision fp32,tf32", 0, "skipped", "tf32"},
+        {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --precision fp16 --loss-scale 1e9", 1, "error",
+         "not finite at a loss scale of 1e+09"},
         {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --accum 2 --dropout 0.1", 0, "ok",
          NULL},
     };
@@ -150,6 +152,22 @@ static void run_measures(void **state) {
     assert_true(json_is_number(json_object_get(row, "loss_reference")));
     assert_true(json_is_number(json_object_get(row, "mfu")));
     assert_true(json_is_object(json_object_get(row, "context")));
+    json_decref(rows);
+}
+
+// The scale grows after every good step, until steps are skipped.
+static void run_tells_of_skipped_steps(void **state) {
+    (void)state;
+    expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
+                "-o json",
+                0);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
+    assert_true(json_is_true(json_object_get(row, "emulated")));
+    assert_true(json_integer_value(json_object_get(row, "n_skipped")) > 0);
+    assert_true(json_is_integer(json_object_get(json_object_get(row, "phases"), "scaler_ns")));
     json_decref(rows);
 }
 
@@ -359,6 +377,8 @@ static void architectures_and_optimizers_are_chosen(void **state) {
         {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
         {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
         {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
+        {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
+        {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
         {"init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
         {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
     };
@@ -464,6 +484,31 @@ static void training_goes_on_where_it_stopped(void **state) {
         assert_true(whole[i] == parts[i]);
     }
     assert_int_equal(system("cmp $T/whole/model.safetensors $T/parts/model.safetensors"), 0);
+}
+
+// The scale is doubled after each good step, until gradients overflow and steps are skipped.
+static void scaled_training_goes_on_where_it_stopped(void **state) {
+    (void)state;
+    double losses[12];
+    const char *fp16 = "--precision fp16 --loss-scale-interval 1 -b 2 --seq-len 8 --accum 2 -t 1";
+    char command[COMMAND_SIZE];
+    const char *parts[] = {"--steps 12 --log $T/whole.fp16 --save $T/whole16", "--steps 8 --save $T/parts16",
+                           "--steps 4 --save $T/parts16 --weights $T/parts16"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(command, sizeof(command), "train -m tiny --backend cpu %s %s", fp16, parts[i]);
+        expect_exit(command, 0);
+        if (i == 0) {
+            expect_text("train", out, " | norm - | ");
+            expect_text("train", out, " | skipped, loss scale now ");
+        }
+    }
+    assert_int_equal(read_log("whole.fp16", losses, 12), 12);
+    assert_int_equal(system("grep -q '\"grad_norm\": null.*\"skipped\": true' $T/whole.fp16"), 0);
+    assert_int_equal(system("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors"), 0);
+    assert_int_equal(system("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors"), 0);
+    expect_exit("train -m tiny --backend cpu -b 2 --seq-len 8 --steps 1 --weights $T/parts16", 0); // in fp32
+    expect_exit("train -m tiny --loss-scale 0", 2);
+    expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
 }
 
 static void diverged_training_keeps_the_saved_model(void **state) {
@@ -625,6 +670,7 @@ int main(void) {
         cmocka_unit_test(estimate_crosses_lists),
         cmocka_unit_test(run_prints_every_format),
         cmocka_unit_test(run_measures),
+        cmocka_unit_test(run_tells_of_skipped_steps),
         cmocka_unit_test(memory_is_foretold),
         cmocka_unit_test(profile_adds_up),
         cmocka_unit_test(ablate_measures_every_rewrite),
@@ -638,6 +684,7 @@ int main(void) {
         cmocka_unit_test(architectures_and_optimizers_are_chosen),
         cmocka_unit_test(tuned_remembers_its_choices),
         cmocka_unit_test(training_goes_on_where_it_stopped),
+        cmocka_unit_test(scaled_training_goes_on_where_it_stopped),
         cmocka_unit_test(diverged_training_keeps_the_saved_model),
         cmocka_unit_test(ctrl_c_keeps_what_was_measured),
         cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),

@@ -72,15 +72,16 @@ static void test_fp32(void **state) {
     check(SM_F32);
 }
 
-static void test_bf16(void **state) {
+static void test_narrow(void **state) {
     (void)state;
     check(SM_BF16);
+    check(SM_F16);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),
-        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 // test_gradient_check.c: the checks of gradients and updates find what is wrong, and nothing where nothing is.
 //
 // Mutants: the reference backend, with one fault in one output of one kind of op. Every fault that changes a gradient,
-// a weight or its state must be found. The faults: an output at half its size, an output that adds nothing, a sum that
-// is overwritten instead of added to; and a mask that is missing.
+// a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
+// an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,6 +56,7 @@ static struct {
     fault fault;
     sm_op_kind kind;
     int output;
+    bool updates_only; // of the optimizer; otherwise in all of the step
     bool happened;
 } mutant;
 
@@ -64,20 +65,35 @@ static float before[MAX_ELEMS];
 static float after[MAX_ELEMS];
 
 static sm_status copy(sm_executable *executable, int tensor, bool write, float *values) {
-    const int64_t n = sm_tensor_elems(&executable->plan->tensors[tensor]);
+    static uint8_t codes[MAX_ELEMS];
+    const sm_tensor *t = &executable->plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    void *data = t->dtype == SM_U8 ? (void *)codes : values;
     assert_true(n <= MAX_ELEMS);
-    return write ? reference->upload(executable, tensor, 0, n, values)
-                 : reference->download(executable, tensor, 0, n, values);
+    for (int64_t i = 0; i < n && write && t->dtype == SM_U8; i++) {
+        codes[i] = (uint8_t)values[i];
+    }
+    SM_TRY(write ? reference->upload(executable, tensor, 0, n, data)
+                 : reference->download(executable, tensor, 0, n, data));
+    for (int64_t i = 0; i < n && !write && t->dtype == SM_U8; i++) {
+        values[i] = codes[i];
+    }
+    return SM_OK;
 }
 
-static bool is_hit(const sm_op *op) {
-    const bool belongs = op->phase != SM_PHASE_FORWARD || op->kind == SM_OP_LOSS_SCALE;
-    return mutant.fault != NO_FAULT && belongs && op->kind == mutant.kind && op->out[mutant.output] != SM_NO_TENSOR;
+static bool belongs(const sm_plan *plan, const sm_op *op) {
+    return mutant.updates_only ? sm_op_is_update(plan, op)
+                               : op->phase != SM_PHASE_FORWARD || op->kind == SM_OP_LOSS_SCALE;
+}
+
+static bool is_hit(const sm_plan *plan, const sm_op *op) {
+    return mutant.fault != NO_FAULT && belongs(plan, op) && op->kind == mutant.kind &&
+           op->out[mutant.output] != SM_NO_TENSOR;
 }
 
 // y[i] as it would have been, from what it was, `was`, and what it is, `is`.
-static float spoil(bool adds, float was, float is) {
-    const float old = adds ? was : 0;
+static float spoil(bool changes, float was, float is) {
+    const float old = changes ? was : 0;
     switch (mutant.fault) {
     case HALF: return old + 0.5F * (is - old);
     case NOTHING: return old;
@@ -105,14 +121,15 @@ static void unmask(sm_executable *executable, const sm_op *op) {
 static sm_status run_spoilt(sm_executable *executable, int i) {
     const sm_op *op = &executable->plan->ops[i];
     const int tensor = op->out[mutant.output];
-    const bool adds = sm_op_get_info(op->kind)->out[mutant.output].mode == SM_ADDS && !op->attr.overwrites;
+    const sm_out_mode mode = sm_op_get_info(op->kind)->out[mutant.output].mode;
+    const bool changes = mode == SM_UPDATES || (mode == SM_ADDS && !op->attr.overwrites);
     const int64_t n = sm_tensor_elems(&executable->plan->tensors[tensor]);
     mutant.happened = true;
     SM_TRY(copy(executable, tensor, false, before));
     SM_TRY(reference->execute(executable, (sm_range){i, i + 1}, NULL));
     SM_TRY(copy(executable, tensor, false, after));
     for (int64_t k = 0; k < n; k++) {
-        after[k] = spoil(adds, before[k], after[k]);
+        after[k] = spoil(changes, before[k], after[k]);
     }
     if (mutant.fault == NO_MASK) {
         unmask(executable, op);
@@ -123,8 +140,9 @@ static sm_status run_spoilt(sm_executable *executable, int i) {
 static sm_status execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     (void)op_ns;
     for (int i = range.first; i < range.end; i++) {
-        SM_TRY(is_hit(&executable->plan->ops[i]) ? run_spoilt(executable, i)
-                                                 : reference->execute(executable, (sm_range){i, i + 1}, NULL));
+        SM_TRY(is_hit(executable->plan, &executable->plan->ops[i])
+                   ? run_spoilt(executable, i)
+                   : reference->execute(executable, (sm_range){i, i + 1}, NULL));
     }
     return SM_OK;
 }
@@ -189,6 +207,7 @@ typedef struct {
     sm_mode mode;
     double dropout_p;
     int n_accum;
+    const sm_optimizer *optimizer;
 } variant;
 
 static void draw_weights(sm_session *session) {
@@ -209,6 +228,14 @@ static void draw_weights(sm_session *session) {
     }
 }
 
+static sm_step_settings settings_of(const sm_optimizer *optimizer) {
+    sm_step_settings settings = optimizer->defaults;
+    settings.lr = 1e-2;
+    settings.weight_decay = 0.1;
+    settings.grad_clip = 0.5;
+    return settings;
+}
+
 static sm_session *open_session(sm_device *device, const variant *v) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
@@ -216,7 +243,7 @@ static sm_session *open_session(sm_device *device, const variant *v) {
                                      .dropout_p = v->dropout_p,
                                      .seed = 1,
                                      .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
+                                     .optimizer = v->optimizer,
                                      .one_micro_batch = v->n_accum == 1};
     sm_plan *plan = NULL;
     sm_session *session = NULL;
@@ -239,10 +266,9 @@ static sm_device *open_device(void) {
 
 // Two steps with their checks: the first status that is not ok.
 static sm_status run_steps(sm_session *session, const variant *v) {
-    const sm_step_settings adamw = {
-        .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1, .grad_clip = 0.5};
+    const sm_step_settings settings = settings_of(v->optimizer);
     sm_stepper stepper = {
-        .session = session, .workload = &workload, .settings = &adamw, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
+        .session = session, .workload = &workload, .settings = &settings, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
     sm_row row;
     sm_status status = sm_row_init(&row);
     mutant.happened = false;
@@ -262,10 +288,10 @@ static double fingerprint(sm_device *device, const variant *v) {
     static const sm_role roles[] = {SM_ROLE_PARAMETER, SM_ROLE_GRADIENT, SM_ROLE_OPTIMIZER, SM_ROLE_RESULT};
     sm_session *session = open_session(device, v);
     const sm_plan *plan = session->plan;
-    const sm_step_settings adamw = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .grad_clip = 0.5};
+    const sm_step_settings settings = settings_of(v->optimizer);
     double sum = 0;
     assert_int_equal(sm_poison_gradients(session), SM_OK);
-    assert_int_equal(sm_session_set_hyper(session, &adamw, 1, v->n_accum), SM_OK);
+    assert_int_equal(sm_session_set_hyper(session, &settings, 1, v->n_accum), SM_OK);
     for (int i = 0; i < v->n_accum; i++) {
         const unsigned phases = (i > 0 ? 0 : SM_RUN_ZERO_GRAD) | SM_RUN_FORWARD | SM_RUN_BACKWARD |
                                 (i + 1 < v->n_accum ? 0 : SM_RUN_OPTIMIZER);
@@ -277,10 +303,12 @@ static double fingerprint(sm_device *device, const variant *v) {
         for (size_t r = 0; r < sizeof roles / sizeof roles[0]; r++) {
             if (t->role == roles[r] && t->view_of == SM_NO_TENSOR && t->arena >= 0) {
                 const int64_t n = sm_tensor_elems(t);
+                double sizes = 1e-30;
                 assert_int_equal(sm_session_read(session, i, n, after), SM_OK);
                 for (int64_t k = 0; k < n; k++) {
-                    sum += fabs((double)after[k]) * (double)(1 + k % 7) / (1e-3 + fabs((double)after[0]));
+                    sizes += fabs((double)after[k]) * (double)(1 + k % 7);
                 }
+                sum += log(sizes); // whatever their unit
             }
         }
     }
@@ -290,9 +318,10 @@ static double fingerprint(sm_device *device, const variant *v) {
 
 // --- tests -----------------------------------------------------------------------------------
 
-static const variant variants[] = {{&gpt2, SM_MODE_NAIVE, 0, 1},   {&gpt2, SM_MODE_FUSED, 0, 1},
-                                   {&gpt2, SM_MODE_NAIVE, 0.1, 2}, {&llama, SM_MODE_NAIVE, 0.1, 2},
-                                   {&llama, SM_MODE_FUSED, 0, 1},  {&gpt2, SM_MODE_FUSED, 0.1, 2}};
+static const variant variants[] = {
+    {&gpt2, SM_MODE_NAIVE, 0, 1, &sm_optimizer_adamw},   {&gpt2, SM_MODE_FUSED, 0, 1, &sm_optimizer_adamw},
+    {&gpt2, SM_MODE_NAIVE, 0.1, 2, &sm_optimizer_adamw}, {&llama, SM_MODE_NAIVE, 0.1, 2, &sm_optimizer_adamw},
+    {&llama, SM_MODE_FUSED, 0, 1, &sm_optimizer_adamw},  {&gpt2, SM_MODE_FUSED, 0.1, 2, &sm_optimizer_adamw}};
 
 static void nothing_is_found_where_nothing_is_wrong(void **state) {
     sm_device *device = *state;
@@ -313,8 +342,7 @@ static void nothing_is_found_where_nothing_is_wrong(void **state) {
 static bool kind_is_in(const sm_plan *plan, sm_op_kind kind, int output) {
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        if (op->kind == kind && (op->phase != SM_PHASE_FORWARD || kind == SM_OP_LOSS_SCALE) &&
-            op->out[output] != SM_NO_TENSOR) {
+        if (op->kind == kind && op->out[output] != SM_NO_TENSOR && belongs(plan, op)) {
             return true;
         }
     }
@@ -372,30 +400,95 @@ static void try_kind(sm_device *device, const variant *v, const sm_plan *plan, d
     }
 }
 
+// Every fault of every kind of op in the variant's step.
+static void try_all(sm_device *device, const variant *v, tally *all) {
+    mutant.fault = NO_FAULT;
+    const double sound = fingerprint(device, v);
+    sm_session *session = open_session(device, v);
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        tally of_kind = {0};
+        mutant.kind = (sm_op_kind)kind;
+        try_kind(device, v, session->plan, sound, &of_kind);
+        if (of_kind.n_harmless > 0) {
+            print_message("%s by %s: %d harmless\n", sm_op_name(mutant.kind), v->optimizer->name, of_kind.n_harmless);
+        }
+        all->n_found += of_kind.n_found;
+        all->n_missed += of_kind.n_missed;
+        all->n_harmless += of_kind.n_harmless;
+    }
+    sm_session_close(session);
+}
+
 static void every_fault_is_found(void **state) {
     sm_device *device = *state;
     tally all = {0};
     for (size_t i = FIRST_VARIANT; i < sizeof variants / sizeof variants[0]; i++) {
-        const variant *v = &variants[i];
-        mutant.fault = NO_FAULT;
-        const double sound = fingerprint(device, v);
-        sm_session *session = open_session(device, v);
-        for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-            tally of_kind = {0};
-            mutant.kind = (sm_op_kind)kind;
-            try_kind(device, v, session->plan, sound, &of_kind);
-            if (of_kind.n_harmless > 0) {
-                print_message("%s, variant %zu: %d harmless\n", sm_op_name(mutant.kind), i, of_kind.n_harmless);
-            }
-            all.n_found += of_kind.n_found;
-            all.n_missed += of_kind.n_missed;
-            all.n_harmless += of_kind.n_harmless;
-        }
-        sm_session_close(session);
+        try_all(device, &variants[i], &all);
     }
     print_message("mutants: %d found, %d missed, %d harmless\n", all.n_found, all.n_missed, all.n_harmless);
     assert_int_equal(all.n_missed, 0);
     assert_true(all.n_found >= LEAST_FOUND);
+}
+
+// Faults in the updates of every optimizer.
+static void every_fault_of_an_update_is_found(void **state) {
+    sm_device *device = *state;
+    mutant.updates_only = true;
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        const variant v = {&gpt2, SM_MODE_FUSED, 0, 1, sm_optimizer_at(i)};
+        tally found = {0};
+        try_all(device, &v, &found);
+        print_message("%s: %d found, %d missed, %d harmless\n", v.optimizer->name, found.n_found, found.n_missed,
+                      found.n_harmless);
+        assert_int_equal(found.n_missed, 0);
+        assert_true(found.n_found >= 4); // halves and omissions of the weights and of a state at least
+    }
+    mutant.updates_only = false;
+}
+
+// --- lion -------------------------------------------------------------------------------------
+
+// Turns every second sign of lion's first update round, after its state was made such that terms cancel but for
+// rounding, or but for `left` of them.
+static sm_status turn_signs(sm_device *device, float left) {
+    const variant v = {&gpt2, SM_MODE_FUSED, 0, 1, &sm_optimizer_lion};
+    sm_step_settings settings = v.optimizer->defaults;
+    sm_update_check *check = NULL;
+    sm_update_result result;
+    mutant.fault = NO_FAULT;
+    sm_session *session = open_session(device, &v);
+    const int p = sm_plan_find_tensor(session->plan, "params.matrices.0");
+    const int g = sm_plan_find_tensor(session->plan, "grads.matrices.0");
+    const int m = sm_plan_find_tensor(session->plan, "m.matrices.0");
+    assert_true(p != SM_NO_TENSOR && g != SM_NO_TENSOR && m != SM_NO_TENSOR);
+    const int64_t n = sm_tensor_elems(&session->plan->tensors[g]);
+    assert_true(n <= MAX_ELEMS);
+    assert_int_equal(sm_session_set_hyper(session, &settings, 1, 1), SM_OK);
+    assert_int_equal(next_batch(NULL, session, 0), SM_OK);
+    assert_int_equal(sm_session_run(session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_OK);
+    assert_int_equal(sm_session_read(session, g, n, after), SM_OK);
+    const float share = (float)((1 - settings.beta1) / settings.beta1);
+    for (int64_t i = 0; i < n; i++) {
+        before[i] = -share * (1 - left) * after[i];
+    }
+    assert_int_equal(sm_session_write(session, m, n, before), SM_OK);
+    assert_int_equal(sm_session_read(session, p, n, before), SM_OK);
+    assert_int_equal(sm_update_check_begin(session, &check), SM_OK);
+    assert_int_equal(sm_session_run(session, SM_RUN_OPTIMIZER, NULL), SM_OK);
+    assert_int_equal(sm_session_read(session, p, n, after), SM_OK);
+    for (int64_t i = 0; i < n; i += 2) {
+        after[i] = 2 * before[i] - after[i]; // without decay
+    }
+    assert_int_equal(sm_session_write(session, p, n, after), SM_OK);
+    sm_status status = sm_update_check_end(check, session, 0, &result);
+    sm_session_close(session);
+    return status;
+}
+
+static void open_signs_go_either_way(void **state) {
+    sm_device *device = *state;
+    assert_int_equal(turn_signs(device, 0), SM_OK);
+    assert_int_equal(turn_signs(device, 1e-5F), SM_ERR_MISMATCH);
 }
 
 static int set_up(void **state) {
@@ -413,6 +506,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_found_where_nothing_is_wrong),
         cmocka_unit_test(every_fault_is_found),
+        cmocka_unit_test(every_fault_of_an_update_is_found),
+        cmocka_unit_test(open_signs_go_either_way),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

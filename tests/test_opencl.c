@@ -17,6 +17,7 @@
 #include "opencl_bind.h"
 #include "op_cases.h"
 #include "opencl_sources.h"
+#include "opencl_tier.h"
 #include "session.h"
 #include "temp_folder.h"
 #include "verify.h"
@@ -101,19 +102,15 @@ static void test_tensor_refused(void **state) {
 
 static void test_retarget(void **state) {
     (void)state;
-    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k() {\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
+    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; // a comment\n //@x;\n}";
     size_t n_bytes = 0;
     char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
     assert_non_null(text);
-    assert_string_equal(text,
-                        ".version 8.5\n.target sm_90a\n.entry k() {\n wgmma.fence;\n add; // a comment\n x;\n}");
+    assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k()\n.minnctapersm 1\n.reqntid 384, 1, 1\n{\n "
+                              "wgmma.fence;\n add; // a comment\n x;\n}");
     assert_int_equal(n_bytes, strlen(text));
-    char *again = opencl_retarget((const unsigned char *)text, n_bytes, &n_bytes);
-    assert_non_null(again);
-    assert_string_equal(again, text);
     assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
     free(text);
-    free(again);
 }
 
 // As cuTensorMapEncodeTiled makes it of the same matrix.
@@ -124,10 +121,10 @@ static void test_tensor_map(void **state) {
     static const struct {
         int at;
         unsigned char value;
-    } bf16_bytes[] = {{1, 0x9A}, {2, 0x78}, {3, 0x56}, {4, 0x34}, {5, 0x12},  {8, 0x10},  {9, 0x65}, {13, 0x02},
-                      {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63}, {56, 127}},
-      f32_bytes[] = {{8, 0xA0}, {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF}, {33, 0x02}, {36, 99}, {40, 6},
-                     {55, 31},  {56, 63}};
+    } bf16_bytes[] = {{1, 0x9A},  {2, 0x78},  {3, 0x56},  {4, 0x34},  {5, 0x12},  {8, 0x10}, {9, 0x65},
+                      {13, 0x02}, {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63},  {56, 127}},
+      f32_bytes[] = {{8, 0xA0},  {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF},
+                     {33, 0x02}, {36, 99},  {40, 6},   {55, 31},   {56, 63}};
     unsigned char expected[OPENCL_MAP_BYTES] = {0};
     unsigned char map[OPENCL_MAP_BYTES];
     for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {
@@ -141,6 +138,42 @@ static void test_tensor_map(void **state) {
     }
     opencl_encode_map(&f32, 0, map);
     assert_memory_equal(map, expected, sizeof map);
+}
+
+// How the first way to compute a product of verify's cases begins, on a card that has the units but not wgmma.
+static void check_way(const char *shape, sm_precision precision, const char *begins) {
+    static const opencl_facts facts = {.n_units = 132, .max_group = 1024, .local_bytes = 48 * 1024};
+    const sm_op_kind kind = SM_OP_MATMUL_FORWARD;
+    char text[SM_CASE_TEXT_SIZE] = "";
+    sm_plan *plan = NULL;
+    opencl_product product;
+    int index = 0;
+    while (strcmp(text, shape) != 0) {
+        assert_true(index < sm_op_case_count(kind));
+        sm_op_case_text(kind, index++, text);
+    }
+    check(sm_op_case_plan(kind, index - 1, precision, &plan));
+    check(sm_plan_assign_memory(plan, 0));
+    assert_true(opencl_is_product(plan, &plan->ops[plan->n_ops - 1], &product));
+    assert_true(opencl_tier_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
+    assert_memory_equal(text, begins, strlen(begins));
+    sm_plan_free(plan);
+}
+
+// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else is
+// computed as in family local.
+static void test_tensor_ways(void **state) {
+    (void)state;
+    const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};
+    const sm_precision tf32 = {SM_F32, SM_PRODUCTS_TF32};
+    const sm_precision bf16 = {SM_BF16, SM_PRODUCTS_PLAIN};
+    check_way("N=120 C=264 F=200", bf16, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", tf32, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", (sm_precision){SM_F32, SM_PRODUCTS_TF32X3}, "mma 128x128 of 64x32");
+    check_way("N=120 C=264 F=200", f32, "64x128x8 of 8x8");
+    check_way("N=700 C=36 F=40", tf32, "mma 128x128");
+    check_way("N=700 C=36 F=40", bf16, "64x128x8 of 8x8");
+    check_way("N=17 C=33 F=65", tf32, "64x128x8 of 8x8");
 }
 
 // --- right results ------------------------------------------------------------------------------
@@ -606,6 +639,7 @@ int main(void) {
         cmocka_unit_test(test_unknown_tier),
         cmocka_unit_test(test_tensor_refused),
         cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_tensor_ways),
         cmocka_unit_test(test_tensor_map),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_ops_local),

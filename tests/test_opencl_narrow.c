@@ -12,21 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "corpus.h"
-#include "loss_check.h"
-#include "model.h"
 #include "number_format.h"
 #include "opencl.h"
 #include "opencl_sources.h"
-#include "session.h"
-#include "tokens.h"
+#include "training_curve.h"
 #include "verify.h"
 
 static const sm_backend *backend;
 static int usable = -1; // index of the device
 
 static const sm_dtype formats[] = {SM_BF16, SM_F16};
-static const char *const families[] = {"registers", "local"};
 
 static void check(sm_status status) {
     if (status != SM_OK) {
@@ -194,34 +189,69 @@ static void show_row(const sm_verify_row *row, void *context) {
     }
 }
 
+// The families differ in what they do with a format, not between formats.
+static const struct {
+    sm_dtype format;
+    const char *family;
+} pairs[] = {{SM_BF16, "registers"}, {SM_BF16, "local"}, {SM_F16, "registers"}};
+
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
+
 // Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
 static void test_ops(void **state) {
     (void)state;
     const sm_verify_filter small = {.max_elems = 6000};
-    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
-        for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-            tally t = {0};
-            sm_device *device = open_device(families[i]);
-            check(sm_verify_ops(device, (sm_precision){.dtype = formats[f]}, &small, show_row, &t));
-            print_message("%s in %s: %d comparisons\n", sm_dtype_name(formats[f]), families[i], t.n_rows);
-            assert_true(t.n_rows > 200);
-            assert_int_equal(t.n_skipped, 0);
-            backend->close(device);
-        }
+    for (int i = 0; i < N_PAIRS; i++) {
+        tally t = {0};
+        sm_device *device = open_device(pairs[i].family);
+        check(sm_verify_ops(device, (sm_precision){.dtype = pairs[i].format}, &small, show_row, &t));
+        print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, t.n_rows);
+        assert_true(t.n_rows > 200);
+        assert_int_equal(t.n_skipped, 0);
+        backend->close(device);
     }
 }
 
 static void test_step(void **state) {
     (void)state;
-    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
-        for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-            tally t = {0};
-            sm_device *device = open_device(families[i]);
-            check(sm_verify_step(device, (sm_precision){.dtype = formats[f]}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0,
-                                 show_row, &t));
-            assert_int_equal(t.n_skipped, 0);
-            backend->close(device);
-        }
+    for (int i = 0; i < N_PAIRS; i++) {
+        tally t = {0};
+        sm_device *device = open_device(pairs[i].family);
+        check(sm_verify_step(device, (sm_precision){.dtype = pairs[i].format}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0,
+                             show_row, &t));
+        assert_int_equal(t.n_skipped, 0);
+        backend->close(device);
     }
 }
-int main(void) { const struct CMUnitTest tests[] = { cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops), cmocka_unit_test(test_step), }; return cmocka_run_group_tests(tests, find_device, NULL); }
+
+// --- training -----------------------------------------------------------------------------------------
+
+static void test_curves(void **state) {
+    (void)state;
+    static double wide[N_STEPS];
+    static double narrow[N_STEPS];
+    sm_device *device = open_device(NULL);
+    train(device, SM_F32, SM_MODE_FUSED, wide);
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        train(device, formats[f], SM_MODE_FUSED, narrow);
+        compare_curves(sm_dtype_name(formats[f]), wide, narrow);
+    }
+    backend->close(device);
+}
+
+static void test_emulated(void **state) {
+    (void)state;
+    sm_device *device = open_device("registers");
+    assert_false(backend->emulates(device, (sm_precision){.dtype = SM_F32}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_BF16}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
+    backend->close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_curves),      cmocka_unit_test(test_emulated),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}

@@ -12,6 +12,7 @@
 
 #include "model.h"
 #include "op_cases.h"
+#include "optimizer.h"
 #include "verify.h"
 
 typedef struct {
@@ -64,8 +65,9 @@ static void test_cpu_ops_3_threads(void **state) {
     check_cpu_ops(3, SM_F32);
 }
 
-static void test_cpu_ops_bf16(void **state) {
+static void test_cpu_ops_narrow(void **state) {
     (void)state;
+    check_cpu_ops(3, SM_F16);
     check_cpu_ops(1, SM_BF16);
     check_cpu_ops(3, SM_BF16);
 }
@@ -77,7 +79,7 @@ static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode 
         sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // A gradient and a weight a parameter, of which GPT-2 has 28 and Llama 21; loss and norm a step; the copies of
     // their 10 and 16 matrices. Twice where first_write makes two plans of it.
-    const int n_copies = dtype == SM_BF16 ? 10 + 16 : 0;
+    const int n_copies = sm_dtype_is_narrow(dtype) ? 10 + 16 : 0;
     const bool twice = mode != SM_MODE_NAIVE && !(without & 1u << sm_rewrite_find("first_write"));
     assert_int_equal(t.n_rows, (2 * (28 + 21) + 2 * (2 * 3) + n_copies) * (twice ? 2 : 1));
     assert_int_equal(t.n_skipped, 0);
@@ -92,13 +94,31 @@ static void test_cpu_step(void **state) {
     }
 }
 
-static void test_cpu_step_bf16(void **state) {
+static void test_cpu_step_narrow(void **state) {
     (void)state;
+    check_step("cpu", 3, SM_F16, SM_MODE_FUSED, 0);
+    check_step("reference", 0, SM_F16, SM_MODE_NAIVE, 0);
     check_step("cpu", 3, SM_BF16, SM_MODE_NAIVE, 0);
     check_step("cpu", 1, SM_BF16, SM_MODE_FUSED, 0);
     for (int i = 0; i < sm_rewrite_count(); i++) {
         check_step("cpu", 3, SM_BF16, SM_MODE_FUSED, 1u << i);
     }
+}
+
+static void check_updates(const char *name, sm_dtype dtype, sm_mode mode) {
+    tally t = {0};
+    sm_device *device = open_device(name, 3);
+    assert_int_equal(sm_verify_updates(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
+    assert_int_equal(t.n_rows, 2 * sm_model_count() * sm_optimizer_count());
+    assert_int_equal(t.n_skipped, 0);
+    device->backend->close(device);
+}
+
+static void test_cpu_updates(void **state) {
+    (void)state;
+    check_updates("cpu", SM_F32, SM_MODE_NAIVE);
+    check_updates("cpu", SM_F32, SM_MODE_FUSED);
+    check_updates("cpu", SM_BF16, SM_MODE_FUSED);
 }
 
 // --- rewrites: each by itself leaves a plan that computes the same ------------------------
@@ -144,7 +164,9 @@ static sm_status faulty_download(sm_executable *executable, int tensor, int64_t 
     return SM_OK;
 }
 
-static sm_status verify_with(fault_kind kind, bool step, tally *t) {
+typedef enum { OPS, STEP, UPDATES } subject;
+
+static sm_status verify_with(fault_kind kind, subject what, tally *t) {
     *t = (tally){0};
     fault = kind;
     sm_device *device = open_device("reference", 0);
@@ -154,9 +176,10 @@ static sm_status verify_with(fault_kind kind, bool step, tally *t) {
     faulty.execute = faulty_execute;
     faulty.download = faulty_download;
     device->backend = &faulty;
-    sm_status status = step ? sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO,
-                                             0, count_row, t)
-                            : sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, NULL, count_row, t);
+    const sm_precision f32 = {.dtype = SM_F32};
+    sm_status status = what == STEP ? sm_verify_step(device, f32, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, count_row, t)
+                       : what == UPDATES ? sm_verify_updates(device, f32, SM_MODE_NAIVE, count_row, t)
+                                         : sm_verify_ops(device, f32, NULL, count_row, t);
     sound->close(device);
     return status;
 }
@@ -170,15 +193,17 @@ static void test_sees_faults(void **state) {
     }
     const fault_kind faults[] = {FAULT_NAN, FAULT_VALUE, FAULT_IDLE};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        assert_int_equal(verify_with(faults[i], false, &t), SM_ERR_MISMATCH);
+        assert_int_equal(verify_with(faults[i], OPS, &t), SM_ERR_MISMATCH);
         assert_int_equal(t.n_rows, n_rows);
         assert_true(t.n_failed > n_rows * 9 / 10); // some outputs are all 0, or compared before they change
     }
-    assert_int_equal(verify_with(FAULT_VALUE, true, &t), SM_ERR_MISMATCH);
+    assert_int_equal(verify_with(FAULT_VALUE, STEP, &t), SM_ERR_MISMATCH);
     assert_int_equal(t.n_failed, t.n_rows);
-    assert_int_equal(verify_with(FAULT_REFUSES, false, &t), SM_OK);
+    assert_int_equal(verify_with(FAULT_NAN, UPDATES, &t), SM_ERR_MISMATCH);
+    assert_int_equal(t.n_failed, t.n_rows);
+    assert_int_equal(verify_with(FAULT_REFUSES, OPS, &t), SM_OK);
     assert_int_equal(t.n_skipped, n_rows);
-    assert_int_equal(verify_with(FAULT_REFUSES, true, &t), SM_OK);
+    assert_int_equal(verify_with(FAULT_REFUSES, STEP, &t), SM_OK);
     assert_int_equal(t.n_skipped, sm_model_count());
 }
 
@@ -244,8 +269,9 @@ int main(void) {
         cmocka_unit_test(test_error_measure),     cmocka_unit_test(test_every_kind_is_complete),
         cmocka_unit_test(test_cases_make_plans),  cmocka_unit_test(test_cpu_ops_1_thread),
         cmocka_unit_test(test_cpu_ops_3_threads), cmocka_unit_test(test_cpu_step),
-        cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_bf16),
-        cmocka_unit_test(test_cpu_step_bf16),     cmocka_unit_test(test_sees_faults),
+        cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_narrow),
+        cmocka_unit_test(test_cpu_step_narrow),   cmocka_unit_test(test_cpu_updates),
+        cmocka_unit_test(test_sees_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

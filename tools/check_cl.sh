@@ -11,23 +11,29 @@ check() {
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl | cl/tensor.cl) continue ;;
-    *_local.cl | *tensor* | *wgmma*) sizes="1" ;;
-    *) sizes="1 4 8 16" ;;
+    cl/prelude.cl | cl/tensor.cl | cl/attention_wgmma.cl) continue ;;
+    *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
+    *) sizes="1 8 16 4" ;;
     esac
+    cards=
     case $file in
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
-    *) forms=-DPLAIN ;;
+    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 --include=cl/attention_wgmma.cl" ;;
+    *_local.cl | *_registers.cl | *tensor* | *wgmma* | *operand*) forms=-DPLAIN ;;
+    *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
     *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -include cl/tensor.cl" ;;
     *) names= ;;
     esac
     for size in $sizes; do
+        [ "$size" != 4 ] || forms="$forms $cards"
         for form in $forms; do
             for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
-                # shellcheck disable=SC2086 # lists of options
-                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 1 ? 128 : 1))" "$form" $format
+                # shellcheck disable=SC2086,SC2046 # lists of options
+                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format
             done
         done
     done

@@ -21,7 +21,7 @@ check() {
     nice build/tsan/stepmark "$@" >"$folder/$n.txt" 2>&1 || failed="$failed $folder/$n.txt"
 }
 for isa in ${ISAS:-baseline avx2 avx512}; do
-    check verify --backend cpu -t "$threads" --isa "$isa" --precision fp32,bf16 --max-elems 20000
+    check verify --backend cpu -t "$threads" --isa "$isa" --precision fp32,bf16,fp16 --max-elems 20000
 done
 check run --backend cpu -t "$threads" -m tiny -b 2 --seq-len 16 -r 3 --mode naive,fused --no-peaks
 check train --backend cpu -t "$threads" -m tiny -b 2 --seq-len 16 --steps 3

@@ -1,124 +1,110 @@
 // cpu_kernel_adamw8bit.c: AdamW whose moments are kept in 8 bits, a block of 256 elements at a time (dynamic_map.h).
 //
-// Codes are read and found by arithmetic, as tables would be looked up one by one. The bins of a decade are equal, so a
-// number is linear in its rank there; and as each decade has twice as many, a rank's exponent tells its decade.
+// Codes are read and found by arithmetic, as a table of 256 would be looked up one by one. The bins of a decade are
+// equal, so a number is linear in its rank there; what each decade has of its own is looked up in tables of sixteen,
+// which stay in registers.
 #include <math.h>
-#include <string.h>
 
 #include "cpu_kernel.h"
 #include "cpu_math.h"
+#include "cpu_vector.h"
 #include "dynamic_map.h"
 
 enum { BLOCK = SM_QUANT_BLOCK, DECADES = SM_QUANT_DECADES };
 
+// The ranks of a map are zero, those of its decades, and one: groups 0, 1..7 and 8.
 typedef struct {
-    float first_bins;     // of decade 0
-    float n_ranks;        // but for zero and one
-    float begin[DECADES]; // from here on a number is nearest to one of this decade,
-    float one;            // from here on to one
-    float slope;          // ranks for a number's change by 1, in decade 0
+    float first_bins; // of the first decade
+    float begin[16];  // rank -> number: where the group begins
+    float upper[16];  // number -> rank: from here on it belongs to the next group;
+    float slope[16];  // rank = slope x + offset,
+    float offset[16];
+    float last[16]; // and no further
 } map;
 
 static map make_map(bool is_signed) {
     const int first_bins = sm_quant_bins(is_signed);
-    map made = {.first_bins = (float)first_bins, .slope = (float)(first_bins / (9 * sm_quant_decade(0)))};
-    int rank = 0;
-    for (int d = 0; d < DECADES; d++) {
-        const double below = sm_quant_of_rank(is_signed, rank);
-        made.begin[d] = (float)((below + sm_quant_of_rank(is_signed, rank + 1)) / 2);
-        rank += first_bins << d;
+    map made = {.first_bins = (float)first_bins};
+    int rank = 0; // the last of the group before
+    for (int d = 0; d <= DECADES; d++) {
+        const int bins = d < DECADES ? first_bins << d : 1;
+        const double slope = d < DECADES ? bins / (9 * sm_quant_decade(d)) : 0;
+        made.upper[d] = (float)((sm_quant_of_rank(is_signed, rank) + sm_quant_of_rank(is_signed, rank + 1)) / 2);
+        made.slope[d + 1] = (float)slope;
+        made.offset[d + 1] = (float)(rank + 1 - slope * sm_quant_decade(d));
+        made.begin[d + 1] = (float)sm_quant_decade(d);
+        rank += bins;
+        made.last[d + 1] = (float)rank;
     }
-    made.one = (float)((sm_quant_of_rank(is_signed, rank) + 1) / 2);
-    made.n_ranks = (float)rank;
+    made.upper[DECADES + 1] = INFINITY;
+    made.begin[DECADES + 1] = (float)(1 / (1 + 4.5 / (first_bins << DECADES))); // of_rank goes on as in a decade
     return made;
 }
 
-// The number of a rank. A decade begins at a power of two, so that the exponent of a bin's place tells its decade d,
-// and 10^d is a product of three factors; without its exponent the place is the bin's in the decade, from 1 to 2.
-static inline float of_rank(const map *of, float rank) {
-    const float place = rank + (of->first_bins - 0.5f);
-    uint32_t bits;
-    float ratio;
-    memcpy(&bits, &place, sizeof bits);
-    const uint32_t d = (bits >> 23) - (of->first_bins == 1.0f ? 127u : 128u);
-    bits = (bits & 0x7FFFFFu) | 0x3F800000u;
-    memcpy(&ratio, &bits, sizeof ratio);
-    float low = (d & 4) != 0 ? 1e-3f : 1e-7f;
-    low = (d & 2) != 0 ? low * 100.0f : low;
-    low = (d & 1) != 0 ? low * 10.0f : low;
-    const float middle = low * (9.0f * ratio - 8.0f);
-    return rank > of->n_ranks ? 1.0f : rank > 0.0f ? middle : 0.0f;
+static inline cpu_vector to_float(cpu_int_vector x) { return __builtin_convertvector(x, cpu_vector); }
+static inline cpu_int_vector to_int(cpu_vector x) { return __builtin_convertvector(x, cpu_int_vector); }
+
+// The number of a rank. A decade begins at a power of two, so that the exponent of a bin's middle tells its group;
+// without its exponent it is the place in the decade, from 1 to 2.
+static inline cpu_vector of_rank(const map *of, cpu_int_vector rank) {
+    const cpu_int_vector middle = (cpu_int_vector)(to_float(rank) + (of->first_bins - 0.5f));
+    const cpu_int_vector group = (middle >> 23) - (of->first_bins == 1.0f ? 126 : 127);
+    const cpu_vector place = (cpu_vector)((middle & 0x7FFFFF) | 0x3F800000);
+    return cpu_look_up(of->begin, group) * (9.0f * place - 8.0f);
 }
 
-// Rank of the number in the map that is nearest to x, 0 <= x <= 1. The decade is found by halving; each has twice the
-// bins of the one below and ten times the width.
-static inline float nearest(const map *of, float x) {
-    const bool d4 = x >= of->begin[4];
-    const bool d2 = x >= (d4 ? of->begin[6] : of->begin[2]);
-    const float low = d2 ? of->begin[3] : of->begin[1];
-    const float high = d2 ? 2.0f : of->begin[5]; // there is no decade 7
-    const bool d1 = x >= (d4 ? high : low);
-    float slope = d4 ? of->slope * 0.0016f : of->slope;
-    float bins = d4 ? of->first_bins * 16.0f : of->first_bins;
-    slope = d2 ? slope * 0.04f : slope;
-    bins = d2 ? bins * 4.0f : bins;
-    slope = d1 ? slope * 0.2f : slope;
-    bins = d1 ? bins * 2.0f : bins;
-    const float last = 2.0f * bins - of->first_bins;
-    float rank = slope * x + ((8.0f / 9.0f) * bins + (1.0f - of->first_bins));
-    rank = rank > last ? last : rank;
-    rank = x >= of->one ? of->n_ranks + 1.0f : rank;
-    return x >= of->begin[0] ? rank : 0.0f;
+// Rank of the number in the map that is nearest to x, 0 <= x <= 1. The bits of x, read as an integer, are its logarithm
+// to within 0.03 of a decade. Less 0.6 of a decade it tells a group that is right or one too low, as groups end
+// up to 0.28 of a decade above a power of ten. Adding 2e-8 keeps x = 0 in group 0.
+static inline cpu_int_vector rank_of(const map *of, cpu_vector x) {
+    const float log10_2 = 0.30103f;
+    const cpu_vector decade = to_float((cpu_int_vector)(x + 2e-8f)) * (log10_2 / 0x1p23f) + (7.4f - 127 * log10_2);
+    cpu_int_vector group = to_int(decade);
+    group -= x >= cpu_look_up(of->upper, group);
+    const cpu_vector rank = cpu_look_up(of->slope, group) * x + cpu_look_up(of->offset, group);
+    const cpu_vector last = cpu_look_up(of->last, group);
+    return to_int(cpu_select(rank < last, rank, last));
 }
 
-static inline float inverse(float max) { return max > 0.0f ? 1.0f / max : 0.0f; }
-
-static inline float read_signed(const map *of, float code) {
-    const float rank = code - (float)SM_QUANT_ZERO;
-    const float size = of_rank(of, fabsf(rank));
-    return rank < 0.0f ? -size : size;
-}
-
-// Loops over floats and loops over bytes are apart: a vector of bytes would be four of floats, and too many to hold.
-static void widen(const uint8_t *code, int64_t n, float *wide) {
+// Numbers of a block's n codes; of 0 beyond.
+static inline void read_codes(const map *of, bool is_signed, const uint8_t *code, int64_t n, float scale,
+                              float x[BLOCK]) {
+    const int zero = is_signed ? SM_QUANT_ZERO : 0;
+    const int sign = is_signed ? -1 : 0;
+    int32_t wide[BLOCK];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         wide[i] = code[i];
     }
-}
-
-static void narrow(const float *wide, int64_t n, uint8_t *code) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        code[i] = (uint8_t)(int)wide[i];
+    for (int64_t i = n; i < BLOCK; i++) {
+        wide[i] = zero;
+    }
+    for (int64_t i = 0; i < BLOCK; i += CPU_VECTOR) {
+        const cpu_int_vector rank = *(const cpu_int_vector *)(wide + i) - zero;
+        const cpu_int_vector below = (rank >> 31) & sign; // -1 for negative numbers
+        const cpu_int_vector size = (cpu_int_vector)(of_rank(of, (rank ^ below) - below) * scale);
+        *(cpu_int_vector *)(x + i) = size | (below & INT32_MIN);
     }
 }
 
-// Codes of n numbers of either sign. There is no code for -1: the lowest is the middle of the last bin.
-static void write_signed(const map *from, const float *x, float max, int64_t n, uint8_t *code) {
-    const map of = *from; // which a code that is written cannot overwrite
-    const float scale = inverse(max);
-    const float zero = (float)SM_QUANT_ZERO;
-    float wide[BLOCK];
+// Codes of a block's n numbers, the largest of which is max. There is no code for -1: the lowest is the middle of the
+// last bin.
+static inline void write_codes(const map *of, bool is_signed, const float x[BLOCK], int64_t n, float max,
+                               uint8_t *code) {
+    const int zero = is_signed ? SM_QUANT_ZERO : 0;
+    const int sign = is_signed ? -1 : 0;
+    const float scale = max > 0.0f ? 1.0f / max : 0.0f;
+    int32_t wide[BLOCK];
+    for (int64_t i = 0; i < BLOCK; i += CPU_VECTOR) {
+        const cpu_int_vector ratio = (cpu_int_vector)(*(const cpu_vector *)(x + i) * scale);
+        const cpu_int_vector below = (ratio >> 31) & sign;
+        const cpu_int_vector rank = rank_of(of, (cpu_vector)(ratio & ~(below & INT32_MIN)));
+        *(cpu_int_vector *)(wide + i) = ((rank ^ below) - below) + zero;
+    }
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        const float ratio = x[i] * scale;
-        const float rank = nearest(&of, fabsf(ratio));
-        const float below = rank < zero ? rank : zero;
-        wide[i] = zero + truncf(ratio < 0.0f ? -below : rank);
+        code[i] = (uint8_t)(wide[i] > 0 ? wide[i] : 0);
     }
-    narrow(wide, n, code);
-}
-
-static void write_unsigned(const map *from, const float *x, float max, int64_t n, uint8_t *code) {
-    const map of = *from;
-    const float scale = inverse(max);
-    float wide[BLOCK];
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        wide[i] = nearest(&of, x[i] * scale);
-    }
-    narrow(wide, n, code);
 }
 
 typedef struct {
@@ -137,22 +123,35 @@ static void update_block(const host_op *op, const settings *from, int64_t first,
     float m_new[BLOCK];
     float v_new[BLOCK];
     float m_size[BLOCK];
-    const float m_scale = *m_max;
-    const float v_scale = *v_max;
-    widen(m, n, m_new);
-    widen(v, n, v_new);
+    read_codes(&from->m, true, m, n, *m_max, m_new);
+    read_codes(&from->v, false, v, n, *v_max, v_new);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float grad = s.clip * g[i];
-        m_new[i] = s.beta1 * (read_signed(&s.m, m_new[i]) * m_scale) + (1.0f - s.beta1) * grad;
-        v_new[i] = s.beta2 * (of_rank(&s.v, v_new[i]) * v_scale) + (1.0f - s.beta2) * grad * grad;
+        m_new[i] = s.beta1 * m_new[i] + (1.0f - s.beta1) * grad;
+        v_new[i] = s.beta2 * v_new[i] + (1.0f - s.beta2) * grad * grad;
         p[i] = s.keep * p[i] - s.step * m_new[i] / (sqrtf(v_new[i]) * s.root + s.eps);
         m_size[i] = fabsf(m_new[i]);
     }
-    const float m_largest = *m_max = cpu_largest(m_size, n);
-    const float v_largest = *v_max = cpu_largest(v_new, n);
-    write_signed(&from->m, m_new, m_largest, n, m);
-    write_unsigned(&from->v, v_new, v_largest, n, v);
+    *m_max = cpu_largest(m_size, n);
+    *v_max = cpu_largest(v_new, n);
+    write_codes(&from->m, true, m_new, n, *m_max, m);
+    write_codes(&from->v, false, v_new, n, *v_max, v);
+}
+
+// Asks for what a block reads, before its turn: the arithmetic of a block is long enough that the processor does not
+// see the next one coming.
+static void ask_for(const void *from, int64_t size_bytes) {
+    for (int64_t at = 0; at < size_bytes; at += 64) {
+        __builtin_prefetch((const char *)from + at, 1);
+    }
+}
+
+static void ask_for_block(const host_op *op, int64_t first, int64_t n) {
+    ask_for((const float *)op->in[SM_IN(adamw8bit, g)] + first, n * (int64_t)sizeof(float));
+    ask_for((const float *)op->out[SM_OUT(adamw8bit, p)] + first, n * (int64_t)sizeof(float));
+    ask_for((const uint8_t *)op->out[SM_OUT(adamw8bit, m)] + first, n);
+    ask_for((const uint8_t *)op->out[SM_OUT(adamw8bit, v)] + first, n);
 }
 
 CPU_KERNEL(adamw8bit) {
@@ -175,6 +174,7 @@ CPU_KERNEL(adamw8bit) {
         cpu_split(sm_tensor_elems(op->out_tensor[SM_OUT(adamw8bit, p)]), BLOCK, team->thread, team->n_threads);
     for (int64_t first = mine.first; first < mine.end; first += BLOCK) {
         const int64_t n = cpu_min64(BLOCK, mine.end - first);
+        ask_for_block(op, first + n, cpu_min64(BLOCK, mine.end - first - n));
         update_block(op, &s, first, n);
         if (w != NULL) {
 #pragma omp simd

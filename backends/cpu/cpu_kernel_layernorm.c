@@ -76,13 +76,13 @@ CPU_KERNEL(residual_layernorm_forward) {
 
 CPU_SCRATCH(layernorm_backward) {
     (void)n_threads;
-    return 3 * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]) * sizeof(float);
+    return 4 * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]) * sizeof(float);
 }
 
-// One row: adds to the partial sums dw and db, and writes dx, to which dskip (may be NULL, may
+// One row: adds to the partial sums dw, db and dbias, and writes dx, to which dskip (may be NULL, may
 // be dx itself) is added. g (C) keeps dy w between the passes, so that g minus its mean cancels exactly.
 static void backward_row(const cpu_data *dy, const cpu_data *x, const float *w, moments of, const cpu_data *dskip,
-                         int64_t C, cpu_data *dx, float *dw, float *db, float *g) {
+                         int64_t C, cpu_data *dx, float *dw, float *db, float *dbias, float *g) {
     float sum_g = 0;
     float sum_gx = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
@@ -101,13 +101,17 @@ static void backward_row(const cpu_data *dy, const cpu_data *x, const float *w, 
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
             const float xh = (cpu_widen(x[c]) - of.mean) * of.rstd;
-            dx[c] = cpu_round(of.rstd * (g[c] - mean_g - xh * mean_gx));
+            const float d = of.rstd * (g[c] - mean_g - xh * mean_gx);
+            dbias[c] += d;
+            dx[c] = cpu_round(d);
         }
     } else {
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
             const float xh = (cpu_widen(x[c]) - of.mean) * of.rstd;
-            dx[c] = cpu_round(cpu_widen(dskip[c]) + of.rstd * (g[c] - mean_g - xh * mean_gx));
+            const float d = cpu_widen(dskip[c]) + of.rstd * (g[c] - mean_g - xh * mean_gx);
+            dbias[c] += d;
+            dx[c] = cpu_round(d);
         }
     }
 }
@@ -115,7 +119,8 @@ static void backward_row(const cpu_data *dy, const cpu_data *x, const float *w, 
 // For both kinds: residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
 _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
                    SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
-                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db),
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
+                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what one function reads of both kinds");
 
 static void layernorm_backward(const host_op *op, const cpu_data *dskip, const cpu_team *team) {
@@ -127,17 +132,21 @@ static void layernorm_backward(const host_op *op, const cpu_data *dskip, const c
     int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]);
     float *dw = team->scratch[team->thread];
     float *db = dw + C;
-    float *g = db + C;
-    memset(dw, 0, 2 * (size_t)C * sizeof *dw);
+    float *dbias = db + C;
+    float *g = dbias + C;
+    memset(dw, 0, 3 * (size_t)C * sizeof *dw);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(layernorm_backward, dy)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         moments of = {mean[n], rstd[n]};
         backward_row(dy + n * C, x + n * C, op->in[SM_IN(layernorm_backward, w)], of,
-                     dskip == NULL ? NULL : dskip + n * C, C, dx + n * C, dw, db, g);
+                     dskip == NULL ? NULL : dskip + n * C, C, dx + n * C, dw, db, dbias, g);
     }
 #pragma omp barrier
     cpu_add_partials(team, 0, C, op->out[SM_OUT(layernorm_backward, dw)]);
     cpu_add_partials(team, C, C, op->out[SM_OUT(layernorm_backward, db)]);
+    if (op->out[SM_OUT(layernorm_backward, dbias)] != NULL) {
+        cpu_add_partials(team, 2 * C, C, op->out[SM_OUT(layernorm_backward, dbias)]);
+    }
 }
 
 CPU_KERNEL(layernorm_backward) { layernorm_backward(op, NULL, team); }

@@ -129,13 +129,16 @@ typedef struct opencl_executable {
     opencl_pages *pages; // n_arenas + 1: where the arenas and the scratch lie
     cl_mem scratch;      // what launches of one op hand to one another; NULL where none does
     size_t scratch_bytes;
-    cl_mem maps; // tensor maps; NULL where there are none
+    cl_mem maps;         // tensor maps; NULL where there are none
+    uint64_t *addresses; // with maps: of the arenas and the scratch, 0 where it was not asked for yet
     size_t used_map_bytes;
     opencl_staging staging;
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
     int *first_launch; // of op i; n_ops + 1 entries
+    int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
+    int n_beside_units;
     cl_event *events;  // n_launches, for the profiled queue
     struct opencl_executable *next_kept;
 } opencl_executable;
@@ -151,7 +154,7 @@ const opencl_facts *opencl_device_facts(int index);
 
 // Instructions of matrix units that a device has shown to compute rightly.
 typedef struct {
-    bool has_mma;               // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
+    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
     char missing[SM_TEXT_SIZE];  // why it has not
     bool has_wgmma;              // products of 16-bit numbers by four warps, fed by TMA
     char no_wgmma[SM_TEXT_SIZE]; // why it has not

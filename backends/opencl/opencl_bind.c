@@ -1,6 +1,7 @@
 // opencl_bind.c: how each kind of op is launched. The order of operands is that of op_table.h, the order of arguments
 // that of the kernel in cl/STEM.cl.
 #include <math.h>
+#include <stdio.h>
 
 #include "opencl_bind.h"
 #include "opencl_tier.h"
@@ -35,10 +36,51 @@ static void arg_copy(opencl_binder *b, int output) {
     arg_out(b, output);
 }
 
+// Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
+static int whole_vector(const opencl_binder *b) { return sm_dtype_is_narrow(b->e->base.plan->dtype) ? 8 : 4; }
+
+// Whether all vecs of the op's rows of row_elems elements are whole and begin at multiples of their size: on cards they
+// then move at once (cl/prelude.cl).
+static bool is_whole(const opencl_binder *b, int64_t row_elems) {
+    const int vector = whole_vector(b);
+    bool whole = b->e->device->tier->row_items > 1 && row_elems % vector == 0;
+    for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
+        const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
+        if (tensor != SM_NO_TENSOR) {
+            const sm_tensor *t = &b->e->base.plan->tensors[tensor];
+            const size_t vec_bytes = (size_t)vector * sm_dtype_size(t->dtype);
+            whole = sm_tensor_elems(t) % row_elems != 0 || t->offset_bytes % vec_bytes == 0;
+        }
+    }
+    return whole;
+}
+
+// Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
+static void begin(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    const bool whole = is_whole(b, row_elems);
+    opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
+}
+
+// The same, where items keep their vecs of a row in registers, unless there are too many.
+static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    enum { MOST_ELEMS = 32, OPTIONS_SIZE = 64 };
+    const int64_t at_once = (int64_t)b->e->device->tier->row_items * whole_vector(b);
+    const int64_t n_vecs = (row_elems + at_once - 1) / at_once;
+    const int most_vecs = MOST_ELEMS / whole_vector(b);
+    const bool whole = is_whole(b, row_elems);
+    char options[OPTIONS_SIZE] = "";
+    if (whole) {
+        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d", n_vecs <= most_vecs ? (int)n_vecs : 0);
+    }
+    opencl_begin(b, stem, options, kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
+}
+
 // An op on n elements each of its operands.
 static void bind_elements(opencl_binder *b, const char *stem, const char *kernel) {
     const int64_t n = sm_tensor_elems(out(b, 0));
-    opencl_begin(b, stem, "", kernel);
+    begin(b, stem, kernel, n);
     arg_count(b, n);
     arg_operands(b);
     opencl_launch_vecs(b, n);
@@ -51,7 +93,7 @@ static void bind_gelu_backward(opencl_binder *b) { bind_elements(b, "gelu", "gel
 
 static void bind_dropout(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
-    opencl_begin(b, "dropout", "", "dropout");
+    begin(b, "dropout", "dropout", 0);
     arg_count(b, n);
     opencl_arg_ulong(b, b->op->attr.rng_key);
     opencl_arg_uint(b, sm_dropout_threshold(b->op->attr.dropout_p));
@@ -66,7 +108,7 @@ static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0
 
 static void bind_update(opencl_binder *b, const char *kernel, int copy) {
     const int64_t n = sm_tensor_elems(out(b, 0));
-    opencl_begin(b, "optimizer", "", kernel);
+    begin(b, "optimizer", kernel, n);
     arg_count(b, n);
     opencl_arg_float(b, decay(b));
     arg_operands(b);
@@ -79,20 +121,27 @@ static void bind_adam(opencl_binder *b) { bind_update(b, "adam", SM_OUT(adam, w)
 static void bind_sgd(opencl_binder *b) { bind_update(b, "sgd", SM_OUT(sgd, w)); }
 static void bind_lion(opencl_binder *b) { bind_update(b, "lion", SM_OUT(lion, w)); }
 
+// On cards an item has one vec of a block, and a work-group as many blocks as it has room for (cl/adamw8bit.cl).
 static void bind_adamw8bit(opencl_binder *b) {
-    opencl_begin(b, "adamw8bit", "", "adamw8bit");
-    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, p))));
+    enum { CPU_BLOCKS = 4, BLOCK = 256 };
+    const opencl_device *device = b->e->device;
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw8bit, p)));
+    const bool is_cpu = device->tier->row_items == 1;
+    begin(b, "adamw8bit", "adamw8bit", n);
+    const size_t items = is_cpu ? 1 : (size_t)(BLOCK / b->vector);
+    arg_count(b, n);
     opencl_arg_float(b, decay(b));
     arg_operands(b);
     arg_copy(b, SM_OUT(adamw8bit, w));
-    opencl_launch_rows(b, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))));
+    opencl_launch_tiles(b, (int64_t)items, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))), items,
+                        is_cpu ? CPU_BLOCKS : (size_t)device->tier->row_items / items);
 }
 
 static void bind_muon_momentum(opencl_binder *b) { bind_elements(b, "muon", "muon_momentum"); }
 
 static void bind_normalize(opencl_binder *b) {
     const sm_tensor *u = in(b, SM_IN(normalize, u));
-    opencl_begin(b, "muon", "", "normalize_update");
+    begin(b, "muon", "normalize_update", sm_tensor_cols(u));
     arg_count(b, sm_tensor_rows(u));
     arg_count(b, sm_tensor_cols(u));
     opencl_arg_uint(b, b->op->attr.w_transposed);
@@ -102,7 +151,7 @@ static void bind_normalize(opencl_binder *b) {
 
 static void bind_combine(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(combine, y)));
-    opencl_begin(b, "muon", "", "combine");
+    begin(b, "muon", "combine", n);
     arg_count(b, n);
     opencl_arg_float(b, (float)b->op->attr.a);
     opencl_arg_float(b, (float)b->op->attr.b);
@@ -112,7 +161,7 @@ static void bind_combine(opencl_binder *b) {
 
 static void bind_muon_update(opencl_binder *b) {
     const sm_tensor *p = out(b, SM_OUT(muon_update, p));
-    opencl_begin(b, "muon", "", "muon_update");
+    begin(b, "muon", "muon_update", sm_tensor_cols(p));
     arg_count(b, sm_tensor_rows(p));
     arg_count(b, sm_tensor_cols(p));
     opencl_arg_uint(b, b->op->attr.w_transposed);
@@ -124,14 +173,25 @@ static void bind_muon_update(opencl_binder *b) {
 
 // --- sums over rows --------------------------------------------------------------------------------
 
+enum { STRIP_LANES = 4, SUM_LANES = 64 }; // of a work-group on cards, where rows or strips are summed up
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
 // Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
 static int64_t count_strips(const opencl_device *device, int64_t N, int64_t C) {
-    enum { LEAST_ROWS = 16, CPU_STRIPS = 4, ITEMS_A_UNIT = 512 };
-    const opencl_facts *f = &device->facts;
-    int64_t wanted =
-        device->tier->row_items == 1 ? (int64_t)CPU_STRIPS * f->n_units : (int64_t)ITEMS_A_UNIT * f->n_units / C + 1;
-    int64_t most = (N + LEAST_ROWS - 1) / LEAST_ROWS;
-    return wanted < most ? wanted : most;
+    enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
+    const opencl_tier *tier = device->tier;
+    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * tier->vector(&device->facts); // or twice as many
+    const int64_t n_blocks = tier->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
+    const int64_t wanted = (int64_t)(tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
+    return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);
+}
+
+// Strips of rows that items walk whole, a row after the other.
+static int64_t count_row_strips(const opencl_device *device, int64_t N) {
+    enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
+    const int64_t of_unit = device->tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
+    return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
 
 // Rows of a strip; count_strips of them cover N.
@@ -140,7 +200,7 @@ static int64_t strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 
 static void bind_bias_forward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_forward, x)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_forward, x)));
-    opencl_begin(b, "bias", "", "bias_forward");
+    begin(b, "bias", "bias_forward", C);
     arg_count(b, N);
     arg_count(b, C);
     arg_operands(b);
@@ -149,32 +209,32 @@ static void bind_bias_forward(opencl_binder *b) {
 
 // What the strips in scratch add up to joins an output of C elements.
 static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
-    opencl_begin(b, "bias", "", "bias_backward_sum");
+    begin(b, "bias", "bias_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
     opencl_arg_scratch(b, 0);
     arg_out(b, output);
-    opencl_launch_vecs(b, C);
+    opencl_launch_lanes(b, C, 1, SUM_LANES);
 }
 
 static void bind_bias_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
     const int64_t n_strips = count_strips(b->e->device, N, C);
-    opencl_begin(b, "bias", "", "bias_backward_strips");
+    begin(b, "bias", "bias_backward_strips", C);
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, strip_rows(N, n_strips));
     arg_in(b, SM_IN(bias_backward, dy));
     opencl_arg_scratch(b, 0);
-    opencl_launch_strips(b, C, n_strips);
+    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
     add_strips(b, n_strips, C, SM_OUT(bias_backward, db));
 }
 
 // --- adafactor: kernels that hand each other sums by way of scratch (cl/adafactor.cl) -----------------------
 
 static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
-    opencl_begin(b, "adafactor", "", kernel);
+    begin(b, "adafactor", kernel, C);
     arg_count(b, R);
     arg_count(b, C);
 }
@@ -191,8 +251,8 @@ static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t
     arg_in(b, SM_IN(adafactor, g));
     arg_in(b, SM_IN(adafactor, clip));
     opencl_arg_scratch(b, 0);
-    opencl_launch_strips(b, C, n_strips);
-    opencl_begin(b, "adafactor", "", "adafactor_columns");
+    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
+    begin(b, "adafactor", "adafactor_columns", C);
     arg_count(b, n_strips);
     arg_count(b, R);
     arg_count(b, C);
@@ -200,7 +260,7 @@ static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t
     arg_in(b, SM_IN(adafactor, hyper));
     arg_in(b, SM_IN(adafactor, clip));
     arg_out(b, SM_OUT(adafactor, col));
-    opencl_launch_vecs(b, C);
+    opencl_launch_lanes(b, C, 1, SUM_LANES);
 }
 
 static void bind_adafactor(opencl_binder *b) {
@@ -209,7 +269,7 @@ static void bind_adafactor(opencl_binder *b) {
     const int64_t n_strips = count_strips(b->e->device, R, C);
     const size_t squares_at = (size_t)(n_strips * C);
     bind_adafactor_means(b, R, C, n_strips);
-    opencl_begin(b, "adafactor", "", "adafactor_mean");
+    begin(b, "adafactor", "adafactor_mean", 0);
     arg_count(b, R);
     arg_out(b, SM_OUT(adafactor, row));
     arg_in(b, SM_IN(adafactor, hyper));
@@ -232,8 +292,9 @@ static void bind_adafactor(opencl_binder *b) {
 }
 
 static void bind_adafactor_vector(opencl_binder *b) {
-    opencl_begin(b, "adafactor", "", "adafactor_vector");
-    arg_count(b, sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p))));
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p)));
+    begin(b, "adafactor", "adafactor_vector", n);
+    arg_count(b, n);
     arg_operands(b);
     opencl_launch_rows(b, 1);
 }
@@ -244,7 +305,7 @@ static bool is_residual(const opencl_binder *b) {
 
 // What one kernel computes of rows of `x`, for both kinds.
 static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
-    opencl_begin(b, "layernorm", "", "layernorm_forward");
+    begin_kept(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, is_residual(b));
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
@@ -275,46 +336,48 @@ static void bind_residual_layernorm_forward(opencl_binder *b) {
 // residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
 _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
                    SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
-                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db),
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
+                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what one binder reads of both kinds");
 
-// dw and db first: dx may overwrite dskip, never what they read.
+// Of rows of either kind: dw, db and, where it is asked for, dbias.
+static int layernorm_sums(const sm_op *op) {
+    return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
+}
+
 static void bind_layernorm_backward(opencl_binder *b) {
+    const int n_sums = layernorm_sums(b->op);
     const int64_t N = sm_tensor_rows(in(b, SM_IN(layernorm_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
-    const int64_t n_strips = count_strips(b->e->device, N, C);
-    opencl_begin(b, "layernorm", "", "layernorm_backward_strips");
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, strip_rows(N, n_strips));
-    arg_in(b, SM_IN(layernorm_backward, dy));
-    arg_in(b, SM_IN(layernorm_backward, x));
-    arg_in(b, SM_IN(layernorm_backward, mean));
-    arg_in(b, SM_IN(layernorm_backward, rstd));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_strips(b, C, n_strips);
-    opencl_begin(b, "layernorm", "", "layernorm_backward_sum");
-    arg_count(b, n_strips);
-    arg_count(b, C);
-    opencl_arg_scratch(b, 0);
-    arg_out(b, SM_OUT(layernorm_backward, dw));
-    arg_out(b, SM_OUT(layernorm_backward, db));
-    opencl_launch_vecs(b, C);
-    opencl_begin(b, "layernorm", "", "layernorm_backward_input");
+    const int64_t n_strips = count_row_strips(b->e->device, N);
+    begin_kept(b, "layernorm", "layernorm_backward_rows", C);
     opencl_arg_uint(b, is_residual(b));
     arg_count(b, N);
     arg_count(b, C);
+    arg_count(b, n_strips);
+    arg_count(b, strip_rows(N, n_strips));
+    opencl_arg_uint(b, (uint32_t)n_sums);
     for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
     opencl_arg_tensor(b, is_residual(b) ? b->op->in[SM_IN(residual_layernorm_backward, dskip)] : SM_NO_TENSOR);
     arg_out(b, SM_OUT(layernorm_backward, dx));
-    opencl_launch_rows(b, N);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_strips);
+    begin_kept(b, "layernorm", "layernorm_backward_sum", C);
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_uint(b, (uint32_t)n_sums);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, SM_OUT(layernorm_backward, dw));
+    arg_out(b, SM_OUT(layernorm_backward, db));
+    arg_out(b, SM_OUT(layernorm_backward, dbias));
+    opencl_launch_lanes(b, C, n_sums, SUM_LANES);
 }
 
 // What one kernel computes of rows of `x`, for both kinds.
 static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
-    opencl_begin(b, "rmsnorm", "", "rmsnorm_forward");
+    begin_kept(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, residual);
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
@@ -346,32 +409,25 @@ _Static_assert(SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward
                    SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
                "what one binder reads of both kinds");
 
-// dw first: dx may overwrite dskip, never what it reads.
 static void bind_rmsnorm_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(rmsnorm_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
     const bool residual = b->op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
-    const int64_t n_strips = count_strips(b->e->device, N, C);
-    opencl_begin(b, "rmsnorm", "", "rmsnorm_backward_strips");
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, strip_rows(N, n_strips));
-    arg_in(b, SM_IN(rmsnorm_backward, dy));
-    arg_in(b, SM_IN(rmsnorm_backward, x));
-    arg_in(b, SM_IN(rmsnorm_backward, rstd));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_strips(b, C, n_strips);
-    add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
-    opencl_begin(b, "rmsnorm", "", "rmsnorm_backward_input");
+    const int64_t n_strips = count_row_strips(b->e->device, N);
+    begin_kept(b, "rmsnorm", "rmsnorm_backward_rows", C);
     opencl_arg_uint(b, residual);
     arg_count(b, N);
     arg_count(b, C);
+    arg_count(b, n_strips);
+    arg_count(b, strip_rows(N, n_strips));
     for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
     opencl_arg_tensor(b, residual ? b->op->in[SM_IN(residual_rmsnorm_backward, dskip)] : SM_NO_TENSOR);
     arg_out(b, SM_OUT(rmsnorm_backward, dx));
-    opencl_launch_rows(b, N);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_strips);
+    add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
 }
 
 // --- rope and swiglu ----------------------------------------------------------------------------------
@@ -384,7 +440,7 @@ static void bind_rope(opencl_binder *b) {
     const int64_t half_size = x->dims[2] / (attr->n_head + 2 * attr->n_kv_head) / 2;
     const double growth = 1 / 6.283185307179586477;
     const double ratio = pow(attr->rope_theta, -1 / (double)half_size);
-    opencl_begin(b, "rope", "", "rope");
+    begin(b, "rope", "rope", 0);
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, x->dims[1]);
     opencl_arg_uint(b, (uint32_t)half_size);
@@ -399,7 +455,7 @@ static void bind_rope(opencl_binder *b) {
 
 // An item a vec of a row of y or dy, (N,F).
 static void bind_swiglu(opencl_binder *b, const char *kernel, const sm_tensor *y) {
-    opencl_begin(b, "swiglu", "", kernel);
+    begin(b, "swiglu", kernel, sm_tensor_cols(y));
     arg_count(b, sm_tensor_rows(y));
     arg_count(b, sm_tensor_cols(y));
     arg_operands(b);
@@ -419,7 +475,7 @@ static void bind_swiglu_backward(opencl_binder *b) {
 static void bind_embedding_forward(opencl_binder *b) {
     const int64_t N = sm_tensor_elems(in(b, SM_IN(embedding_forward, token)));
     const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
-    opencl_begin(b, "embedding", "", "embedding_forward");
+    begin(b, "embedding", "embedding_forward", C);
     opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR);
     arg_count(b, N);
     arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
@@ -431,27 +487,54 @@ static void bind_embedding_forward(opencl_binder *b) {
     opencl_launch_grid(b, C, N);
 }
 
+// Token ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them.
+static void sort_tokens(opencl_binder *b, int64_t N) {
+    enum { BLOCK = 256, GROUP = 64, LANES = 4 }; // of cl/embedding.cl
+    const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
+    begin(b, "embedding", "embedding_backward_sort", 0);
+    arg_count(b, N);
+    arg_in(b, SM_IN(embedding_backward, token));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, (N + BLOCK - 1) / BLOCK, 1, GROUP);
+    begin(b, "embedding", "embedding_backward_merge", 0);
+    arg_count(b, N);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, 2 * (size_t)N);
+    opencl_launch_tiles(b, N, lanes, (size_t)(GROUP / lanes), (size_t)lanes);
+}
+
+// Windows of sorted tokens that an item adds up the rows of, and where the sums of those that go beyond one lie.
+static int64_t count_windows(int64_t N) {
+    enum { ROWS = 16 }; // of cl/embedding.cl
+    return (N + ROWS - 1) / ROWS;
+}
+
+static int64_t partial_rows_at(int64_t N) { return (4 * N + 15) / 16 * 16; }
+
 static void bind_embedding_backward(opencl_binder *b) {
     const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
     const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
     const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
-    opencl_begin(b, "embedding", "", "embedding_backward_chains");
-    arg_count(b, B * T);
-    arg_in(b, SM_IN(embedding_backward, token));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_items(b, B * T);
-    opencl_begin(b, "embedding", "", "embedding_backward_wte");
+    sort_tokens(b, B * T);
+    begin(b, "embedding", "embedding_backward_rows", C);
     arg_count(b, B * T);
     arg_count(b, C);
-    arg_in(b, SM_IN(embedding_backward, token));
-    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, 2 * (size_t)(B * T));
     arg_in(b, SM_IN(embedding_backward, dx));
     arg_out(b, SM_OUT(embedding_backward, dwte));
-    opencl_launch_grid(b, C, B * T);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
+    opencl_launch_grid(b, C, count_windows(B * T));
+    begin(b, "embedding", "embedding_backward_runs", C);
+    arg_count(b, B * T);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 2 * (size_t)(B * T));
+    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
+    arg_out(b, SM_OUT(embedding_backward, dwte));
+    opencl_launch_grid(b, C, count_windows(B * T));
     if (b->op->out[SM_OUT(embedding_backward, dwpe)] == SM_NO_TENSOR) {
         return;
     }
-    opencl_begin(b, "embedding", "", "embedding_backward_wpe");
+    begin(b, "embedding", "embedding_backward_wpe", C);
     arg_count(b, B);
     arg_count(b, T);
     arg_count(b, C);
@@ -464,7 +547,7 @@ static void bind_embedding_backward(opencl_binder *b) {
 
 // Kernels over rows of logits: N, V, Vp, then the operands.
 static void bind_crossentropy(opencl_binder *b, const char *kernel, const sm_tensor *logits) {
-    opencl_begin(b, "loss", "", kernel);
+    begin(b, "loss", kernel, sm_tensor_cols(logits));
     arg_count(b, sm_tensor_rows(logits));
     arg_count(b, b->op->attr.vocab);
     arg_count(b, sm_tensor_cols(logits));
@@ -481,22 +564,18 @@ static void bind_crossentropy_backward(opencl_binder *b) {
 }
 
 // Kernels of one row: the length of the first operand, then the operands.
-static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel) {
-    opencl_begin(b, stem, "", kernel);
-    arg_count(b, sm_tensor_elems(in(b, 0)));
+static void bind_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
+    const int64_t n = sm_tensor_elems(in(b, 0));
+    begin(b, stem, kernel, by_vecs ? n : 0);
+    arg_count(b, n);
     arg_operands(b);
     opencl_launch_rows(b, 1);
 }
 
-static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean"); }
+static void bind_loss_mean(opencl_binder *b) { bind_one_row(b, "loss", "loss_mean", true); }
 
 static void bind_loss_scale(opencl_binder *b) {
-    opencl_begin(b, "loss", "", "loss_scale");
-    arg_count(b, sm_tensor_elems(in(b, SM_IN(loss_scale, targets))));
-    arg_in(b, SM_IN(loss_scale, targets));
-    arg_in(b, SM_IN(loss_scale, hyper));
-    arg_out(b, SM_OUT(loss_scale, scale));
-    opencl_launch_rows(b, 1);
+    bind_one_row(b, "loss", "loss_scale", true);
     if (b->op->in[SM_IN(loss_scale, scaler)] != SM_NO_TENSOR) {
         opencl_begin(b, "scaler", "", "scale_loss");
         arg_in(b, SM_IN(loss_scale, scaler));
@@ -506,13 +585,7 @@ static void bind_loss_scale(opencl_binder *b) {
 }
 
 static void bind_grad_clip(opencl_binder *b) {
-    opencl_begin(b, "grad_norm", "", "grad_clip");
-    arg_count(b, sm_tensor_elems(in(b, SM_IN(grad_clip, sqnorm))));
-    arg_in(b, SM_IN(grad_clip, sqnorm));
-    arg_in(b, SM_IN(grad_clip, hyper));
-    arg_out(b, SM_OUT(grad_clip, norm));
-    arg_out(b, SM_OUT(grad_clip, clip));
-    opencl_launch_rows(b, 1);
+    bind_one_row(b, "grad_norm", "grad_clip", false);
     if (b->op->in[SM_IN(grad_clip, scaler)] != SM_NO_TENSOR) {
         opencl_begin(b, "scaler", "", "unscale_clip");
         arg_in(b, SM_IN(grad_clip, hyper));
@@ -532,29 +605,21 @@ static void bind_scaler_update(opencl_binder *b) {
 // Parts that a sum of squares is cut into.
 static int64_t count_parts(const opencl_device *device) {
     enum { CPU_PARTS = 64, GROUPS_A_UNIT = 8 };
-    const opencl_tier *tier = device->tier;
-    return tier->row_items == 1 ? (int64_t)CPU_PARTS * device->facts.n_units
-                                : (int64_t)GROUPS_A_UNIT * tier->group * device->facts.n_units;
+    return (int64_t)(device->tier->row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
 }
 
-// On a processor an item reads one piece of memory; on a card, items side by side read vecs side by side.
 static void bind_grad_sqnorm(opencl_binder *b) {
     const opencl_device *device = b->e->device;
     const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
     const int64_t n_parts = count_parts(device);
-    const int64_t vector = device->tier->vector(&device->facts);
-    const int64_t part_elems = (n + n_parts * vector - 1) / (n_parts * vector) * vector;
-    const bool contiguous = device->tier->row_items == 1;
-    opencl_begin(b, "grad_norm", "", "grad_sqnorm_parts");
+    begin(b, "grad_norm", "grad_sqnorm_parts", n);
     arg_count(b, n);
     arg_count(b, n_parts);
-    arg_count(b, part_elems / vector);
-    arg_count(b, contiguous ? part_elems : vector);
-    arg_count(b, contiguous ? vector : n_parts * vector);
+    arg_count(b, (n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector);
     arg_in(b, SM_IN(grad_sqnorm, g));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_parts);
-    opencl_begin(b, "grad_norm", "", "grad_sqnorm_sum");
+    begin(b, "grad_norm", "grad_sqnorm_sum", 0);
     arg_count(b, n_parts);
     opencl_arg_scratch(b, 0);
     arg_out(b, SM_OUT(grad_sqnorm, sqnorm));
@@ -745,22 +810,20 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
         const opencl_attention a = describe_attention(plan, op);
         return device->tier->attention_scratch_elems(&a);
     }
+    const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
+    const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
     switch (op->kind) {
-    case SM_OP_EMBEDDING_BACKWARD: return 2 * (size_t)sm_tensor_elems(first);
+    case SM_OP_EMBEDDING_BACKWARD: {
+        const int64_t N = sm_tensor_elems(first);
+        return (size_t)(partial_rows_at(N) + 2 * count_windows(N) * sm_tensor_cols(&plan->tensors[op->in[1]]));
+    }
     case SM_OP_GRAD_SQNORM: return (size_t)count_parts(device);
-    case SM_OP_ADAFACTOR: {
-        const int64_t R = sm_tensor_rows(first);
-        const int64_t C = sm_tensor_cols(first);
-        return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
-    }
-    case SM_OP_BIAS_BACKWARD:
+    case SM_OP_ADAFACTOR: return (size_t)(count_strips(device, R, C) * C + 2 * R + 2);
+    case SM_OP_BIAS_BACKWARD: return (size_t)(count_strips(device, R, C) * C);
     case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return (size_t)(layernorm_sums(op) * count_row_strips(device, R) * C);
     case SM_OP_RMSNORM_BACKWARD:
-    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: {
-        const int64_t C = sm_tensor_cols(first);
-        return 2 * (size_t)(count_strips(device, sm_tensor_rows(first), C) * C);
-    }
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return (size_t)(count_row_strips(device, R) * C);
     default: return 0;
     }
 }

@@ -11,6 +11,7 @@ typedef struct {
     sm_status status;
     opencl_launch launch; // being made
     cl_uint n_args;
+    int vector; // elements of a vec of its program
 } opencl_binder;
 
 // A matrix product, C (M,N) = A' (M,K) B' (K,N), and what is done beside it. A' is A, or the transpose of
@@ -49,19 +50,21 @@ typedef struct {
     float drop_scale;
 } opencl_attention;
 
-// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c); its rows lie one behind the other.
+// A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c).
 typedef struct {
-    int tensor; // SM_NO_TENSOR: the scratch
+    int tensor;             // SM_NO_TENSOR: the scratch,
+    int64_t scratch_offset; // from this float on
     sm_dtype dtype;
     int n_dims;
-    int64_t dims[3]; // innermost first
+    int64_t dims[3];   // innermost first
+    int64_t row_elems; // from a row to the next; 0: dims[0]
     int box[3];
 } opencl_tensor_map;
 
-enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 4 }; // of a map; an op has so many of them
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has so many of them
 
 // Options of the program of cl/matmul_wgmma.cl that a device is tried with, which many products use, too.
-#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DDATA_BF16"
+#define OPENCL_WGMMA_PROBE "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
 
 void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
@@ -82,12 +85,15 @@ void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);
 
 // Ends a launch. Sizes are rounded up to whole work-groups; kernels check their bounds.
-void opencl_launch_items(opencl_binder *b, int64_t n_items);                   // a line of items
-void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                    // an item a vec
-void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                     // row_items items a row
-void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows);     // an item a vec of a row
-void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips); // the same, strips for rows
-void opencl_launch_parts(opencl_binder *b, int64_t n_parts);                   // a line of items with much to do
+void opencl_launch_items(opencl_binder *b, int64_t n_items);               // a line of items
+void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                // an item a vec
+void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                 // row_items items a row
+void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows); // an item a vec of a row
+// An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x,
+                         size_t local_y);                                              // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
 
 // --- whole plans -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // opencl_execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
 //
 // A step is one walk over the array: no argument is set, nothing is allocated and nothing waited for.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "opencl_bind.h"
@@ -33,6 +34,12 @@ static sm_status bind_all(opencl_executable *e) {
     for (int i = 0; i < plan->n_ops; i++) {
         SM_TRY(opencl_bind_op(e, &plan->ops[i]));
         e->first_launch[i + 1] = e->n_launches;
+    }
+    if (e->n_beside_units > 0) {
+        snprintf(e->base.note, sizeof e->base.note,
+                 "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
+                 "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
+                 e->device->tier->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
     }
     e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
     return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);

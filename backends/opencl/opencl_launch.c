@@ -17,6 +17,7 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     char all_options[OPTIONS_SIZE];
     b->launch = (opencl_launch){0};
     b->n_args = 0;
+    b->vector = b->e->device->tier->vector(&b->e->device->facts);
     if (b->status == SM_OK) {
         snprintf(all_options, sizeof all_options, "%s%s", options, data_option(b->e->base.plan->dtype));
         b->status = opencl_get_kernel(b->e->device, stem, all_options, kernel, &b->launch.kernel);
@@ -90,8 +91,7 @@ void opencl_launch_items(opencl_binder *b, int64_t n_items) {
 }
 
 void opencl_launch_vecs(opencl_binder *b, int64_t n_elems) {
-    int vector = b->e->device->tier->vector(&b->e->device->facts);
-    opencl_launch_items(b, (n_elems + vector - 1) / vector);
+    opencl_launch_items(b, (n_elems + b->vector - 1) / b->vector);
 }
 
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
@@ -102,20 +102,22 @@ void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
 
 void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows) {
     enum { GROUP_ROWS = 4 };
-    const opencl_device *device = b->e->device;
-    int vector = device->tier->vector(&device->facts);
-    end(b, 2, (n_cols + vector - 1) / vector, n_rows, (size_t)device->tier->group / GROUP_ROWS, GROUP_ROWS);
+    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_rows, (size_t)b->e->device->tier->group / GROUP_ROWS, GROUP_ROWS);
 }
 
-void opencl_launch_strips(opencl_binder *b, int64_t n_cols, int64_t n_strips) {
-    const opencl_device *device = b->e->device;
-    int vector = device->tier->vector(&device->facts);
-    end(b, 2, (n_cols + vector - 1) / vector, n_strips, (size_t)device->tier->group, 1);
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes) {
+    const opencl_tier *tier = b->e->device->tier;
+    const int lanes = tier->row_items > 1 ? n_lanes : 1;
+    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_sums * lanes, (size_t)(tier->group / lanes), (size_t)lanes);
 }
 
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts) {
-    const opencl_tier *tier = b->e->device->tier;
-    end(b, 1, n_parts, 1, tier->row_items > 1 ? (size_t)tier->group : 1, 1);
+    const int row_items = b->e->device->tier->row_items;
+    end(b, 1, n_parts * row_items, 1, (size_t)row_items, 1);
+}
+
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y) {
+    end(b, 2, n_x, n_y, local_x, local_y);
 }
 
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items) {

@@ -56,7 +56,8 @@ static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b
     return width;
 }
 
-// --- running one instruction --------------------------------------------------------------------------------------------
+// --- running one instruction
+// --------------------------------------------------------------------------------------------
 
 static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     cl_int code = CL_SUCCESS;
@@ -67,6 +68,12 @@ static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
         buffer = NULL;
     }
     return buffer;
+}
+
+static void release(cl_mem buffer) {
+    if (buffer != NULL) {
+        opencl.clReleaseMemObject(buffer);
+    }
 }
 
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
@@ -105,9 +112,7 @@ static bool computes(opencl_device *d, const char *name, format f) {
     const bool right =
         buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
     for (int i = 0; i < 3; i++) {
-        if (buffers[i] != NULL) {
-            opencl.clReleaseMemObject(buffers[i]);
-        }
+        release(buffers[i]);
     }
     opencl.clReleaseKernel(kernel);
     return right;
@@ -116,10 +121,12 @@ static bool computes(opencl_device *d, const char *name, format f) {
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
 // Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
-enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 288 };
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
+
+static float bias_at(int n) { return (float)(n % 5 - 2); }
 
 static uint16_t wide_expected(int m, int n) {
-    float sum = 0;
+    float sum = bias_at(n);
     for (int k = 0; k < WIDE_K; k++) {
         sum += a_at(m, k) * b_at(k, n);
     }
@@ -151,7 +158,7 @@ static bool is_wide_right(const uint16_t *c) {
     return true;
 }
 
-static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char maps[3 * OPENCL_MAP_BYTES]) {
+static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char maps[4 * OPENCL_MAP_BYTES]) {
     const opencl_tensor_map shapes[] = {
         {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {64, 128}},
         {.dtype = SM_BF16, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {64, 64}},
@@ -162,19 +169,21 @@ static sm_status encode_wide(opencl_device *d, cl_mem buffers[3], unsigned char 
         SM_TRY(opencl_find_address(d, buffers[i], &address));
         opencl_encode_map(&shapes[i], address, maps + (size_t)i * OPENCL_MAP_BYTES);
     }
+    memcpy(maps + 3 * OPENCL_MAP_BYTES, maps + 2 * OPENCL_MAP_BYTES, OPENCL_MAP_BYTES); // not used
     return SM_OK;
 }
 
-static cl_int set_wide_args(cl_kernel kernel, cl_mem maps) {
-    const cl_uint numbers[] = {0, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // nothing beside it, one part, bands of 8
+static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
+    const cl_mem buffers[] = {maps, bias};
     const cl_ulong at = 0;
     cl_uint n = 0;
     cl_int code = CL_SUCCESS;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == CL_SUCCESS; i++) {
         code = opencl.clSetKernelArg(kernel, n++, sizeof numbers[i], &numbers[i]);
     }
-    for (int i = 0; i < 3 && code == CL_SUCCESS; i++) { // the maps, a bias and a side that nobody reads
-        code = opencl.clSetKernelArg(kernel, n++, sizeof maps, &maps);
+    for (int i = 0; i < 2 && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof buffers[i], &buffers[i]);
         code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
     }
     return code;
@@ -184,22 +193,27 @@ static sm_status multiply_wide(opencl_device *d, cl_mem buffers[3], uint16_t *c)
     const size_t local = WIDE_ITEMS;
     const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
     const char *id = d->base.info.id;
-    unsigned char maps[3 * OPENCL_MAP_BYTES];
+    unsigned char maps[4 * OPENCL_MAP_BYTES];
+    float bias[WIDE_N];
     cl_kernel kernel = NULL;
+    for (int i = 0; i < WIDE_N; i++) {
+        bias[i] = bias_at(i);
+    }
     SM_TRY(encode_wide(d, buffers, maps));
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", OPENCL_WGMMA_PROBE, "matmul", &kernel));
     cl_mem map_buffer = make_buffer(d, sizeof maps, maps);
-    cl_int code = map_buffer != NULL ? set_wide_args(kernel, map_buffer) : CL_OUT_OF_HOST_MEMORY;
+    cl_mem bias_buffer = make_buffer(d, sizeof bias, bias);
+    cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
+                                                            : CL_OUT_OF_HOST_MEMORY;
     if (code == CL_SUCCESS) {
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL,
-                                          NULL);
+        code =
+            opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, sizeof *c * WIDE_M * WIDE_N, c, 0, NULL, NULL);
     }
-    if (map_buffer != NULL) {
-        opencl.clReleaseMemObject(map_buffer);
-    }
+    release(map_buffer);
+    release(bias_buffer);
     opencl.clReleaseKernel(kernel);
     return opencl_check(id, "a product by wgmma", code);
 }
@@ -225,9 +239,7 @@ static void try_wgmma(opencl_device *d, opencl_matrix_units *units) {
         snprintf(units->no_wgmma, sizeof units->no_wgmma, "%s", units->has_wgmma ? "" : "its numbers are wrong");
     }
     for (int i = 0; i < 3; i++) {
-        if (buffers[i] != NULL) {
-            opencl.clReleaseMemObject(buffers[i]);
-        }
+        release(buffers[i]);
     }
     free(a);
 }

@@ -119,6 +119,7 @@ void opencl_free_memory(opencl_executable *e) {
     if (e->maps != NULL) {
         opencl.clReleaseMemObject(e->maps);
     }
+    free(e->addresses);
     for (int i = 0; i < OPENCL_STAGING_SLOTS; i++) {
         if (e->staging.written[i] != NULL) {
             opencl.clReleaseEvent(e->staging.written[i]);

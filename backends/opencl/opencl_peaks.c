@@ -24,7 +24,7 @@ typedef struct {
 static sm_status make_kernel(opencl_device *device, const char *name, const argument *arguments, int n,
                              cl_kernel *kernel) {
     char options[32];
-    snprintf(options, sizeof options, "-DN_CHAINS=%d", N_CHAINS);
+    snprintf(options, sizeof options, "-DN_CHAINS=%d%s", N_CHAINS, device->tier->row_items > 1 ? " -DWHOLE" : "");
     SM_TRY(opencl_get_kernel(device, "peaks", options, name, kernel));
     for (int i = 0; i < n; i++) {
         SM_TRY(opencl_check(id_of(device), name,
@@ -101,7 +101,7 @@ cleanup:
 
 // Elements of each of the arrays: 256 MiB together, but no more than an eighth of the memory.
 static cl_ulong choose_elems(const opencl_facts *f) {
-    enum { STEP = 1 << 16 };
+    enum { STEP = 1 << 18 }; // whole vecs for every item of either stream
     double total_bytes = 256.0 * (1 << 20) * (f->is_cpu ? 1 : 4);
     const double most_bytes = (double)f->memory_bytes / 8;
     total_bytes = total_bytes > most_bytes ? most_bytes : total_bytes;

@@ -26,8 +26,8 @@ static const source_file files[] = {
 #undef SOURCE
 };
 
-// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin with a
-// program as to compile such a kernel. Others are built where a plan has them.
+// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin
+// with a program as to compile such a kernel. Others are built where a plan has them.
 typedef struct {
     const char *name; // the stem of its file, or "plain"
     int n_stems;
@@ -35,8 +35,8 @@ typedef struct {
     bool is_retargeted; // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude",   "bias",  "embedding", "gelu",     "grad_norm",
-                                          "layernorm", "loss",  "optimizer", "residual", "zero"};
+static const char *const plain_stems[] = {"prelude",   "bias", "embedding", "gelu",     "grad_norm",
+                                          "layernorm", "loss", "optimizer", "residual", "zero"};
 enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
 
 static bool is_plain(const char *stem) {
@@ -50,7 +50,8 @@ static bool is_plain(const char *stem) {
 
 // Kernels that need the names of cl/tensor.cl.
 static bool is_tensor(const char *stem) {
-    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "tensor_probe"};
+    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "operand_tensor",
+                                        "tensor_probe"};
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         if (strcmp(stems[i], stem) == 0) {
             return true;
@@ -192,8 +193,7 @@ static sm_status retarget(const opencl_device *device, const char *name, const c
     cl_program other = NULL;
     unsigned char *ptx = get_binary(*program, &ptx_bytes);
     char *text = ptx != NULL ? opencl_retarget(ptx, ptx_bytes, &text_bytes) : NULL;
-    const bool built =
-        text != NULL && build_binary(device, options, (const unsigned char *)text, text_bytes, &other);
+    const bool built = text != NULL && build_binary(device, options, (const unsigned char *)text, text_bytes, &other);
     free(ptx);
     free(text);
     opencl.clReleaseProgram(*program);
@@ -284,9 +284,11 @@ static sm_status get_program(opencl_device *device, const char *stem, const char
     char key[KEY_SIZE];
     const char *const own_stems[] = {"prelude", stem};
     const char *const tensor_stems[] = {"prelude", "tensor", stem};
+    const char *const attention_stems[] = {"prelude", "tensor", "attention_wgmma", "attention_tensor"};
     const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems, false}
                      : is_tensor(stem) ? (recipe){stem, 3, tensor_stems, strcmp(stem, "matmul_wgmma") == 0}
-                                       : (recipe){stem, 2, own_stems, false};
+                     : strcmp(stem, "attention_wgmma") == 0 ? (recipe){stem, 4, attention_stems, true}
+                                                            : (recipe){stem, 2, own_stems, false};
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {

@@ -11,6 +11,7 @@
 //
 // Dimension 0 lies along rows. The swizzle is that of 128 bytes: in a box, rows of 128 bytes lie behind one another, and
 // a row's chunk of 16 bytes is at its number XOR the row's.
+#include <stdlib.h>
 #include <string.h>
 
 #include "opencl_bind.h"
@@ -26,7 +27,7 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
     put(map, ADDRESS, address, 8);
     put(map, KIND, (uint64_t)(m->n_dims - 1) << 4 | type << 7 | SWIZZLE_128 << 13, 4);
     for (int i = 0; i < m->n_dims; i++) {
-        distance *= (uint64_t)m->dims[i];
+        distance *= (uint64_t)(i == 0 && m->row_elems > 0 ? m->row_elems : m->dims[i]);
         if (i + 1 < m->n_dims) {
             put(map, DISTANCES + 4 * (size_t)i, distance >> 4, 4);
         }
@@ -49,12 +50,11 @@ sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *ad
     SM_TRY_GOTO(opencl_get_kernel(device, "address", "", "find_address", &kernel));
     SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 0, sizeof buffer, &buffer)));
     SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 1, sizeof result, &result)));
+    SM_TRY_GOTO(opencl_check(id, "clEnqueueNDRangeKernel",
+                             opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
     SM_TRY_GOTO(opencl_check(
-        id, "clEnqueueNDRangeKernel",
-        opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
-    SM_TRY_GOTO(opencl_check(id, "clEnqueueReadBuffer",
-                             opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0,
-                                                        NULL, NULL)));
+        id, "clEnqueueReadBuffer",
+        opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0, NULL, NULL)));
 cleanup:
     if (kernel != NULL) {
         opencl.clReleaseKernel(kernel);
@@ -70,6 +70,10 @@ size_t opencl_map_bytes(const sm_plan *plan) { return (size_t)plan->n_ops * OPEN
 static sm_status make_room(opencl_executable *e) {
     cl_int code = CL_SUCCESS;
     const size_t n_bytes = opencl_map_bytes(e->base.plan);
+    e->addresses = calloc((size_t)e->n_arenas + 1, sizeof *e->addresses);
+    if (e->addresses == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", e->device->base.info.id, e->n_arenas);
+    }
     e->maps = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
     SM_TRY(opencl_check(e->device->base.info.id, "clCreateBuffer, tensor maps", code));
     e->base.memory_bytes += n_bytes;
@@ -78,24 +82,24 @@ static sm_status make_room(opencl_executable *e) {
 
 // Where the map's matrix begins.
 static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
-    if (m->tensor == SM_NO_TENSOR) {
-        return opencl_find_address(e->device, e->scratch, address);
+    const sm_tensor *t = m->tensor != SM_NO_TENSOR ? &e->base.plan->tensors[m->tensor] : NULL;
+    uint64_t *known = &e->addresses[t != NULL ? t->arena : e->n_arenas];
+    if (*known == 0) {
+        SM_TRY(opencl_find_address(e->device, t != NULL ? e->arenas[t->arena] : e->scratch, known));
     }
-    const sm_tensor *t = &e->base.plan->tensors[m->tensor];
-    SM_TRY(opencl_find_address(e->device, e->arenas[t->arena], address));
-    *address += (uint64_t)t->offset_bytes;
+    *address = *known + (t != NULL ? (uint64_t)t->offset_bytes : (uint64_t)m->scratch_offset * sizeof(float));
     return SM_OK;
 }
 
 static sm_status add_maps(opencl_executable *e, const opencl_tensor_map *maps, int n) {
     unsigned char bytes[OPENCL_MOST_MAPS * OPENCL_MAP_BYTES];
+    if (e->maps == NULL) {
+        SM_TRY(make_room(e));
+    }
     for (int i = 0; i < n; i++) {
         uint64_t address = 0;
         SM_TRY(find_matrix(e, &maps[i], &address));
         opencl_encode_map(&maps[i], address, bytes + (size_t)i * OPENCL_MAP_BYTES);
-    }
-    if (e->maps == NULL) {
-        SM_TRY(make_room(e));
     }
     const size_t n_bytes = (size_t)n * OPENCL_MAP_BYTES;
     return opencl_check(e->device->base.info.id, "clEnqueueWriteBuffer, tensor maps",

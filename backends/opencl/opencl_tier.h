@@ -7,14 +7,14 @@
 #include "opencl_bind.h"
 
 struct opencl_tier {
-    const char *name; // "registers"; `--isa` takes it
-    const char *why;  // what makes a device suit, in words: "a processor: ..."
+    const char *name;                                  // "registers"; `--isa` takes it
+    const char *why;                                   // what makes a device suit, in words: "a processor: ..."
     const char *(*explain)(const opencl_facts *facts); // the same where it depends on the device; else NULL
     bool (*suits)(const opencl_facts *facts);
     const char *(*lacks)(const opencl_facts *facts); // what the device cannot do without here, "" if it has all; NULL:
                                                      // these kernels run on any device
-    bool multiplies_narrow; // has units that multiply numbers of 16 bits
-    bool rounds_products;   // multiplies floats as a plan of tf32 or tf32x3 says
+    bool multiplies_narrow;                          // has units that multiply numbers of 16 bits
+    bool rounds_products;                            // multiplies floats as a plan of tf32 or tf32x3 says
     int row_items;                                   // work-items that share a row
     int (*vector)(const opencl_facts *facts);        // floats a work-item handles at a time
     int group;                                       // work-items in a work-group of element-by-element kernels
@@ -26,7 +26,7 @@ struct opencl_tier {
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
     size_t (*attention_scratch_elems)(const opencl_attention *attention);
     bool (*uses_maps)(const opencl_facts *facts, const sm_plan *plan); // tensor maps; NULL: never
-    int most_head_channels; // largest HS that attention has room for
+    int most_head_channels;                                            // largest HS that attention has room for
 };
 
 // The first tier that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).

@@ -16,7 +16,7 @@ static bool suits(const opencl_facts *facts) {
 
 static int vector(const opencl_facts *facts) {
     (void)facts;
-    return 1;
+    return 4;
 }
 
 // --- matmul -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 // (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in tier `local`, op by op.
 #include <stdio.h>
 
+#include "opencl_tensor.h"
 #include "opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256 };
@@ -15,8 +16,8 @@ static bool suits(const opencl_facts *facts) {
 static const char *explain(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];
     const opencl_matrix_units *units = opencl_find_matrix_units(facts);
-    snprintf(text, sizeof text, units->has_wgmma ? "matrix units: wgmma fed by TMA for 16-bit numbers, mma.sync for tf32%.0s"
-                                                 : "matrix units: mma.sync; no wgmma: %.80s",
+    snprintf(text, sizeof text,
+             units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s" : "matrix units: mma.sync; no wgmma: %.80s",
              units->no_wgmma);
     return text;
 }
@@ -41,10 +42,13 @@ static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
 }
 
 // What the units multiply: 16-bit numbers, and floats where the plan says that they may be rounded or cut in two.
+static bool may_round(const opencl_product *p) {
+    return sm_dtype_is_narrow(p->plan->tensors[p->a].dtype) || p->plan->products != SM_PRODUCTS_PLAIN;
+}
+
 static bool is_product_of_units(const opencl_product *p) {
     const sm_plan *plan = p->plan;
-    return (sm_dtype_is_narrow(plan->tensors[p->a].dtype) || plan->products != SM_PRODUCTS_PLAIN) &&
-           is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
+    return may_round(p) && is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
            is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
            is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
 }
@@ -66,7 +70,7 @@ static void arg_side(opencl_binder *b, const opencl_product *p) {
 static uint32_t what_is_beside(const opencl_product *p) { return (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p); }
 
 // The sums of the parts, added up, and what is done beside the product.
-static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts) {
+static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, int64_t at) {
     enum { ITEMS = 64, ITEM_COLS = 2 };
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options, "-DSUM_ONLY=1%s", opencl_result_option(p, false));
@@ -75,7 +79,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts) {
     opencl_arg_ulong(b, (uint64_t)p->M);
     opencl_arg_ulong(b, (uint64_t)p->N);
     opencl_arg_ulong(b, (uint64_t)n_parts);
-    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, (size_t)at);
     opencl_arg_tensor(b, p->c);
     arg_side(b, p);
     opencl_arg_tensor(b, p->act);
@@ -163,8 +167,7 @@ static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, in
 
 static int items_of(const tiles *t) { return t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS; }
 
-// Local memory of a work-group, which the driver tells less of than a kernel can have.
-static int most_local_bytes(const opencl_facts *facts) {
+int opencl_tensor_local_bytes(const opencl_facts *facts) {
     enum { KIB = 1024 };
     switch (facts->compute_capability) {
     case 80:
@@ -183,7 +186,7 @@ static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way,
     const tiles by_rule = choose_tiles(facts, p, way / N_CUTS * N_CUTS);
     const tiles t = choose_tiles(facts, p, way);
     snprintf(text, size_bytes, "mma %dx%d of %dx%d, %d parts", t.tile_m, t.tile_n, t.warp_m, t.warp_n, t.n_parts);
-    return STAGES * K_BYTES * (t.tile_m + t.tile_n) <= most_local_bytes(facts) &&
+    return STAGES * K_BYTES * (t.tile_m + t.tile_n) <= opencl_tensor_local_bytes(facts) &&
            (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
 }
 
@@ -212,47 +215,81 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, count_up(p->N, t->tile_n), count_up(p->M, t->tile_m) * t->n_parts, (size_t)items_of(t));
     if (is_parted) {
-        add_parts(b, p, t->n_parts);
+        add_parts(b, p, t->n_parts, 0);
     }
 }
 
 // --- products by wgmma (cl/matmul_wgmma.cl) -----------------------------------------------------------------
 
-// Tiles of 128 x tile_n, how many of both operands are in local memory, and rows of tiles that are walked together.
+// Tiles of 128 x tile_n, and rows of tiles that are walked together.
 typedef struct {
-    int tile_n, stages, band;
+    int tile_n, band;
     int n_parts;
 } wide_tiles;
 
-enum { WIDE_TILE_M = 128, WIDE_TILE_K = 64, WIDE_BOX_BYTES = 128, WIDE_ITEMS = 288 };
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2 };
 
 static const wide_tiles wide_list[] = {
-    {.tile_n = 256, .stages = 4, .band = 8},  {.tile_n = 192, .stages = 4, .band = 8},
-    {.tile_n = 128, .stages = 6, .band = 8},  {.tile_n = 256, .stages = 4, .band = 16},
-    {.tile_n = 192, .stages = 4, .band = 16}, {.tile_n = 256, .stages = 4, .band = 4},
+    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
+    {.tile_n = 256, .band = 16}, {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
 };
 
-// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as many.
-enum { N_WIDE = sizeof wide_list / sizeof wide_list[0], N_WIDE_WAYS = 1 + N_WIDE * N_CUTS };
+// With numbers cut in two, sums are kept twice.
+static const wide_tiles wide_split_list[] = {
+    {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
+
+// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
+// many.
+static int count_wide(const opencl_product *p) {
+    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
+                             : sizeof wide_list / sizeof wide_list[0]);
+}
+
+static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) * N_CUTS; }
+
+static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
+
+// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot. (With
+// GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+static bool is_a_raw(const opencl_product *p) {
+    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
+}
+
+// From a row of an operand of floats that was rounded, or cut in two, to the next.
+static int64_t prepared_row(const opencl_product *p) {
+    const int step = CHUNK_BYTES / (int)sizeof(float);
+    return count_up(p->K, step) * step;
+}
+
+// Floats for the operands of a product of floats.
+static int64_t operand_elems(const opencl_product *p) {
+    return is_float(p) ? ((is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1)) * prepared_row(p) : 0;
+}
 
 static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
-    return opencl_find_matrix_units(facts)->has_wgmma && sm_dtype_is_narrow(p->plan->tensors[p->a].dtype) &&
-           p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX;
+    enum { MOST_SHARE = 8 }; // of the memory, for such operands
+    const bool has_operands = operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
+    const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
+    return opencl_find_matrix_units(facts)->has_wgmma && has_operands && can_add && p->M <= INT32_MAX &&
+           p->N <= INT32_MAX && p->K <= INT32_MAX;
 }
+
+static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number_bytes(p); }
 
 static bool can_cut_wide(const opencl_product *p, int n_parts) {
     enum { LEAST_STEPS = 8 };
-    return has_room_for_parts(p, n_parts) && count_up(p->K, WIDE_TILE_K) / n_parts >= LEAST_STEPS;
+    return has_room_for_parts(p, n_parts) && count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
-// In 64 of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's tile comes
-// anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all units.
+// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
+// tile comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
+// units.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
-    enum { TILE_STEPS = 2, A_COLS = 32, SUMS_A_STEP = 48 }; // sums that a unit writes and reads in such a step
+    enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * n_parts;
-    const int64_t n_steps = count_up(count_up(p->K, WIDE_TILE_K), n_parts) + TILE_STEPS;
-    const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) : 0;
+    const int64_t n_steps = count_up(count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
+    const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) + LAUNCH_STEPS : 0;
     return count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
 }
 
@@ -265,14 +302,19 @@ static void cut_wide(const opencl_facts *facts, const opencl_product *p, wide_ti
     }
 }
 
+static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
+    wide_tiles t = (is_split(p) ? wide_split_list : wide_list)[index];
+    cut_wide(facts, p, &t);
+    return t;
+}
+
 static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_product *p) {
-    enum { N_TRIED = 3 }; // the others differ in their bands
-    wide_tiles best = wide_list[0];
-    cut_wide(facts, p, &best);
+    enum { N_TRIED = 3 };        // the others differ in their bands
+    enum { WORTH_PERCENT = 94 }; // a program more costs half a second when it is built
+    wide_tiles best = wide_of(facts, p, 0);
     for (int i = 1; i < N_TRIED; i++) {
-        wide_tiles t = wide_list[i];
-        cut_wide(facts, p, &t);
-        if (cost_of_wide(facts, p, &t, t.n_parts) < cost_of_wide(facts, p, &best, best.n_parts)) {
+        const wide_tiles t = wide_of(facts, p, i);
+        if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
             best = t;
         }
     }
@@ -283,8 +325,7 @@ static wide_tiles choose_wide(const opencl_facts *facts, const opencl_product *p
     if (way == 0) {
         return choose_wide_by_rule(facts, p);
     }
-    wide_tiles t = wide_list[(way - 1) / N_CUTS];
-    cut_wide(facts, p, &t);
+    wide_tiles t = wide_of(facts, p, (way - 1) / N_CUTS);
     const int cut_way = (way - 1) % N_CUTS;
     t.n_parts = cut_way == 0 ? t.n_parts : cut_way == 1 ? 1 : 2 * t.n_parts;
     return t;
@@ -297,99 +338,185 @@ static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way
     return cut_way == 0 || (cut_way == 1 ? choose_wide(facts, p, way - 1).n_parts > 1 : can_cut_wide(p, t.n_parts));
 }
 
-// An operand: along K a box has 64 of K and all rows of a tile, else 64 rows or columns of C and 64 of K.
+// As many stages as local memory has room for beside the boxes of results.
+static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
+    enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
+    const int n_outputs = beside & OPENCL_GELU ? 2 : 1;
+    const int left = LOCAL_BYTES - BARRIER_BYTES - N_CONSUMERS * 2 * n_outputs * BOX_BYTES;
+    const int n = left / ((WIDE_TILE_M + tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
+    return n < MOST_STAGES ? n : MOST_STAGES;
+}
+
+// Where the operands of floats lie in scratch; the sums of parts come behind them.
+typedef struct {
+    int64_t a, b, small_b, sums;
+} scratch_places;
+
+static scratch_places place_operands(const opencl_product *p) {
+    const int64_t a_elems = is_float(p) && !is_a_raw(p) ? p->M * prepared_row(p) : 0;
+    const int64_t b_elems = is_float(p) ? p->N * prepared_row(p) : 0;
+    scratch_places at = {.a = 0, .b = a_elems};
+    at.small_b = at.b + (is_split(p) ? b_elems : 0);
+    at.sums = at.small_b + b_elems;
+    return at;
+}
+
+// An operand (rows,cols) rounded, or cut in two, and turned where K does not lie along its rows.
+static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer,
+                            int64_t at, int64_t small_at) {
+    enum { TILE = 64, ITEMS = 256 };
+    char options[OPTIONS_SIZE];
+    const int64_t n_rows = along_k ? outer : p->K;
+    const int64_t n_cols = along_k ? p->K : outer;
+    snprintf(options, sizeof options, "-DTRANSPOSE=%d -DSPLIT=%d", !along_k, is_split(p));
+    opencl_begin(b, "operand_tensor", options, "prepare_operand");
+    opencl_arg_ulong(b, (uint64_t)n_rows);
+    opencl_arg_ulong(b, (uint64_t)n_cols);
+    opencl_arg_tensor(b, tensor);
+    opencl_arg_scratch(b, (size_t)at);
+    opencl_arg_ulong(b, (uint64_t)small_at);
+    opencl_launch_groups(b, count_up(n_cols, TILE), count_up(n_rows, TILE), ITEMS);
+}
+
+// An operand: along K a box has 128 bytes of K and all rows of a tile, else 64 rows or columns of C and 64 of K.
 static opencl_tensor_map map_operand(const opencl_product *p, int tensor, bool along_k, int64_t outer, int tile) {
     return (opencl_tensor_map){.tensor = tensor,
                                .dtype = p->plan->tensors[tensor].dtype,
                                .n_dims = 2,
                                .dims = {along_k ? p->K : outer, along_k ? outer : p->K},
-                               .box = {WIDE_TILE_K, along_k ? tile : WIDE_TILE_K}};
+                               .box = {wide_tile_k(p), along_k ? tile : wide_tile_k(p)}};
 }
 
-// C, GELU's result, or the sums of parts in scratch.
-static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_parts) {
-    const sm_dtype dtype = tensor == SM_NO_TENSOR ? SM_F32 : p->plan->tensors[tensor].dtype;
+// One that was prepared.
+static opencl_tensor_map map_prepared(const opencl_product *p, int64_t outer, int tile, int64_t at) {
+    return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
+                               .scratch_offset = at,
+                               .dtype = SM_F32,
+                               .n_dims = 2,
+                               .dims = {p->K, outer},
+                               .row_elems = prepared_row(p),
+                               .box = {wide_tile_k(p), tile}};
+}
+
+// C, GELU's result (rows: a consumer's), or GELU_BACKWARD's pre (rows: a tile's).
+static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_rows, int n_dims) {
+    const sm_dtype dtype = p->plan->tensors[tensor].dtype;
     return (opencl_tensor_map){.tensor = tensor,
                                .dtype = dtype,
+                               .n_dims = n_dims,
+                               .dims = {p->N, p->M, 1},
+                               .box = {WIDE_ROW_BYTES / (int)sm_dtype_size(dtype), n_rows, 1}};
+}
+
+// Sums of parts in scratch.
+static opencl_tensor_map map_sums(const opencl_product *p, int n_parts, int64_t at) {
+    return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
+                               .scratch_offset = at,
+                               .dtype = SM_F32,
                                .n_dims = 3,
                                .dims = {p->N, p->M, n_parts},
-                               .box = {WIDE_BOX_BYTES / (int)sm_dtype_size(dtype), WIDE_TILE_M / 2, 1}};
+                               .box = {WIDE_ROW_BYTES / (int)sizeof(float), WIDE_TILE_M / N_CONSUMERS, 1}};
+}
+
+static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
+    const scratch_places at = place_operands(p);
+    const int rows = WIDE_TILE_M / N_CONSUMERS;
+    const bool has_pre = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    opencl_tensor_map maps[OPENCL_MOST_MAPS];
+    maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
+                                          : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
+    maps[1] = is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b)
+                          : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
+    maps[2] = t->n_parts > 1 ? map_sums(p, t->n_parts, at.sums) : map_result(p, p->c, rows, 3);
+    maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
+                      : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
+    maps[4] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
+    opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
+}
+
+// What a program is built for: bias and addition may be there or not, so that fewer programs are built. Only forward
+// products, whose operands lie as they are, have a bias.
+static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
+    const uint32_t bias = p->a_transposed || p->b_transposed ? beside & OPENCL_BIAS : OPENCL_BIAS;
+    return (beside & (OPENCL_GELU | OPENCL_GELU_BACKWARD)) | bias;
 }
 
 static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
     char options[OPTIONS_SIZE];
     const bool is_parted = t->n_parts > 1;
+    const uint32_t beside = is_parted ? 0 : what_is_beside(p);
     const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
-    const opencl_tensor_map maps[OPENCL_MOST_MAPS] = {
-        map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M), map_operand(p, p->b, p->b_transposed, p->N, t->tile_n),
-        map_result(p, is_parted ? SM_NO_TENSOR : p->c, t->n_parts), map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, 1)};
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d%s%s%s", t->tile_n, t->stages,
-             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
-             opencl_result_option(p, is_parted));
+    const scratch_places at = place_operands(p);
+    if (is_float(p) && !is_a_raw(p)) {
+        prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
+    }
+    if (is_float(p)) {
+        prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
+    }
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
+             count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
+             is_a_raw(p) ? " -DA_RAW=1" : "",
+             p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
+             p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_wgmma", options, "matmul");
-    opencl_arg_uint(b, is_parted ? 0 : what_is_beside(p));
+    opencl_arg_uint(b, beside);
     opencl_arg_uint(b, (uint32_t)p->M);
     opencl_arg_uint(b, (uint32_t)p->N);
     opencl_arg_uint(b, (uint32_t)p->K);
     opencl_arg_uint(b, (uint32_t)t->n_parts);
     opencl_arg_uint(b, (uint32_t)t->band);
-    opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
-    arg_side(b, p);
+    arg_wide_maps(b, p, t);
+    opencl_arg_tensor(b, p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR);
     opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
     if (is_parted) {
-        add_parts(b, p, t->n_parts);
+        add_parts(b, p, t->n_parts, at.sums);
     }
 }
 
 // --- matmul -----------------------------------------------------------------------------------------------
 
-// Ways by wgmma come first, where the device has that; then those by mma.sync.
+// Where the device has wgmma, ways by mma.sync are never faster: they are none.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (!is_product_of_units(p)) {
         return opencl_tier_local.matmul_way(facts, p, way, text, size_bytes);
     }
-    const int n_wide = is_wide_product(facts, p) ? N_WIDE_WAYS : 0;
-    return way < n_wide ? wide_way(facts, p, way, text, size_bytes)
-                        : mma_way(facts, p, way - n_wide, text, size_bytes);
+    if (!is_wide_product(facts, p)) {
+        return mma_way(facts, p, way, text, size_bytes);
+    }
+    return way < count_wide_ways(p) && wide_way(facts, p, way, text, size_bytes);
 }
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
     if (!is_product_of_units(p)) {
         return opencl_tier_local.matmul_scratch_elems(facts, p, way);
     }
-    const int n_wide = is_wide_product(facts, p) ? N_WIDE_WAYS : 0;
-    const int n_parts =
-        way < n_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way - n_wide).n_parts;
-    return n_parts > 1 ? (size_t)(n_parts * p->M * p->N) : 0;
+    const bool is_wide = is_wide_product(facts, p);
+    const int n_parts = is_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way).n_parts;
+    const int64_t sums = n_parts > 1 ? n_parts * p->M * p->N : 0;
+    return (size_t)(sums + (is_wide ? operand_elems(p) : 0));
 }
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const opencl_facts *facts = &b->e->device->facts;
     if (!is_product_of_units(p)) {
+        b->e->n_beside_units += may_round(p);
         opencl_tier_local.matmul(b, p, way);
         return;
     }
-    const int n_wide = is_wide_product(facts, p) ? N_WIDE_WAYS : 0;
-    if (way < n_wide) {
+    b->e->n_on_units++;
+    if (is_wide_product(facts, p)) {
         const wide_tiles t = choose_wide(facts, p, way);
         multiply_by_wgmma(b, p, &t);
     } else {
-        const tiles t = choose_tiles(facts, p, way - n_wide);
+        const tiles t = choose_tiles(facts, p, way);
         multiply_by_mma(b, p, &t);
     }
 }
 
 static bool uses_maps(const opencl_facts *facts, const sm_plan *plan) {
-    return opencl_find_matrix_units(facts)->has_wgmma && sm_dtype_is_narrow(plan->dtype);
-}
-
-// --- attention --------------------------------------------------------------------------------------
-
-static void attention(opencl_binder *b, const opencl_attention *a) { opencl_tier_local.attention(b, a); }
-
-static size_t attention_scratch_elems(const opencl_attention *a) {
-    return opencl_tier_local.attention_scratch_elems(a);
+    return opencl_find_matrix_units(facts)->has_wgmma &&
+           (sm_dtype_is_narrow(plan->dtype) || plan->products != SM_PRODUCTS_PLAIN);
 }
 
 const opencl_tier opencl_tier_tensor = {
@@ -407,7 +534,7 @@ const opencl_tier opencl_tier_tensor = {
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
-    .attention = attention,
-    .attention_scratch_elems = attention_scratch_elems,
+    .attention = opencl_tensor_attention,
+    .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
     .most_head_channels = 256,
 };

@@ -69,11 +69,19 @@ RUN(layernorm_forward) {
          OUTPUT(layernorm_forward, mean), OUTPUT(layernorm_forward, rstd));
 }
 
+// dbias, output `i` of an op that writes dx, is optional.
+static void add_to_bias(const host_op *op, int i, const void *dx, const sm_tensor *of) {
+    if (op->out[i] != NULL) {
+        CALL(bias_backward, n_rows(of), n_cols(of), dx, op->out[i]);
+    }
+}
+
 RUN(layernorm_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(layernorm_backward, dy)];
     CALL(layernorm_backward, n_rows(dy), n_cols(dy), INPUT(layernorm_backward, dy), INPUT(layernorm_backward, x),
          INPUT(layernorm_backward, w), INPUT(layernorm_backward, mean), INPUT(layernorm_backward, rstd), NULL,
          OUTPUT(layernorm_backward, dx), OUTPUT(layernorm_backward, dw), OUTPUT(layernorm_backward, db));
+    add_to_bias(op, SM_OUT(layernorm_backward, dbias), OUTPUT(layernorm_backward, dx), dy);
 }
 
 RUN(matmul_forward) {
@@ -292,6 +300,7 @@ RUN(residual_layernorm_backward) {
          INPUT(residual_layernorm_backward, mean), INPUT(residual_layernorm_backward, rstd),
          INPUT(residual_layernorm_backward, dskip), OUTPUT(residual_layernorm_backward, dx),
          OUTPUT(residual_layernorm_backward, dw), OUTPUT(residual_layernorm_backward, dbeta));
+    add_to_bias(op, SM_OUT(residual_layernorm_backward, dbias), OUTPUT(residual_layernorm_backward, dx), dy);
 }
 
 RUN(residual_rmsnorm_forward) {

@@ -25,7 +25,7 @@ static const struct {
     [SM_FACTOR_ISA] = {"isa", {"isa"}},
     [SM_FACTOR_TIER] = {"tier", {"tier"}},
     [SM_FACTOR_MODE] = {"mode", {"mode", "recompute"}},
-    [SM_FACTOR_PRECISION] = {"precision", {"precision"}},
+    [SM_FACTOR_PRECISION] = {"precision", {"precision", "loss_scale"}},
     [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
 };
 
@@ -116,7 +116,8 @@ static bool factor_differs(const json_t *a, const json_t *b, sm_factor factor) {
         const json_t *value_b = sm_json_get(b, field);
         bool known_a = is_known(value_a);
         bool known_b = is_known(value_b);
-        bool may_be_left_out = strcmp(field, "recompute") == 0; // rows of older versions do not tell
+        // Rows of older versions, and of other programs, do not tell.
+        bool may_be_left_out = strcmp(field, "recompute") == 0 || strcmp(field, "loss_scale") == 0;
         if ((known_a != known_b && !may_be_left_out) || (known_a && known_b && differs(value_a, value_b))) {
             return true;
         }

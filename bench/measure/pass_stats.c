@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with bf16 data, also the copy of
+// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with narrow data, also the copy of
 // a matrix, 2 bytes.
 static double update_bytes(const sm_plan *plan) {
     double bytes = 0;

@@ -251,7 +251,7 @@ static const sm_column columns[] = {
     {TEXT(peak_source, "how the ceilings were found")},
     {INTEGER(ideal_ns, "ns",
              "flops/peak_flops, plus the traffic of the update's ops / peak_bandwidth; AdamW: 28 bytes a parameter, "
-             "and 2 more where matmuls read it in bf16")},
+             "and 2 more where matmuls read it in bf16 or fp16")},
     {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), SPEED},
     {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent), SPEED},
     {REAL(energy_j, "J", "energy of one sample"), SPEED},

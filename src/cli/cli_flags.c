@@ -225,7 +225,7 @@ static const cli_flag flags[] = {
      "leave OPENBLAS_CORETYPE to OpenBLAS, also where it holds the processor back", OPENED, AT(keep_env), NO_RANGE},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
-     "(local, registers); not given: what suits best",
+     "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
@@ -353,8 +353,8 @@ static const cli_flag flags[] = {
     {"Training", "weight-decay", 0, CLI_REAL, "X", NULL,
      "decay of matrices and embeddings; adamw, adamw8bit: 0.01, muon: 0.1, others: 0", TRAIN, AT(settings.weight_decay),
      WITHIN(0, 1e6)},
-    {"Training", "momentum", 0, CLI_REAL, "X", NULL, "of sgd: 0.9, of muon: 0.95", TRAIN, AT(settings.momentum),
-     WITHIN(0, 0.9999999)},
+    {"Training", "momentum", 0, CLI_REAL, "X", NULL, "of sgd: 0.9 (PyTorch's is 0), of muon: 0.95", TRAIN,
+     AT(settings.momentum), WITHIN(0, 0.9999999)},
     {"Training", "nesterov", 0, CLI_REAL, "0|1", NULL, "whether momentum looks ahead; sgd: 0, muon: 1", TRAIN,
      AT(settings.nesterov), WITHIN(0, 1)},
     {"Training", "grad-clip", 0, CLI_REAL, "X", NULL, "largest global gradient norm; 0, the default: no clipping",

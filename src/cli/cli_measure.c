@@ -227,6 +227,9 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     if (executable->tune_warning[0] != '\0') {
         SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
     }
+    if (executable->note[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "%s", executable->note));
+    }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);

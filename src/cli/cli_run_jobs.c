@@ -112,7 +112,7 @@ static sm_status fit(worker *w, cli_job *job, int64_t *B, int64_t *T) {
     job->n_threads = cli_entry(&o->threads, 0, 0);
     job->pass = SM_PASS_STEP;
     job->mode = SM_MODE_FUSED;
-    job->precision = o->precisions.n == 1 && o->precisions.values[0] == CLI_BF16 ? CLI_BF16 : CLI_FP32;
+    job->precision = o->precisions.n == 1 ? (cli_precision)o->precisions.values[0] : CLI_FP32;
     job->B = *B;
     job->T = *T;
     for (int m = 0; m < o->modes.n; m++) {

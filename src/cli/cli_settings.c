@@ -32,5 +32,8 @@ sm_status cli_settings(const cli_options *options, sm_step_settings *settings) {
         }
         *used = value;
     }
+    if (!isnan(settings->nesterov) && settings->nesterov != 0 && settings->nesterov != 1) {
+        return sm_fail(SM_ERR_USAGE, "--nesterov: %g is neither 0 nor 1", settings->nesterov);
+    }
     return SM_OK;
 }

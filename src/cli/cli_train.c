@@ -92,6 +92,9 @@ static sm_status open_session(training *t) {
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
+    if (t->session->executable->note[0] != '\0') {
+        cli_note("%s", t->session->executable->note);
+    }
     return SM_OK;
 }
 

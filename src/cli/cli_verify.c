@@ -33,14 +33,14 @@ static const sm_column columns[] = {
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
-     .description = "of the data: fp32 or bf16",
+     .description = "fp32, tf32, tf32x3, bf16 or fp16",
      .heading = "precision",
      .view = SM_SHOWN_WHEN_VARIED,
      .show = sm_show_precision},
     {.name = "emulated",
      .type = SM_COLUMN_BOOLEAN,
      .unit = "",
-     .description = "the device widens bf16, for lack of instructions of its own"},
+     .description = "the device widens the data, for lack of instructions of its own"},
     TEXT("mode", "of the whole step; null for single ops", "mode"),
     TEXT("recompute", "of the whole step; null for single ops", "recompute"),
     TEXT("check", "kind of op, or step", "check"),
@@ -201,8 +201,17 @@ static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, s
     return go_on(v, status);
 }
 
+static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = "";
+    sm_status status = sm_verify_updates(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     const sm_recompute asked = (sm_recompute)v->options->recompute;
+    SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
     const bool has_block =
         asked == SM_RECOMPUTE_AUTO &&

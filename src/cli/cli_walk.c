@@ -136,7 +136,9 @@ static void print_totals(const sm_plan *plan) {
     }
     printf("=== totals ===\n\n%-10s %5s %12s %12s %12s\n", "phase", "ops", "work", "bytes", "FLOPs/byte");
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
+        if (phase != SM_PHASE_SCALER || n_ops[phase] > 0) {
+            print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
+        }
         all_flops += flops[phase];
         all_bytes += bytes[phase];
     }

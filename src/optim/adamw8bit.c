@@ -38,18 +38,10 @@ static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     return SM_OK;
 }
 
-// The defaults are bitsandbytes'.
 const sm_optimizer sm_optimizer_adamw8bit = {
     .name = "adamw8bit",
     .title = "8-bit AdamW",
-    .defaults = {.lr = 1e-3,
-                 .beta1 = 0.9,
-                 .beta2 = 0.999,
-                 .eps = 1e-8,
-                 .weight_decay = 0.01,
-                 .momentum = NAN,
-                 .nesterov = NAN,
-                 .grad_clip = 0},
+    .defaults = SM_ADAMW_DEFAULTS,
     .build = build,
     .fill_hyper = sm_fill_adam,
 };

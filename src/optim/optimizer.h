@@ -76,6 +76,13 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
 
 // --- for builders ---------------------------------------------------------------------------------
 
+// AdamW's defaults, which are PyTorch's and bitsandbytes', too.
+#define SM_ADAMW_DEFAULTS                                                                                              \
+    {                                                                                                                  \
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .momentum = NAN, .nesterov = NAN, \
+        .grad_clip = 0                                                                                                 \
+    }
+
 // Adds an update by element of a group, or of a parameter alone, of a kind whose inputs are g, hyper and clip and whose
 // outputs are p, states of the plan's real type, and w: its states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);

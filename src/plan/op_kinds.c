@@ -257,10 +257,13 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_EMBEDDING_BACKWARD: return 2 * elems(input(plan, op, SM_IN(embedding_backward, dx)));
     case SM_OP_DROPOUT: return 2 * elems(output(plan, op, SM_OUT(dropout, y)));
     case SM_OP_LAYERNORM_FORWARD: return 8 * elems(output(plan, op, SM_OUT(layernorm_forward, y)));
-    case SM_OP_LAYERNORM_BACKWARD: return 14 * elems(output(plan, op, SM_OUT(layernorm_backward, dx)));
+    case SM_OP_LAYERNORM_BACKWARD:
+        return (14 + (op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR)) *
+               elems(output(plan, op, SM_OUT(layernorm_backward, dx)));
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD: return 9 * elems(output(plan, op, SM_OUT(residual_layernorm_forward, r)));
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        return 15 * elems(output(plan, op, SM_OUT(residual_layernorm_backward, dx)));
+        return (15 + (op->out[SM_OUT(residual_layernorm_backward, dbias)] != SM_NO_TENSOR)) *
+               elems(output(plan, op, SM_OUT(residual_layernorm_backward, dx)));
     case SM_OP_RMSNORM_FORWARD: return 4 * elems(output(plan, op, SM_OUT(rmsnorm_forward, y)));
     case SM_OP_RMSNORM_BACKWARD: return 9 * elems(output(plan, op, SM_OUT(rmsnorm_backward, dx)));
     case SM_OP_RESIDUAL_RMSNORM_FORWARD: return 5 * elems(output(plan, op, SM_OUT(residual_rmsnorm_forward, r)));

@@ -5,7 +5,8 @@
 // so zero-grad, the gradient norm and an optimizer that works element by element are one op a group.
 //
 // Where the plan's data type is narrower than its real type, each group of matrices has a working copy
-// in the data type, "bf16.matrices.0", which the optimizer writes anew with each update and matmuls read.
+// in the data type, "bf16.matrices.0" or "f16.matrices.0", which the optimizer writes anew with each update and matmuls
+// read.
 //
 // What one matmul multiplies by may be several parameters: blocks of rows of one matrix, which lie one behind the
 // other.

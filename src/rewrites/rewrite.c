@@ -12,6 +12,8 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_matmul_epilogue},
     {"residual_layernorm", "residual and layernorm or rmsnorm, forward and backward, in one pass over a row",
      sm_rewrite_residual_layernorm},
+    {"bias_gradient", "the gradient of a bias added up where the layernorm after it writes its own",
+     sm_rewrite_bias_gradient},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},
     {"recompute",

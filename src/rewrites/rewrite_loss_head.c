@@ -18,16 +18,20 @@
 
 // Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
 // rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below
-// half a gibibyte.
-enum { LEAST_ROWS = 512, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
+// half a gibibyte. In whole tiles, the last chunk apart.
+enum { LEAST_ROWS = 512, TILE_ROWS = 128, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
 
-static int64_t count_chunks(int64_t n_rows, const sm_tensor *logits) {
+static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
     const int64_t row_bytes = sm_tensor_cols(logits) * (int64_t)sm_dtype_size(logits->dtype);
-    const int64_t most = row_bytes < MOST_LOGITS_BYTES ? MOST_LOGITS_BYTES / row_bytes : 1;
-    int64_t rows = (n_rows + CHUNKS - 1) / CHUNKS;
+    const int64_t most = MOST_LOGITS_BYTES / row_bytes / TILE_ROWS * TILE_ROWS;
+    int64_t rows = round_up((n_rows + CHUNKS - 1) / CHUNKS, TILE_ROWS);
     rows = rows < most ? rows : most;
     rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
-    return (n_rows + rows - 1) / rows;
+    const int64_t n_chunks = (n_rows + rows - 1) / rows;
+    rows = round_up((n_rows + n_chunks - 1) / n_chunks, TILE_ROWS);
+    return rows < n_rows ? rows : n_rows;
 }
 
 // Indices of the ops of the head; the last three are -1 in a plan without backward.
@@ -114,8 +118,7 @@ static void bind_chunk(sm_op ops[5], const chunk_views *v) {
 static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out,
                              int *n_out) {
     const sm_tensor whole = plan->tensors[head_ops[0].out[SM_OUT(matmul_forward, y)]];
-    const int64_t n_chunks = count_chunks(n_rows, &whole);
-    const int64_t chunk_rows = (n_rows + n_chunks - 1) / n_chunks;
+    const int64_t chunk_rows = choose_rows(n_rows, &whole);
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
     int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
     if (logits == SM_NO_TENSOR) {

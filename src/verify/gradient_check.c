@@ -537,10 +537,8 @@ static sm_status settle_scale(checker *c) {
         SM_TRY(are_finite(c, &finite));
     }
     return finite ? SM_OK
-                  : sm_fail(SM_ERR_MISMATCH,
-                            "wrong gradient: not finite at a loss scale of %g; no speed is reported; use --loss-scale "
-                            "dynamic, or a smaller one",
-                            c->scale);
+                  : sm_fail(SM_ERR_MISMATCH, "wrong gradient: not finite at a loss scale of %g; no speed is reported%s",
+                            c->scale, plan->scaling.backoff < 1 ? "" : "; use --loss-scale dynamic, or a smaller one");
 }
 
 static int n_directions(const checker *c) {

@@ -26,7 +26,7 @@ typedef struct {
 #define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
     LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
-         "B=4 T=33 C=130 V=3 P=64")
+         "B=4 T=33 C=130 V=3 P=64", "B=2 T=700 C=9 V=4 P=700")
 #define MATMULS                                                                                                \
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
          "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
@@ -61,7 +61,7 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
-    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "dbias=1"), NULL, "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "wt=1", "bias=1", "wt=1 bias=1", "gelu=1", "bias=1 gelu=1",
                                    "wt=1 bias=1 gelu=1"),
@@ -99,7 +99,8 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
     [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
-    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
+    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
+                                           "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
     [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
@@ -220,7 +221,7 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
     const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"},
-                                    {"wpe", "P"},  {"dwpe", "P"},   {"scaler", "scaled"}};
+                                    {"wpe", "P"},  {"dwpe", "P"},   {"scaler", "scaled"},     {"dbias", "dbias"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;

@@ -26,6 +26,9 @@ static const double norm_tolerance = 1e-4; // of a sum of squares over all param
 // A number half-way between two codes has either. And where an update is made of products of rounded data, no element
 // of it is sure: what is left of small singular values is amplified. Their errors' size, relative to the update's.
 static const double code_tolerance = 1;
+// Where the terms of a number whose sign is the update cancel to this share of them, rounding decides on the sign: its
+// two products and their sum are rounded once each, and so are the factors in them.
+static const double sign_tolerance = 8 * 0x1p-24;
 static const double product_tolerance_in_roundings = 64;
 
 // A tensor of the plan, or the sample of it.
@@ -34,6 +37,7 @@ typedef struct {
     int64_t run_elems; // 0: it is taken whole
     int64_t n;         // elements
     bool is_product;   // its update is made of matrix products
+    const sm_op *sign; // the op whose update of it is a sign alone, or NULL
     float *before;     // the step; of parameters and state
     float *after;      // it; behind `before`
 } part;
@@ -242,6 +246,7 @@ static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
             if (c->part_of[tensors[k]] < 0) {
                 SM_TRY(add_part(c, plan, tensors[k], run_elems_of(u, infos, n, k)));
                 c->parts[c->n_parts - 1].is_product = u->op->kind == SM_OP_MUON_UPDATE;
+                c->parts[c->n_parts - 1].sign = u->op->kind == SM_OP_LION ? u->op : NULL;
             }
         }
     }
@@ -407,20 +412,41 @@ static double size_of_error(const part *p, double rounding, const float *want) {
     return sqrt(errors / (updates + DBL_MIN)) / (product_tolerance_in_roundings * rounding);
 }
 
-static double allowed_error(const part *p, const sm_tensor *t, double lr, const float *want, int64_t i) {
+// What the step was made with.
+typedef struct {
+    double lr, beta1, clip;
+} step_values;
+
+// Does rounding decide on the sign of lion's element i? Then it may go either way, which is 2 lr apart.
+static bool is_sign_open(const sm_update_check *c, const sm_op *lion, const step_values *step, int64_t i) {
+    const part *state = &c->parts[c->part_of[lion->out[SM_OUT(lion, m)]]];
+    const part *gradient = &c->parts[c->part_of[lion->in[SM_IN(lion, g)]]];
+    const double m = step->beta1 * (double)state->before[i];
+    const double g = (1 - step->beta1) * step->clip * (double)gradient->after[i];
+    const double terms = fabs(m) + fabs(g);
+    return terms > 0 && fabs(m + g) <= sign_tolerance * terms;
+}
+
+static double allowed_error(const sm_update_check *c, const part *p, const sm_tensor *t, const step_values *step,
+                            const float *want, int64_t i) {
     const double size = fabs((double)p->before[i]) + fabs((double)want[i]);
     if (t->dtype == SM_U8) {
         return code_tolerance;
     }
-    return t->role == SM_ROLE_PARAMETER ? value_tolerance * size + update_tolerance * lr : state_tolerance * size;
+    if (t->role != SM_ROLE_PARAMETER) {
+        return state_tolerance * size;
+    }
+    const bool is_open = p->sign != NULL && is_sign_open(c, p->sign, step, i);
+    return value_tolerance * size + (update_tolerance + (is_open ? 2 : 0)) * step->lr;
 }
 
 // Largest |got - want| over what rounding allows. NaN counts as the largest.
-static double largest_error(const part *p, const sm_tensor *t, double lr, const float *want) {
+static double largest_error(const sm_update_check *c, const part *p, const sm_tensor *t, const step_values *step,
+                            const float *want) {
     double largest = 0;
     for (int64_t i = 0; i < p->n; i++) {
         const double got = p->after[i];
-        const double error = fabs(got - (double)want[i]) / (allowed_error(p, t, lr, want, i) + FLT_MIN);
+        const double error = fabs(got - (double)want[i]) / (allowed_error(c, p, t, step, want, i) + FLT_MIN);
         if (!(error <= largest)) {
             largest = error;
         }
@@ -428,11 +454,11 @@ static double largest_error(const part *p, const sm_tensor *t, double lr, const 
     return largest;
 }
 
-static sm_status compare_part(const part *p, const sm_tensor *t, sm_precision precision, double lr, const float *want,
-                              sm_update_result *result) {
+static sm_status compare_part(const sm_update_check *c, const part *p, const sm_tensor *t, sm_precision precision,
+                              const step_values *step, const float *want, sm_update_result *result) {
     const bool by_size = sm_precision_is_rounded(precision) && p->is_product && t->role == SM_ROLE_PARAMETER;
     const double error =
-        by_size ? size_of_error(p, sm_precision_roundoff(precision), want) : largest_error(p, t, lr, want);
+        by_size ? size_of_error(p, sm_precision_roundoff(precision), want) : largest_error(c, p, t, step, want);
     if (!(error <= result->tolerance)) {
         result->error = error;
         return sm_fail(SM_ERR_MISMATCH,
@@ -444,15 +470,27 @@ static sm_status compare_part(const part *p, const sm_tensor *t, sm_precision pr
     return SM_OK;
 }
 
+static sm_status read_step(sm_session *reference, step_values *step) {
+    float hyper[SM_HYPER_COUNT];
+    float clip = 0;
+    SM_TRY(sm_session_read(reference, reference->plan->hyper, SM_HYPER_COUNT, hyper));
+    SM_TRY(sm_session_read(reference, sm_plan_find_tensor(reference->plan, "clip"), 1, &clip));
+    *step =
+        (step_values){.lr = (double)hyper[SM_HYPER_LR], .beta1 = (double)hyper[SM_HYPER_BETA1], .clip = (double)clip};
+    return SM_OK;
+}
+
 // `want` has room for the largest part.
-static sm_status compare(const sm_update_check *c, const sm_session *session, sm_session *reference, double lr,
-                         float *want, sm_update_result *result) {
+static sm_status compare(const sm_update_check *c, const sm_session *session, sm_session *reference, float *want,
+                         sm_update_result *result) {
     const sm_precision precision = sm_plan_precision(session->plan);
+    step_values step;
+    SM_TRY(read_step(reference, &step));
     for (int i = 0; i < c->n_parts; i++) {
         const sm_tensor *t = &session->plan->tensors[c->parts[i].tensor];
         if (is_lasting(t)) {
             SM_TRY(sm_session_read(reference, i, c->parts[i].n, want));
-            SM_TRY(compare_part(&c->parts[i], t, precision, lr, want, result));
+            SM_TRY(compare_part(c, &c->parts[i], t, precision, &step, want, result));
         }
     }
     return SM_OK;
@@ -488,7 +526,7 @@ static sm_status compare_norm(double found, double expected) {
 }
 
 // The same update by the reference, on the samples.
-static sm_status run_reference(sm_update_check *c, sm_session *session, double norm, double lr, float *want,
+static sm_status run_reference(sm_update_check *c, sm_session *session, double norm, float *want,
                                sm_update_result *result) {
     sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");
@@ -511,7 +549,7 @@ static sm_status run_reference(sm_update_check *c, sm_session *session, double n
     SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes the plan
     SM_TRY_GOTO(feed_update(c, session, norm, reference));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_OPTIMIZER, NULL));
-    SM_TRY_GOTO(compare(c, session, reference, lr, want, result));
+    SM_TRY_GOTO(compare(c, session, reference, want, result));
 cleanup:
     sm_session_close(reference);
     backend->close(device);
@@ -544,21 +582,19 @@ static sm_status compare_skipped(const sm_update_check *c, const sm_plan *plan, 
 
 // What was checked, for the row.
 static void describe(const sm_update_check *c, const sm_plan *plan, sm_update_result *result) {
-    int64_t n = 0;
     char left_out[48] = "";
     for (int i = 0; i < c->n_parts; i++) {
-        n += plan->tensors[c->parts[i].tensor].role == SM_ROLE_PARAMETER ? c->parts[i].n : 0;
+        result->n_weights += plan->tensors[c->parts[i].tensor].role == SM_ROLE_PARAMETER ? c->parts[i].n : 0;
     }
     if (c->n_checked < c->n_islands) {
         snprintf(left_out, sizeof left_out, ", of %d of %d updates", c->n_checked, c->n_islands);
     }
     snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule%s",
-             (long long)n, left_out);
+             (long long)result->n_weights, left_out);
 }
 
 static sm_status check_update(sm_update_check *c, sm_session *session, double grad_norm, sm_update_result *result) {
     double norm = 0;
-    float lr = 0;
     int64_t largest = 1;
     int64_t n_skipped = 0;
     SM_TRY(sm_session_skipped(session, &n_skipped));
@@ -566,7 +602,6 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
     SM_TRY(read_scale(session, &c->scale));
     SM_TRY(sm_session_grad_norm(session, &norm));
     SM_TRY(was_skipped ? SM_OK : compare_norm(norm, grad_norm));
-    SM_TRY(sm_session_read_part(session, session->plan->hyper, SM_HYPER_LR, 1, &lr));
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
         const sm_tensor *t = &session->plan->tensors[p->tensor];
@@ -581,7 +616,7 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
         return sm_fail(SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
     }
     sm_status status =
-        was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, lr, room, result);
+        was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result);
     status = status == SM_OK ? compare_copies(c, session, room) : status;
     free(room);
     return status;

@@ -10,6 +10,7 @@
 typedef struct {
     double error;           // largest difference of a sampled number over what rounding allows it
     double tolerance;       // 1
+    int64_t n_weights;      // compared
     char how[SM_TEXT_SIZE]; // "4,096 weights and their state against the reference's rule"
 } sm_update_result;
 

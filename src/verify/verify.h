@@ -46,6 +46,12 @@ sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_veri
 sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
                          unsigned without, sm_verify_report report, void *context);
 
+// The update of every optimizer, in two steps of a very small model of each architecture: the reference makes the same
+// from the device's gradients (update_check.h), and weights and states are compared; the error is in what rounding
+// allows.
+sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
+                            void *context);
+
 // max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
 // max|b|. INFINITY when any a - b is not finite.
 double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale);

@@ -1,4 +1,4 @@
-"""Makes the goldens of the optimizers anew with the installed PyTorch, lion-pytorch and bitsandbytes, and compares."""
+"""Makes the goldens of the optimizers and of the loss scaler anew with the installed PyTorch, lion-pytorch and bitsandbytes, and compares."""
 
 import pathlib
 import subprocess
@@ -12,18 +12,19 @@ GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 TOLERANCE = 1e-5  # largest difference of an array over its largest value
 
 
-def main():
-    committed = load_file(GOLDEN / "optimizers.safetensors")
+def check(stem):
+    committed = load_file(GOLDEN / f"{stem}.safetensors")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, str(GOLDEN / "make_optimizers.py"), folder], check=True)
-        made = load_file(pathlib.Path(folder) / "optimizers.safetensors")
+        subprocess.run([sys.executable, str(GOLDEN / f"make_{stem}.py"), folder], check=True)
+        made = load_file(pathlib.Path(folder) / f"{stem}.safetensors")
     assert committed.keys() == made.keys(), committed.keys() ^ made.keys()
     worst = 0.0
     for name, want in committed.items():
         error = float(np.abs(made[name] - want).max() / np.abs(want).max())
         assert error <= TOLERANCE, f"{name}: today's packages make weights that differ by {error:.3g}"
         worst = max(worst, error)
-    print(f"optimizers: {len(committed)} arrays as committed, largest difference {worst:.2g}")
+    print(f"{stem}: {len(committed)} arrays as committed, largest difference {worst:.2g}")
 
 
-main()
+check("optimizers")
+check("scaler")

@@ -233,7 +233,10 @@ const sm_model sm_model_llama = {
             .d_ff = 50,
             .vocab = 37,
             .context = 20,
-            .norm_eps = 0.3, // large enough to count
+            // So large that a norm that leaves it out is found: the embeddings' mean square is 0.053 in verify. With
+            // 1e-5 it also multiplies by 4.3 and not by 1.7 what is rounded, and in bf16 single gradients are then
+            // wrong by 4.6% of the largest, which is all that verify allows.
+            .norm_eps = 0.3,
             .rope_theta = 1e4,
             .untied = true},
     .out_by_in = true,

@@ -1,0 +1,36 @@
+// opencl_tensor.h: what the files of the tier `tensor` share.
+#ifndef STEPMARK_OPENCL_TENSOR_H
+#define STEPMARK_OPENCL_TENSOR_H
+
+#include "opencl_bind.h"
+
+// --- opencl_tier_tensor.c --------------------------------------------------------------------------
+
+// Local memory that a work-group can have: more than what the driver tells.
+int opencl_tensor_local_bytes(const opencl_facts *facts);
+
+// --- opencl_tensor_attention.c ---------------------------------------------------------------------
+
+// Sizes of a kernel of attention. A work-group owns `warps` x `fragments` x 16 rows or keys; the other operands come in
+// tiles of `tile` rows, of which `step` at a time have scores in registers; `kept` of the own operands stay there.
+typedef struct {
+    int warps, fragments, tile, step, kept;
+    int registers; // that an item may have; 0: as many as the compiler likes
+    bool wgmma;    // products by four warps together
+} opencl_score_sizes;
+
+enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
+
+// Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
+// rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in tier `local`.
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
+                           const opencl_attention *attention);
+
+// Sizes of a part's kernel; false where no tile of a head of HS channels fits.
+bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
+                               opencl_score_sizes *sizes);
+
+void opencl_tensor_attention(opencl_binder *b, const opencl_attention *attention);
+size_t opencl_tensor_attention_scratch_elems(const opencl_attention *attention);
+
+#endif

@@ -1,0 +1,229 @@
+// opencl_tensor_attention.c: attention on matrix units (cl/attention_tensor.cl): which kernels run it, and in which sizes.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "opencl_tensor.h"
+#include "opencl_tier.h"
+
+enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
+
+// --- sizes ----------------------------------------------------------------------------------------
+
+static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragments * FRAGMENT_ROWS; }
+
+// Local memory of a part's kernel: the own operands, two stages of tiles of two others, and what rows have beside.
+static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
+    const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
+    const int64_t pitch = s->wgmma ? n_chunks : ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
+    const int n_own = part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
+    const int64_t sums = part == OPENCL_ATTENTION_KEYS ? 4 * (int64_t)sizeof(float) * s->tile : 0;
+    return (n_own * own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
+}
+
+// The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
+// have half as many channels.
+enum { N_SIZES = 3 };
+static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 1},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 1}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+};
+static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+};
+static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+};
+
+// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many registers:
+// of itself it prefers to wait for each product.
+static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .tile = 128, .step = 64, .kept = 1, .registers = 128},
+                                  {.warps = 8, .tile = 64, .step = 64, .registers = 168}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .tile = 64, .step = 32, .registers = 128},
+                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 12, .tile = 64, .step = 64, .registers = 168},
+                               {.warps = 8, .tile = 64, .step = 64, .registers = 255}},
+};
+
+bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
+                               opencl_score_sizes *sizes) {
+    if (has_wgmma && elem_bytes == 2 && (HS == 64 || HS == 128)) {
+        *sizes = wgmma_sizes[part][HS == 128];
+        sizes->fragments = 1;
+        sizes->wgmma = true;
+        return true;
+    }
+    const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
+                                           : HS > 64      ? wide_sizes[part]
+                                                          : narrow_sizes[part];
+    for (int i = 0; i < N_SIZES; i++) {
+        if (local_bytes(part, HS, elem_bytes, &candidates[i]) <= opencl_tensor_local_bytes(facts)) {
+            *sizes = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- the rule ---------------------------------------------------------------------------------------
+
+static int elem_bytes(const sm_plan *plan, const opencl_attention *a) {
+    return (int)sm_dtype_size(plan->tensors[a->qkv].dtype);
+}
+
+static bool begins_aligned(const sm_plan *plan, int tensor) {
+    return tensor == SM_NO_TENSOR || plan->tensors[tensor].offset_bytes % CHUNK_BYTES == 0;
+}
+
+static bool may_round(const sm_plan *plan, const opencl_attention *a) {
+    return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
+}
+
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan, const opencl_attention *a) {
+    const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
+    const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
+    bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
+                   begins_aligned(plan, a->qkv) && begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) &&
+                   begins_aligned(plan, a->dqkv);
+    for (int part = first; attends && part <= last; part++) {
+        opencl_score_sizes sizes;
+        attends = opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), &sizes);
+    }
+    return attends;
+}
+
+// --- launches ---------------------------------------------------------------------------------------
+
+static bool has_wgmma(const opencl_binder *b) {
+    return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
+}
+
+static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
+    static const char *const kernels[OPENCL_ATTENTION_PARTS] = {
+        [OPENCL_ATTENTION_FORWARD] = "attention_forward",
+        [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
+        [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
+    };
+    char options[OPTIONS_SIZE];
+    char registers[64] = "";
+    opencl_tensor_score_sizes(&b->e->device->facts, has_wgmma(b), part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    if (s->registers > 0) {
+        snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
+    }
+    snprintf(options, sizeof options,
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DKEPT=%d -DDROPOUT=%d%s%s",
+             part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
+             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
+    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
+}
+
+// What all three begin with.
+static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
+    opencl_arg_ulong(b, (uint64_t)a->T);
+    opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
+    const int64_t n_tiles = (a->T + own_rows(s) - 1) / own_rows(s);
+    opencl_launch_groups(b, a->B * n_heads * n_tiles, 1, (size_t)(s->warps * WARP_ITEMS));
+}
+
+static void attend(opencl_binder *b, const opencl_attention *a) {
+    opencl_score_sizes s = {0};
+    begin(b, a, OPENCL_ATTENTION_FORWARD, &s);
+    arg_shape(b, a, a->NH);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->rng_step);
+    opencl_arg_tensor(b, a->y);
+    opencl_arg_tensor(b, a->weights);
+    launch(b, a, a->NH, &s);
+}
+
+// dq first: its kernel leaves D in scratch, for that of dk and dv.
+static void attend_backward(opencl_binder *b, const opencl_attention *a) {
+    for (int part = OPENCL_ATTENTION_ROWS; part <= OPENCL_ATTENTION_KEYS; part++) {
+        const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
+        opencl_score_sizes s = {0};
+        begin(b, a, part, &s);
+        arg_shape(b, a, n_heads);
+        opencl_arg_tensor(b, a->dy);
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->weights);
+        opencl_arg_tensor(b, a->rng_step);
+        if (part == OPENCL_ATTENTION_ROWS) {
+            opencl_arg_tensor(b, a->y);
+        }
+        opencl_arg_scratch(b, 0);
+        opencl_arg_tensor(b, a->dqkv);
+        launch(b, a, n_heads, &s);
+    }
+}
+
+// Once, in the rows: 16-bit data is multiplied as fp32 where one would expect the units.
+static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention runs as in family local: ";
+    sm_device_info *info = &b->e->device->base.info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], fact) != NULL) {
+            return;
+        }
+    }
+    if (may_round(b->e->base.plan, a) && info->n_warnings < SM_MAX_WARNINGS) {
+        char *text = info->warnings[info->n_warnings++];
+        if (a->stores_weights) {
+            snprintf(text, sizeof info->warnings[0], "%sits weights are stored", fact);
+        } else {
+            snprintf(text, sizeof info->warnings[0],
+                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
+                     (long long)a->HS, MOST_HEAD_CHANNELS);
+        }
+    }
+}
+
+void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
+    if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
+        b->e->n_beside_units += may_round(b->e->base.plan, a);
+        warn_of_local(b, a);
+        opencl_tier_local.attention(b, a);
+        return;
+    }
+    b->e->n_on_units++;
+    if (a->forward) {
+        attend(b, a);
+    } else {
+        attend_backward(b, a);
+    }
+}
+
+size_t opencl_tensor_attention_scratch_elems(const opencl_attention *a) {
+    return opencl_tier_local.attention_scratch_elems(a); // D, by both
+}

@@ -1,0 +1,998 @@
+// attention_tensor.cl: causal multi-head attention on matrix units, for 16-bit data and fp32 rounded to tf32. The
+// formulas, tensors and the order of work are those of attention_local.cl (Dao 2023, FlashAttention-2); the weights are
+// never in global memory.
+//
+// A warp owns WARP_ROWS rows (forward, dq) or as many keys (dk, dv): fragments of 16, whose scores, weights and results it
+// keeps in registers. What the others are multiplied by comes by tiles through local memory, two stages of them: while
+// one is used, the next is on its way. Weights become the first operand of the next product where they are, in registers:
+// the layout of a result is that of a first operand (16 bits), or is with the summands in another order (tf32: pair's two
+// columns, 2 pair and 2 pair + 1, stand for pair and pair + 4; the second operand's rows are taken in the same order).
+//
+//   forward   s = q k^T,          y += att v               att (rows, keys)
+//   dq        s = q k^T, dy v^T,  dq += ds k               ds  (rows, keys)
+//   dk, dv    s^T = k q^T, v dy^T, dv += att^T dy, dk += ds^T q   both (keys, rows)
+
+#ifndef HS
+#define HS 64 // channels of a head: a multiple of 8
+#endif
+#ifndef SCALE
+#define SCALE 0.125f // 1 / sqrt(HS)
+#endif
+#ifndef WARPS
+#define WARPS 4 // of a work-group
+#endif
+#ifndef FRAGMENTS
+#define FRAGMENTS 2 // of 16 rows (or keys) that a warp owns
+#endif
+#ifndef TILE
+#define TILE 64 // keys (forward, dq) or rows (dk, dv) of a tile in local memory
+#endif
+#ifndef STEP
+#define STEP TILE // of them at a time in registers: a multiple of 16
+#endif
+#ifndef STEPS_AT_ONCE
+#define STEPS_AT_ONCE 1 // steps whose instructions the compiler may mix
+#endif
+#ifndef KEPT
+#define KEPT 1 // operands of the owned rows that are kept in registers: 0, 1 or 2
+#endif
+#ifndef DROPOUT
+#define DROPOUT 0
+#endif
+#ifndef WGMMA
+#define WGMMA 0 // 1: products by four warps together (attention_wgmma.cl); HS is 64 or 128
+#endif
+#ifndef SPLIT
+#define SPLIT 0 // 1: floats are multiplied as sums of two tf32 numbers, by three products; for fp32's accuracy
+#endif
+#ifndef PART
+#define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
+#endif
+#ifndef HEADS_TOGETHER
+#define HEADS_TOGETHER 32 // heads whose tiles are worked on side by side: their keys and values fit the second level
+#endif
+
+// Arrays of an item are registers only where all that handles them is part of the kernel.
+#define inlined static inline __attribute__((always_inline))
+
+#define ELEM       ((int)sizeof(data))     // bytes
+#define CHUNK      (16 / ELEM)             // elements of a copy
+#define CHUNKS     (HS / CHUNK)            // of a row
+#define K_STEPS    ((CHUNKS + 1) / 2)      // a product takes two chunks of a row at a time
+#define PITCH      (((2 * K_STEPS) | 1) * 16) // bytes of a row in local memory: odd in chunks, against bank conflicts
+#define ROW_TILES  (HS / 8)                // a result's row: tiles of 8 channels
+#define STEP_TILES (STEP / 8)
+#if WGMMA
+#define TILE_PITCH 128
+#define TILE_BYTES (TILE * HS * 2)
+#define OWN_BYTES  (OWN * HS * 2)
+#define TOGETHER   4 // warps that multiply together
+#else
+#define TILE_PITCH PITCH
+#define TILE_BYTES (TILE * PITCH)
+#define OWN_BYTES  (OWN * PITCH)
+#define TOGETHER   1
+#endif
+#define ITEMS      (WARPS * WARP)
+#define WARP_ROWS  (16 * FRAGMENTS)
+#define MY_FIRST   (MY_WARP * WARP_ROWS)   // of the work-group's rows or keys
+#define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
+#define LOG2E      1.44269504f
+#define LN2        0.693147181f
+
+#define ROW  (LANE / 4) // this item's place in a fragment of a result: rows ROW and ROW + 8,
+#define PAIR (LANE % 4) // columns 2 PAIR and the next
+
+typedef struct {
+    uint T;
+    ulong head_row;    // of [b,h,0] among rows of lse
+    ulong first_token; // b T
+    uint q, k, v;      // the head's first channels in a row of qkv; q also in a row of y
+    uint ld, C;        // elements of a row of qkv, of y
+} place;
+
+// head: b NH + h
+inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
+    place p;
+    p.T = (uint)T;
+    p.head_row = head * T;
+    p.first_token = head / (uint)NH * T;
+    p.q = head % (uint)NH * HS;
+    p.k = ((uint)NH + head % (uint)NH / (uint)(NH / NKV)) * HS;
+    p.v = p.k + (uint)NKV * HS;
+    p.ld = (uint)(NH + 2 * NKV) * HS;
+    p.C = (uint)NH * HS;
+    return p;
+}
+
+inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
+inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
+
+// Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
+inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
+    const uint group = (uint)get_group_id(0);
+    const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
+    const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
+    const uint left = group - first * n_tiles;
+    *tile = left / n;
+    *head = first + left % n;
+}
+
+// --- operands --------------------------------------------------------------------------------------------------
+
+// Where chunk c of a row is in a tile of n_rows in local memory, in bytes.
+inlined uint find_chunk(uint row, uint c, uint n_rows) {
+    return WGMMA ? c / 8 * (n_rows * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : row * PITCH + c * 16;
+}
+
+// All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
+inlined void send(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
+#pragma unroll
+    for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
+        const uint e = (uint)get_local_id(0) + i * ITEMS;
+        const uint row = e / CHUNKS;
+        const uint c = e % CHUNKS;
+        if (n_tile * CHUNKS % ITEMS == 0 || row < n_tile) {
+            const uint t = first + row;
+            copy16_async_part(to + find_chunk(row, c, n_tile),
+                              from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
+        }
+    }
+}
+
+inlined void stage_own(const global data *from, uint ld, uint first, uint T, uint to) {
+    send(from, ld, first, T, OWN, to);
+}
+
+inlined void stage(const global data *from, uint ld, uint first, uint T, uint to) {
+    send(from, ld, first, T, TILE, to);
+}
+
+// What was sent for is there, for all items.
+inlined void receive(void) {
+    copy_async_wait(0);
+#if WGMMA
+    show_copies();
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
+inlined void clear_ends(local uint4 *rows, uint n_rows) {
+    if (CHUNKS % 2 != 0) {
+        for (uint row = (uint)get_local_id(0); row < n_rows; row += ITEMS) {
+            rows[row * (PITCH / 16) + CHUNKS] = (uint4)(0);
+        }
+    }
+}
+
+#if defined(DATA_BF16) || defined(DATA_F16) || SPLIT
+#define ROUND(x)
+#else
+#define ROUND(x)                                 \
+    for (uint round_i = 0; round_i < 4; round_i++) { \
+        x[round_i] = round_tf32(as_float(x[round_i])); \
+    }
+#endif
+
+#if defined(DATA_BF16)
+#define pack pack_bf16
+#else
+#define pack pack_f16
+#endif
+
+// First operand: 16 of the own rows, from `first` on, step k of their channels.
+inlined void load_a(uint a[4], uint rows, uint first, uint k) {
+    load_matrices(a, rows + find_chunk(first + LANE % 16, 2 * k + LANE / 16, OWN));
+    ROUND(a)
+}
+
+// Results of a product as the first operand of the next.
+#if defined(DATA_BF16) || defined(DATA_F16)
+#define SUM_STEPS (STEP / 16)
+inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+    a[0] = pack(c[2 * k][0], c[2 * k][1]);
+    a[1] = pack(c[2 * k][2], c[2 * k][3]);
+    a[2] = pack(c[2 * k + 1][0], c[2 * k + 1][1]);
+    a[3] = pack(c[2 * k + 1][2], c[2 * k + 1][3]);
+}
+#else
+#define SUM_STEPS (STEP / 8)
+inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
+    a[0] = as_uint(c[k][0]);
+    a[1] = as_uint(c[k][2]);
+    a[2] = as_uint(c[k][1]);
+    a[3] = as_uint(c[k][3]);
+    ROUND(a)
+}
+#endif
+
+// The owned rows' operand: in registers, or read when needed.
+typedef uint operand[FRAGMENTS][K_STEPS][4];
+
+inlined void load_operand(operand o, uint rows) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint k = 0; k < K_STEPS; k++) {
+            load_a(o[f][k], rows, MY_FIRST + f * 16, k);
+        }
+    }
+}
+
+#define FILL(x, n, value)                                \
+    _Pragma("unroll") for (uint fill_f = 0; fill_f < FRAGMENTS; fill_f++) { \
+        _Pragma("unroll") for (uint fill_j = 0; fill_j < (n); fill_j++) { \
+            _Pragma("unroll") for (uint fill_i = 0; fill_i < 4; fill_i++) { \
+                x[fill_f][fill_j][fill_i] = (value);     \
+            }                                            \
+        }                                                \
+    }
+
+#if !WGMMA
+inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
+#if defined(DATA_BF16)
+    multiply_bf16(c, a, b0, b1);
+#elif defined(DATA_F16)
+    multiply_f16(c, a, b0, b1);
+#elif SPLIT
+    uint large[4];
+    uint small[4];
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        large[i] = round_tf32(as_float(a[i]));
+        small[i] = round_tf32(as_float(a[i]) - as_float(large[i]));
+    }
+    const uint large0 = round_tf32(as_float(b0));
+    const uint large1 = round_tf32(as_float(b1));
+    multiply_tf32(c, small, large0, large1);
+    multiply_tf32(c, large, round_tf32(as_float(b0) - as_float(large0)), round_tf32(as_float(b1) - as_float(large1)));
+    multiply_tf32(c, large, large0, large1);
+#else
+    multiply_tf32(c, a, b0, b1);
+#endif
+}
+
+// Second operand, transposed: 16 rows from `rows` on, as columns. Words 0 and 1 are of the first 8, 2 and 3 of the others.
+inlined void load_b(uint b[4], uint rows, uint k) {
+    load_matrices(b, rows + (LANE % 8 + LANE / 16 * 8) * PITCH + LANE / 8 % 2 * 16 + k * 32);
+    ROUND(b)
+}
+
+// Second operand as it lies: summands are rows, of step k; columns channels 16 n and on, words as in load_b.
+inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
+#if defined(DATA_BF16) || defined(DATA_F16)
+    load_matrices_transposed(b, rows + (k * 16 + LANE % 16) * PITCH + LANE / 16 * 16 + n * 32);
+#else
+    const uint at = rows + (k * 8 + 2 * PAIR) * PITCH + (n * 16 + ROW) * 4;
+    b[0] = load_word(at);
+    b[1] = load_word(at + PITCH);
+    b[2] = load_word(n * 2 + 1 < ROW_TILES ? at + 32 : at);
+    b[3] = load_word(n * 2 + 1 < ROW_TILES ? at + PITCH + 32 : at);
+    ROUND(b)
+#endif
+}
+
+// score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
+inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
+                                 float score[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < K_STEPS; k++) {
+        uint a[FRAGMENTS][4];
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+            if (kept) {
+#pragma unroll
+                for (uint i = 0; i < 4; i++) {
+                    a[f][i] = o[f][k][i];
+                }
+            } else {
+                load_a(a[f], a_rows, MY_FIRST + f * 16, k);
+            }
+        }
+#pragma unroll
+        for (uint j = 0; j < STEP_TILES; j += 2) {
+            uint b[4];
+            load_b(b, b_rows + j * 8 * PITCH, k);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                multiply(score[f][j], a[f], b[0], b[1]);
+                multiply(score[f][j + 1], a[f], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// sum += w b: w (the warp's rows, STEP), b STEP rows
+#if !SPLIT
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        uint a[FRAGMENTS][4];
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+            to_a(w[f], k, a[f]);
+        }
+#pragma unroll
+        for (uint j = 0; j < ROW_TILES; j += 2) {
+            uint b[4];
+            load_b_rows(b, b_rows, k, j / 2);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                multiply(sum[f][j], a[f], b[0], b[1]);
+                if (j + 1 < ROW_TILES) {
+                    multiply(sum[f][(j + 1) % ROW_TILES], a[f], b[2], b[3]);
+                }
+            }
+        }
+    }
+}
+#else
+// The units cut off what they add to large sums: those of a step begin at zero, and join the others by an addition.
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint j = 0; j < ROW_TILES; j += 2) {
+        float part[FRAGMENTS][2][4];
+        FILL(part, 2, 0.0f)
+#pragma unroll
+        for (uint k = 0; k < SUM_STEPS; k++) {
+            uint b[4];
+            load_b_rows(b, b_rows, k, j / 2);
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+                uint a[4];
+                to_a(w[f], k, a);
+                multiply(part[f][0], a, b[0], b[1]);
+                multiply(part[f][1], a, b[2], b[3]);
+            }
+        }
+#pragma unroll
+        for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+            for (uint i = 0; i < 8; i++) {
+                if (j + i / 4 < ROW_TILES) {
+                    sum[f][(j + i / 4) % ROW_TILES][i % 4] += part[f][i / 4][i % 4];
+                }
+            }
+        }
+    }
+}
+#endif
+
+#if PART != 0
+inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
+                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
+                                 float score2[FRAGMENTS][STEP_TILES][4]) {
+    multiply_rows(o, kept, a_rows, b_rows, score);
+    multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
+}
+#endif
+
+#if PART == 2
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+                                float sum2[FRAGMENTS][ROW_TILES][4]) {
+    add_weighted(w, b_rows, sum);
+    add_weighted(w2, b2_rows, sum2);
+}
+#endif
+
+#else
+#define MULTIPLY_STEP JOIN(multiply_by_rows_, STEP)
+#define MULTIPLY_STEP_LOCAL JOIN(multiply_local_by_rows_, STEP)
+#define MULTIPLY_HEAD JOIN(multiply_by_columns_, HS)
+#define SETTLE_STEP   JOIN(settle_, STEP)
+#define SETTLE_HEAD   JOIN(settle_, HS)
+
+// The same, of 64 rows by four warps. What the units read and write must be settled before they are given any registers.
+inlined void begin_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < K_STEPS; k++) {
+        const ulong b = describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16);
+        if (kept) {
+            MULTIPLY_STEP(score[0], o[0][k], b);
+        } else {
+            MULTIPLY_STEP_LOCAL(score[0], describe_tile(a_rows + MY_WARP / 4 * (64 * 128) + k / 4 * (OWN * 128) + k % 4 * 32, 16), b);
+        }
+    }
+}
+
+inlined void pack_weights(float w[FRAGMENTS][STEP_TILES][4], uint a[SUM_STEPS][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        to_a(w[0], k, a[k]);
+    }
+}
+
+inlined void begin_weighted(uint a[SUM_STEPS][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+#pragma unroll
+    for (uint k = 0; k < SUM_STEPS; k++) {
+        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128));
+    }
+}
+
+inlined void finish_products(void) {
+    end_products();
+    wait_for_products(0);
+}
+
+inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+    SETTLE_STEP(score[0]);
+    give_registers();
+    begin_rows(o, kept, a_rows, b_rows, score);
+    finish_products();
+}
+
+#if PART != 0
+inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
+                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
+                                 float score2[FRAGMENTS][STEP_TILES][4]) {
+    SETTLE_STEP(score[0]);
+    SETTLE_STEP(score2[0]);
+    give_registers();
+    begin_rows(o, kept, a_rows, b_rows, score);
+    begin_rows(o2, kept2, a2_rows, b2_rows, score2);
+    finish_products();
+}
+#endif
+
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+    uint a[SUM_STEPS][4];
+    pack_weights(w, a);
+    SETTLE_HEAD(sum[0]);
+    give_registers();
+    begin_weighted(a, b_rows, sum);
+    finish_products();
+}
+
+#if PART == 2
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+                                float sum2[FRAGMENTS][ROW_TILES][4]) {
+    uint a[SUM_STEPS][4];
+    uint a2[SUM_STEPS][4];
+    pack_weights(w, a);
+    pack_weights(w2, a2);
+    SETTLE_HEAD(sum[0]);
+    SETTLE_HEAD(sum2[0]);
+    give_registers();
+    begin_weighted(a, b_rows, sum);
+    begin_weighted(a2, b2_rows, sum2);
+    finish_products();
+}
+#endif
+#endif
+
+// The warp's results times a factor a row, by way of its own rows of a tile in local memory: to the work-group's
+// rows, the first of which is `first`, of ld elements; `to` is row 0.
+inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
+                        global data *to, uint ld, uint first, uint T) {
+    wait_for_warp();
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint row = MY_FIRST + f * 16 + h * 8 + ROW;
+#pragma unroll
+            for (uint j = 0; j < ROW_TILES; j++) {
+                const float x = sum[f][j][2 * h] * factor[f][h];
+                const float z = sum[f][j][2 * h + 1] * factor[f][h];
+#if defined(DATA_BF16) || defined(DATA_F16)
+                ((local uint *)(rows + find_chunk(row, j, OWN) / 16))[PAIR] = pack(x, z);
+#else
+                local float *chunk = (local float *)(rows + find_chunk(row, 2 * j + PAIR / 2, OWN) / 16);
+                chunk[PAIR % 2 * 2] = x;
+                chunk[PAIR % 2 * 2 + 1] = z;
+#endif
+            }
+        }
+    }
+    wait_for_warp();
+#pragma unroll 4
+    for (uint e = LANE; e < WARP_ROWS * CHUNKS; e += WARP) {
+        const uint row = MY_FIRST + e / CHUNKS;
+        const uint c = e % CHUNKS;
+        if (first + row < T) {
+            *(global uint4 *)(to + (ulong)(first + row) * ld + c * CHUNK) = rows[find_chunk(row, c, OWN) / 16];
+        }
+    }
+}
+
+#if PART != 2
+// --- rows of scores -----------------------------------------------------------------------------------------------
+
+inlined float sum_of_four(float x) {
+    x += exchange(x, 1);
+    return x + exchange(x, 2);
+}
+
+// Of (t, s) and (t, s + 1): mostly one draw.
+inlined void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
+    const ulong e = (p->head_row + t) * p->T + s;
+    const uint4 words = philox(m->key, e / 4, m->step);
+    const uint at = (uint)e % 4;
+    const uint first = at == 0 ? words.x : at == 1 ? words.y : at == 2 ? words.z : words.w;
+    factor[0] = first >= m->threshold ? m->scale : 0.0f;
+    if (at == 3) {
+        factor[1] = keep_factor(m->key, m->step, e + 1, m->threshold, m->scale);
+    } else {
+        const uint second = at == 0 ? words.y : at == 1 ? words.z : words.w;
+        factor[1] = second >= m->threshold ? m->scale : 0.0f;
+    }
+}
+
+// Scores of keys that a row does not see become -infinity; for the whole warp, `first_key` is of the step.
+inlined void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (first_key + STEP <= first_row + 1) {
+        return;
+    }
+    const int ahead = (int)(first_key + 2 * PAIR) - (int)(first_row + ROW);
+#pragma unroll
+    for (int f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (int j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                score[f][j][i] = ahead + j * 8 + i % 2 > f * 16 + i / 2 * 8 ? -INFINITY : score[f][j][i];
+            }
+        }
+    }
+}
+
+#endif
+
+#if PART == 0
+// --- forward -------------------------------------------------------------------------------------------------------
+
+inlined float largest_of_four(float x) {
+    x = fmax(x, exchange(x, 1));
+    return fmax(x, exchange(x, 2));
+}
+
+// score becomes the weights, not yet divided by their total; what there is of the result shrinks to the new largest.
+inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+                                float total[FRAGMENTS][2], float result[FRAGMENTS][ROW_TILES][4]) {
+    const float scale = SCALE * LOG2E;
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            float x = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
+#pragma unroll
+            for (uint j = 1; j < STEP_TILES; j++) {
+                x = fmax(x, fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
+            }
+            x = fmax(largest[f][h], largest_of_four(x));
+            const float shrink = fast_exp2((largest[f][h] - x) * scale);
+            const float offset = x * scale;
+            largest[f][h] = x;
+            float sum = 0.0f;
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    score[f][j][i] = fast_exp2(fma(score[f][j][i], scale, -offset));
+                    sum += score[f][j][i];
+                }
+            }
+            total[f][h] = fma(total[f][h], shrink, sum);
+#pragma unroll
+            for (uint j = 0; j < ROW_TILES; j++) {
+                result[f][j][2 * h] *= shrink;
+                result[f][j][2 * h + 1] *= shrink;
+            }
+        }
+    }
+}
+
+inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
+                                float weights[FRAGMENTS][STEP_TILES][4]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+                float factor[2];
+                keep_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR, factor);
+                weights[f][j][2 * h] *= factor[0];
+                weights[f][j][2 * h + 1] *= factor[1];
+            }
+        }
+    }
+}
+
+// Rows first_row.. are the work-group's, my_row.. the warp's.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                  const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
+                  ulong y_at, global float *lse, ulong lse_at) {
+    local uint4 rows[OWN_BYTES / 16] __attribute__((aligned(1024)));
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
+    const uint T = (uint)T_;
+    const uint n_tiles = (T + OWN - 1) / OWN;
+    uint head, tile;
+    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    const place p = find_place(head, T, NH, NKV);
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
+    const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
+    const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
+    const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const uint stages = local_address(tiles);
+    const uint own_q = local_address(rows);
+    float largest[FRAGMENTS][2];
+    float total[FRAGMENTS][2]; // of this item's keys
+    float result[FRAGMENTS][ROW_TILES][4];
+    operand q;
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        largest[f][0] = largest[f][1] = -INFINITY;
+        total[f][0] = total[f][1] = 0.0f;
+    }
+    FILL(result, ROW_TILES, 0.0f)
+    clear_ends(rows, OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
+    stage(of_head + p.k, p.ld, 0, T, stages);
+    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
+    copy_async_commit();
+    uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
+#pragma unroll 1
+    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+        const uint next = 2 * stages + 2 * TILE_BYTES - at;
+        if (first_key + TILE < n_keys) {
+            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
+        }
+        copy_async_commit();
+#pragma unroll STEPS_AT_ONCE
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
+                float score[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                multiply_rows(q, KEPT > 0, own_q, at + s * TILE_PITCH, score);
+                hide_keys(my_row, first_key + s, score);
+                make_weights(score, largest, total, result);
+                if (DROPOUT) {
+                    drop_weights(&drop, &p, my_row, first_key + s, score);
+                }
+                add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, result);
+            }
+        }
+        receive();
+        at = next;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = my_row + f * 16 + h * 8 + ROW;
+            const float sum = sum_of_four(total[f][h]);
+            factor[f][h] = 1.0f / sum;
+            if (PAIR == 0 && t < T) {
+                lse[lse_at + p.head_row + t] = largest[f][h] * SCALE + log(sum);
+            }
+        }
+    }
+    write_rows(result, factor, rows, y + y_at + y_start(&p, 0), p.C, first_row, T);
+}
+
+#endif
+
+#if PART == 1
+// --- backward: dq ------------------------------------------------------------------------------------------------------
+
+// Sum of the products of two words' numbers.
+inlined float multiply_words(uint a, uint b, float sum) {
+#if defined(DATA_BF16)
+    const float2 x = unpack_bf16(a);
+    const float2 z = unpack_bf16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#elif defined(DATA_F16)
+    const float2 x = unpack_f16(a);
+    const float2 z = unpack_f16(b);
+    return fma(x.x, z.x, fma(x.y, z.y, sum));
+#else
+    return fma(as_float(a), as_float(b), sum);
+#endif
+}
+
+// D = sum_c dy y of the warp's rows, each by four items.
+inlined void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
+                            float sum[FRAGMENTS][2]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = first_row + f * 16 + h * 8 + ROW;
+            float x = 0.0f;
+            if (t < p->T) {
+                const global uint4 *a = (const global uint4 *)(dy + y_start(p, t));
+                const global uint4 *b = (const global uint4 *)(y + y_start(p, t));
+                for (uint c = PAIR; c < CHUNKS; c += 4) {
+                    x = multiply_words(a[c].x, b[c].x, x);
+                    x = multiply_words(a[c].y, b[c].y, x);
+                    x = multiply_words(a[c].z, b[c].z, x);
+                    x = multiply_words(a[c].w, b[c].w, x);
+                }
+            }
+            sum[f][h] = sum_of_four(x);
+        }
+    }
+}
+
+// dq of OWN rows, and D for dk and dv, which are computed after it.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
+                        ulong dqkv_at) {
+    local uint4 rows[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // q, dy
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
+    const uint T = (uint)T_;
+    const uint n_tiles = (T + OWN - 1) / OWN;
+    uint head, tile;
+    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    const place p = find_place(head, T, NH, NKV);
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
+    const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
+    const uint my_row = first_row + MY_WARP * WARP_ROWS;
+    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
+    const uint n_keys = min(T, first_row + OWN);
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const uint stages = local_address(tiles);
+    const uint own_q = local_address(rows);
+    const uint own_dy = own_q + OWN_BYTES;
+    float sum[FRAGMENTS][2];
+    float log_total[FRAGMENTS][2]; // to base 2
+    float dq[FRAGMENTS][ROW_TILES][4];
+    operand q, d;
+    clear_ends(rows, 2 * OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
+    stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, own_dy);
+    stage(of_head + p.k, p.ld, 0, T, stages);
+    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
+    copy_async_commit();
+    sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const uint t = my_row + f * 16 + h * 8 + ROW;
+            log_total[f][h] = t < T ? lse[lse_at + p.head_row + t] * LOG2E : 0.0f;
+            if (PAIR == 0 && t < T) {
+                D[D_at + p.head_row + t] = sum[f][h];
+            }
+        }
+    }
+    FILL(dq, ROW_TILES, 0.0f)
+    uint at = stages;
+    receive();
+    if (KEPT > 0) {
+        load_operand(q, own_q);
+    }
+    if (KEPT > 1) {
+        load_operand(d, own_dy);
+    }
+#pragma unroll 1
+    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+        const uint next = 2 * stages + 2 * TILE_BYTES - at;
+        if (first_key + TILE < n_keys) {
+            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
+            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
+        }
+        copy_async_commit();
+#pragma unroll STEPS_AT_ONCE
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
+                float score[FRAGMENTS][STEP_TILES][4];
+                float dweight[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
+                multiply_rows_twice(q, KEPT > 0, own_q, at + s * TILE_PITCH, score, //
+                                    d, KEPT > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                hide_keys(my_row, first_key + s, score);
+#pragma unroll
+                for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                        for (uint h = 0; h < 2; h++) {
+                            if (DROPOUT) {
+                                float factor[2];
+                                keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR,
+                                         factor);
+                                dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
+                                dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
+                            }
+#pragma unroll
+                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                                dweight[f][j][i] *= fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][h]));
+                            }
+                        }
+                    }
+                }
+                add_weighted(dweight, at + s * TILE_PITCH, dq);
+            }
+        }
+        receive();
+        at = next;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = SCALE;
+    }
+    write_rows(dq, factor, rows, dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld, first_row, T);
+}
+
+#endif
+
+#if PART == 2
+// --- backward: dk and dv --------------------------------------------------------------------------------------------
+
+// All items: sends for TILE floats from element `first` of T on; zeros for those beyond.
+inlined void stage_floats(const global float *from, uint first, uint T, uint to) {
+    for (uint i = (uint)get_local_id(0); i < TILE; i += ITEMS) {
+        const uint t = first + i;
+        copy4_async_part(to + i * 4, from + min(t, T - 1), t < T ? 4u : 0u);
+    }
+}
+
+// Scores of rows that do not see a key; here a fragment's rows are keys.
+inlined void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (first_key + WARP_ROWS <= first_row + 1) {
+        return;
+    }
+    const int ahead = (int)(first_key + ROW) - (int)(first_row + 2 * PAIR);
+#pragma unroll
+    for (int f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (int j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                score[f][j][i] = ahead + f * 16 + i / 2 * 8 > j * 8 + i % 2 ? -INFINITY : score[f][j][i];
+            }
+        }
+    }
+}
+
+inlined float keep(const mask *m, const place *p, uint t, uint s) {
+    return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
+}
+
+// dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
+    local uint4 keys[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // k, v
+    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: q, dy; stage 1
+    local float sums[4 * TILE];               // stage 0: lse, D; stage 1
+    const uint T = (uint)T_;
+    uint shared_head, tile;
+    find_tile((uint)n_heads, (T + OWN - 1) / OWN, &shared_head, &tile);
+    const uint n_sharing = (uint)(NH / NKV);
+    const uint first_head = shared_head * n_sharing;
+    place p = find_place(first_head, T, NH, NKV);
+    const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
+    const uint first_key = tile * OWN; // those with most to do first
+    const uint my_key = first_key + MY_WARP * WARP_ROWS;
+    const uint our_key = first_key + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS;
+    const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
+    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
+    const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
+    const uint stages = local_address(tiles);
+    const uint own_k = local_address(keys);
+    const uint own_v = own_k + OWN_BYTES;
+    float dk[FRAGMENTS][ROW_TILES][4];
+    float dv[FRAGMENTS][ROW_TILES][4];
+    operand k, v;
+    clear_ends(keys, 2 * OWN);
+    clear_ends(tiles, 4 * TILE);
+    stage_own(of_head + p.k, p.ld, first_key, T, own_k);
+    stage_own(of_head + p.v, p.ld, first_key, T, own_v);
+    stage(of_head + p.q, p.ld, start_row, T, stages);
+    stage(dy_of_head + p.q, p.C, start_row, T, stages + TILE_BYTES);
+    stage_floats(lse + lse_at + p.head_row, start_row, T, local_address(sums));
+    stage_floats(D + D_at + p.head_row, start_row, T, local_address(sums) + TILE * 4);
+    copy_async_commit();
+    FILL(dk, ROW_TILES, 0.0f)
+    FILL(dv, ROW_TILES, 0.0f)
+    const uint tiles_a_head = (T - start_row + TILE - 1) / TILE;
+    const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
+    uint first_row = start_row;
+    uint stage_now = 0;
+    receive();
+    if (KEPT > 0) {
+        load_operand(k, own_k);
+    }
+    if (KEPT > 1) {
+        load_operand(v, own_v);
+    }
+#pragma unroll 1
+    for (uint i = 0; i < n_steps; i++) {
+        uint next_row = first_row + TILE;
+        if (next_row >= T) {
+            next_row = start_row;
+        }
+        if (i + 1 < n_steps) {
+            const uint next = stages + (1 - stage_now) * 2 * TILE_BYTES;
+            const uint next_sums = local_address(sums) + (1 - stage_now) * 2 * TILE * 4;
+            const uint ahead = next_row == start_row; // the next head's
+            const uint q = p.q + ahead * HS;
+            const ulong head_row = p.head_row + ahead * T;
+            stage(of_head + q, p.ld, next_row, T, next);
+            stage(dy_of_head + q, p.C, next_row, T, next + TILE_BYTES);
+            stage_floats(lse + lse_at + head_row, next_row, T, next_sums);
+            stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
+        }
+        copy_async_commit();
+        const uint at = stages + stage_now * 2 * TILE_BYTES;
+#pragma unroll STEPS_AT_ONCE
+        for (uint s = 0; s < TILE; s += STEP) {
+            if (first_row + s + STEP > our_key) {
+                const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
+                const local float *D_at_s = lse_at_s + TILE;
+                float score[FRAGMENTS][STEP_TILES][4];
+                float dweight[FRAGMENTS][STEP_TILES][4];
+                FILL(score, STEP_TILES, 0.0f)
+                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
+                multiply_rows_twice(k, KEPT > 0, own_k, at + s * TILE_PITCH, score, //
+                                    v, KEPT > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                hide_rows(my_key, first_row + s, score);
+#pragma unroll
+                for (uint j = 0; j < STEP_TILES; j++) {
+                    const float log_total[2] = {lse_at_s[j * 8] * LOG2E, lse_at_s[j * 8 + 1] * LOG2E};
+#pragma unroll
+                    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                        for (uint e = 0; e < 4; e++) {
+                            const float att = fast_exp2(fma(score[f][j][e], SCALE * LOG2E, -log_total[e % 2]));
+                            score[f][j][e] = att;
+                            if (DROPOUT) {
+                                const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + e % 2,
+                                                          my_key + f * 16 + e / 2 * 8 + ROW);
+                                score[f][j][e] *= factor;
+                                dweight[f][j][e] = fma(dweight[f][j][e], factor, -D_at_s[j * 8 + e % 2]);
+                            }
+                            dweight[f][j][e] *= att;
+                        }
+                    }
+                }
+                add_weighted_twice(score, at + TILE_BYTES + s * TILE_PITCH, dv, //
+                                   dweight, at + s * TILE_PITCH, dk);
+            }
+        }
+        if (next_row == start_row) {
+            p.q += HS;
+            p.head_row += T;
+        }
+        receive();
+        first_row = next_row;
+        stage_now = 1 - stage_now;
+    }
+    float factor[FRAGMENTS][2];
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = SCALE;
+    }
+    global data *to = dqkv + dqkv_at + qkv_start(&p, 0);
+    write_rows(dk, factor, keys, to + p.k, p.ld, first_key, T);
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+        factor[f][0] = factor[f][1] = 1.0f;
+    }
+    write_rows(dv, factor, keys, to + p.v, p.ld, first_key, T);
+}
+#endif

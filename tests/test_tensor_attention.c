@@ -1,0 +1,94 @@
+// test_tensor_attention.c: which attention ops run on matrix units, and in which sizes; no device is needed.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "opencl_tensor.h"
+
+static const opencl_facts hopper = {.compute_capability = 90};
+static const opencl_facts ada = {.compute_capability = 89};
+
+// Flash attention of two tensors: qkv and y, as forward has them.
+typedef struct {
+    sm_tensor tensors[2];
+    sm_plan plan;
+    opencl_attention attention;
+} example;
+
+static void make_example(example *x, sm_dtype dtype, sm_products products, int64_t HS) {
+    *x = (example){.plan = {.dtype = dtype, .products = products, .n_tensors = 2},
+                   .attention = {.forward = true, .B = 1, .T = 7, .NH = 2, .NKV = 1, .HS = HS, .qkv = 0, .y = 1}};
+    x->attention.dy = x->attention.dqkv = SM_NO_TENSOR;
+    x->tensors[0] = x->tensors[1] = (sm_tensor){.dtype = dtype};
+    x->plan.tensors = x->tensors;
+}
+
+static bool attends(example *x) { return opencl_tensor_attends(&hopper, true, &x->plan, &x->attention); }
+
+static bool attends_to(sm_dtype dtype, sm_products products, int64_t HS) {
+    example x;
+    make_example(&x, dtype, products, HS);
+    return attends(&x);
+}
+
+static void test_formats(void **state) {
+    (void)state;
+    assert_true(attends_to(SM_BF16, SM_PRODUCTS_PLAIN, 64));
+    assert_true(attends_to(SM_F16, SM_PRODUCTS_PLAIN, 64));
+    assert_true(attends_to(SM_F32, SM_PRODUCTS_TF32, 64));
+    assert_true(attends_to(SM_F32, SM_PRODUCTS_TF32X3, 64));
+    assert_false(attends_to(SM_F32, SM_PRODUCTS_PLAIN, 64));
+}
+
+static void test_head_sizes(void **state) {
+    (void)state;
+    for (int64_t HS = 1; HS <= 256; HS++) {
+        assert_int_equal(attends_to(SM_BF16, SM_PRODUCTS_PLAIN, HS), HS % 8 == 0 && HS <= 128);
+        assert_int_equal(attends_to(SM_F32, SM_PRODUCTS_TF32, HS), HS % 8 == 0 && HS <= 128);
+    }
+}
+
+static void test_stored_weights(void **state) {
+    (void)state;
+    example x;
+    make_example(&x, SM_BF16, SM_PRODUCTS_PLAIN, 64);
+    x.attention.stores_weights = true;
+    assert_false(attends(&x));
+}
+
+static void test_alignment(void **state) {
+    (void)state;
+    example x;
+    make_example(&x, SM_BF16, SM_PRODUCTS_PLAIN, 64);
+    x.tensors[1].offset_bytes = 16;
+    assert_true(attends(&x));
+    x.tensors[1].offset_bytes = 8;
+    assert_false(attends(&x));
+}
+
+// Every head size has sizes that fit, on cards with less local memory too, and that the kernels can have.
+static void test_sizes(void **state) {
+    (void)state;
+    const opencl_facts *const cards[] = {&hopper, &ada};
+    for (int i = 0; i < 2; i++) {
+        for (int64_t HS = 8; HS <= 128; HS += 8) {
+            for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
+                for (int elem_bytes = 2; elem_bytes <= 4; elem_bytes += 2) {
+                    opencl_score_sizes s = {0};
+                    assert_true(opencl_tensor_score_sizes(cards[i], i == 0, part, HS, elem_bytes, &s));
+                    assert_true(s.warps * s.fragments > 0 && s.step % 16 == 0 && s.tile % s.step == 0);
+                }
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),   cmocka_unit_test(test_head_sizes), cmocka_unit_test(test_stored_weights),
+        cmocka_unit_test(test_alignment), cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
