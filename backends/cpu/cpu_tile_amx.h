@@ -62,7 +62,7 @@ static inline void cpu_pack_a_lines(const cpu_data *from, int64_t ld, int64_t n,
     }
 }
 
-// 32 k of up to 32 rows that are contiguous across k, from `from` on, as pairs `ld_to` apart: eight k at most.
+// Up to CPU_PRODUCT_ROWS rows that are contiguous across k: n of them, over k, in pairs of k that lie ld_to apart.
 static inline void cpu_weave(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to, int64_t ld_to) {
     for (int64_t j = 0; j < k; j += CPU_PACK_K) {
         if (n == CPU_PRODUCT_ROWS) { // a length that the compiler knows
