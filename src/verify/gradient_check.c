@@ -11,7 +11,7 @@
 #include "philox.h"
 
 // How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.
-enum { MAX_TRIES = 3 };
+enum { MAX_TRIES = 4 };
 
 typedef struct {
     double change;    // of the loss to each side by the part of d along the gradient, relative to max(1, loss)
@@ -25,9 +25,9 @@ typedef struct {
     double sizes[MAX_TRIES];
 } limits;
 
-static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3}};
+static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3, 10}};
 // Where rounding, to bf16 or finer, drowns the smaller differences.
-static const limits limits_rounded = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 3, 10}};
+static const limits limits_rounded = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 0.3, 3, 10}};
 
 // One random part may be blind to a fault by chance; where forwards are small, others are tried: as many as this work
 // allows, and at least one. By work and not by time, so that the same is checked whenever the same is measured.
