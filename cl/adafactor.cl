@@ -61,16 +61,13 @@ kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global flo
                               global float *col, ulong col_at) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    if (clip[clip_at] < 0) {
-        return;
-    }
     const float b2 = hyper[hyper_at + BETA2_F];
     vec sum = to_vec(0.0f);
     if (c < C) {
         sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
     sum = lanes_sum(sum, shared);
-    if (c < C && MY_LANE == 0) {
+    if (c < C && MY_LANE == 0 && clip[clip_at] >= 0) {
         const vec before = load_part(col + col_at + c, C - c, 0.0f);
         store_part(b2 * before + (1.0f - b2) / R * sum, col + col_at + c, C - c);
     }

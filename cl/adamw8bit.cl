@@ -160,10 +160,9 @@ kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, c
     const uint item = (uint)get_local_id(0);
     const ulong block = get_global_id(1);
     const ulong first = block * QUANT_BLOCK;
-    if (clip[clip_at] < 0) { // the step is skipped
-        return;
-    }
-    const ulong n_here = first < n ? min(n - first, (ulong)QUANT_BLOCK) : 0; // 0: no block, but its group's barriers
+    const bool is_kept = clip[clip_at] < 0; // the step is skipped
+    // None where there is no block, too: all items of a group meet at its barriers.
+    const ulong n_here = first < n && !is_kept ? min(n - first, (ulong)QUANT_BLOCK) : 0;
     const global float *h = hyper + hyper_at;
     const float beta1 = h[BETA1_8];
     const float beta2 = h[BETA2_8];

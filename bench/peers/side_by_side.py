@@ -187,7 +187,7 @@ class Bench:
         if name != OURS:
             theirs = ["--precision", PLAIN.get(precision, precision), "--device", self.args.device]
             return [*self.args.all_peers[name], *work, *theirs, *self.sampling_flags()], None
-        backend = "cpu" if self.args.device == "cpu" else "opencl"
+        backend = "cpu" if self.args.device == "cpu" else "nvidia"
         ours = ["--precision", precision, "--backend", backend, "--mode", "fused", *shlex.split(self.args.ours)]
         measure = [self.args.stepmark, "run", *work, *self.sampling_flags(), *ours, "-o", "jsonl"]
         # `run` measures the machine's peaks and checks the loss on its way; `train` does not.
@@ -362,7 +362,7 @@ def parse_arguments():
     add("--context", type=peer_row.positive, metavar="N", help="positions of the model, if not the size's")
     add("--precision", default="fp32", metavar="LIST", help=f"of {', '.join(ratios.LOSS_TOLERANCE)} (default fp32)")
     add("--device", default="cpu", metavar="NAME",
-        help="of the peers: cpu, or cuda, where ours takes --backend opencl (default cpu)")
+        help="of the peers: cpu, or cuda, where ours takes --backend nvidia (default cpu)")
     add("-t", "--threads", type=peer_row.positive, metavar="N", help="for all; not given: each one's own choice")
     add("--rounds", type=peer_row.positive, default=4, metavar="N", help="runs of each (default 4)")
     peer_row.add_sampling_flags(parser)
