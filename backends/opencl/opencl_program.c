@@ -1,9 +1,11 @@
 // opencl_program.c: builds programs: from the device's list of what it built, from the cache on disk, or
 // from source.
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fnv1a.h"
 #include "opencl.h"
 #include "opencl_sources.h"
 #include "opencl_tier.h"
@@ -28,36 +30,45 @@ static const source_file files[] = {
 
 // What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin
 // with a program as to compile such a kernel. Others are built where a plan has them.
+enum { MOST_STEMS = 8 };
+
 typedef struct {
-    const char *name; // the stem of its file, or "plain"
-    int n_stems;
-    const char *const *stems;
-    bool is_retargeted; // opencl_retarget.c
+    const char *name;              // what is asked for by this name: a file's stem, or "plain"
+    const char *stems[MOST_STEMS]; // its files, in their order; the prelude comes before
+    bool is_retargeted;            // opencl_retarget.c
 } recipe;
 
-static const char *const plain_stems[] = {"prelude", "bias",      "embedding", "gelu", "grad_norm",
-                                          "loss",    "optimizer", "residual",  "zero"};
-enum { N_PLAIN_STEMS = sizeof plain_stems / sizeof plain_stems[0] };
+static const recipe recipes[] = {
+    {"plain", {"bias", "embedding", "gelu", "grad_norm", "loss", "optimizer", "residual", "zero"}, false},
+    {"tensor_probe", {"tensor", "tensor_probe"}, false},
+    {"operand_tensor", {"tensor", "operand_tensor"}, false},
+    {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
+    {"matmul_wgmma", {"tensor", "matmul_wgmma"}, true},
+    {"attention_tensor", {"tensor", "attention_tensor"}, false},
+    {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, true},
+};
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
-static bool is_plain(const char *stem) {
-    for (int i = 1; i < N_PLAIN_STEMS; i++) {
-        if (strcmp(plain_stems[i], stem) == 0) {
+static bool has_stem(const recipe *r, const char *stem) {
+    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+        if (strcmp(r->stems[i], stem) == 0) {
             return true;
         }
     }
     return false;
 }
 
-// Kernels that need the names of cl/tensor.cl.
-static bool is_tensor(const char *stem) {
-    static const char *const stems[] = {"attention_tensor", "matmul_tensor", "matmul_wgmma", "operand_tensor",
-                                        "tensor_probe"};
-    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
-        if (strcmp(stems[i], stem) == 0) {
-            return true;
+// The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
+static recipe find_recipe(const char *stem) {
+    if (has_stem(&recipes[0], stem)) {
+        return recipes[0];
+    }
+    for (int i = 1; i < N_RECIPES; i++) {
+        if (strcmp(recipes[i].name, stem) == 0) {
+            return recipes[i];
         }
     }
-    return false;
+    return (recipe){.name = stem, .stems = {stem}};
 }
 
 static const source_file *find_file(const char *stem) {
@@ -116,8 +127,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
 }
 
 // A program has a line that names the file and the file's text, for each of its files.
-enum { MOST_TEXTS = 2 * N_PLAIN_STEMS };
-_Static_assert(N_PLAIN_STEMS >= 2, "a program of one kernel's file has the prelude, too");
+enum { MOST_TEXTS = 2 * (1 + MOST_STEMS) };
 
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
@@ -219,28 +229,32 @@ static void warn_of_cache(sm_device_info *info) {
 
 // --- the device's programs --------------------------------------------------------------------------------
 
+static sm_status add_texts(const opencl_device *device, const char *stem, opencl_source texts[MOST_TEXTS], cl_uint *n) {
+    const source_file *file = find_file(stem);
+    if (file == NULL) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
+    }
+    texts[(*n)++] = (opencl_source){file->line, strlen(file->line)};
+    texts[(*n)++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+    return SM_OK;
+}
+
 // The texts of a program, a file's name before each, and how many there are.
 static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
                                cl_uint *n) {
     *n = 0;
-    for (int i = 0; i < r->n_stems; i++) {
-        const source_file *file = find_file(r->stems[i]);
-        if (file == NULL) {
-            return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), r->stems[i]);
-        }
-        texts[(*n)++] = (opencl_source){file->line, strlen(file->line)};
-        texts[(*n)++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+    SM_TRY(add_texts(device, "prelude", texts, n));
+    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+        SM_TRY(add_texts(device, r->stems[i], texts, n));
     }
     return SM_OK;
 }
 
-// 64-bit FNV-1a of the sources: two versions of a file never meet in the cache.
-static unsigned long long hash_sources(const opencl_source *texts, cl_uint n) {
-    unsigned long long hash = 0xCBF29CE484222325u;
+// Two versions of a file never meet in the cache.
+static uint64_t hash_sources(const opencl_source *texts, cl_uint n) {
+    uint64_t hash = SM_FNV1A_START;
     for (cl_uint i = 0; i < n; i++) {
-        for (size_t k = 0; k < texts[i].size_bytes; k++) {
-            hash = (hash ^ (unsigned char)texts[i].text[k]) * 0x100000001B3u;
-        }
+        hash = sm_fnv1a(hash, texts[i].text, texts[i].size_bytes);
     }
     return hash;
 }
@@ -257,7 +271,7 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
     snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
              device->tier->vector(f), device->tier->row_items, options);
-    snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016llx|%s", f->platform_name, f->name, f->version, f->driver,
+    snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version, f->driver,
              device->base.info.n_threads, r->name, hash_sources(texts, n), all_options);
     size_t size_bytes = 0;
     unsigned char *binary = NULL;
@@ -282,13 +296,7 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
 static sm_status get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
     enum { KEY_SIZE = 512 };
     char key[KEY_SIZE];
-    const char *const own_stems[] = {"prelude", stem};
-    const char *const tensor_stems[] = {"prelude", "tensor", stem};
-    const char *const attention_stems[] = {"prelude", "tensor", "attention_wgmma", "attention_tensor"};
-    const recipe r = is_plain(stem)    ? (recipe){"plain", N_PLAIN_STEMS, plain_stems, false}
-                     : is_tensor(stem) ? (recipe){stem, 3, tensor_stems, strcmp(stem, "matmul_wgmma") == 0}
-                     : strcmp(stem, "attention_wgmma") == 0 ? (recipe){stem, 4, attention_stems, true}
-                                                            : (recipe){stem, 2, own_stems, false};
+    const recipe r = find_recipe(stem);
     snprintf(key, sizeof key, "%s %s", r.name, options);
     for (opencl_program *p = device->programs; p != NULL; p = p->next) {
         if (strcmp(p->key, key) == 0) {
