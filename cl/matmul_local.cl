@@ -202,26 +202,6 @@ static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N
     }
 }
 
-// The tile of C and the part of K that a work-group owns. A band of BAND rows of tiles is walked column by column.
-typedef struct {
-    ulong m, n, part;
-} tile_place;
-
-static inline tile_place find_tile(ulong M) {
-    const uint n_cols = (uint)get_num_groups(0);
-    const uint n_rows = (uint)((M + TILE_M - 1) / TILE_M);
-    const uint part = (uint)get_group_id(1) / n_rows;
-    const uint index = ((uint)get_group_id(1) - part * n_rows) * n_cols + (uint)get_group_id(0);
-    const uint band = index / (BAND * n_cols);
-    const uint in_band = index - band * BAND * n_cols;
-    const uint height = min((uint)BAND, n_rows - band * BAND);
-    tile_place p;
-    p.m = (ulong)(band * BAND + in_band % height) * TILE_M;
-    p.n = (ulong)(in_band / height) * TILE_N;
-    p.part = part;
-    return p;
-}
-
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
 // k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N), with C_REAL, and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
@@ -233,7 +213,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
     const uint item = (uint)get_local_id(0);
     const uint item_n = item % LANES_N + item / (LANES_N * ITEMS_M) * LANES_N;
     const uint item_m = item / LANES_N % ITEMS_M;
-    const tile_place place = find_tile(M);
+    const tile_place place = find_tile(M, TILE_M, TILE_N, BAND);
     const ulong k_first = place.part * k_part;
     const ulong k_end = min(K, k_first + k_part);
     const ulong a_ld = A_ALONG_K ? K : M;

@@ -310,26 +310,6 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
 
 #if !SUM_ONLY
 
-// The tile of C and the part of K that a work-group owns. A band of BAND rows of tiles is walked column by column.
-typedef struct {
-    ulong m, n, part;
-} tile_place;
-
-static inline tile_place find_tile(ulong M) {
-    const uint n_cols = (uint)get_num_groups(0);
-    const uint n_rows = (uint)((M + TILE_M - 1) / TILE_M);
-    const uint part = (uint)get_group_id(1) / n_rows;
-    const uint index = ((uint)get_group_id(1) - part * n_rows) * n_cols + (uint)get_group_id(0);
-    const uint band = index / (BAND * n_cols);
-    const uint in_band = index - band * BAND * n_cols;
-    const uint height = min((uint)BAND, n_rows - band * BAND);
-    tile_place p;
-    p.m = (ulong)(band * BAND + in_band % height) * TILE_M;
-    p.n = (ulong)(in_band / height) * TILE_N;
-    p.part = part;
-    return p;
-}
-
 // bias (N); pre (M,N) is GELU_BACKWARD's; act (M,N): where GELU's result goes. K is cut into parts of k_part, a multiple
 // of TILE_K; with more than one, c is scratch (parts,M,N) of floats and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
@@ -337,7 +317,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
        ulong b_at, global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
        ulong pre_at, global data *act, ulong act_at) {
     local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(128)));
-    const tile_place place = find_tile(M);
+    const tile_place place = find_tile(M, TILE_M, TILE_N, BAND);
     const ulong k_first = place.part * k_part;
     const ulong k_end = min(K, k_first + k_part);
     const ulong a_ld = A_ALONG_K ? K : M;

@@ -439,6 +439,30 @@ static inline vec lanes_sum(vec x, local vec *shared) {
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))
 
+// --- tiles of a product --------------------------------------------------------------------------
+
+// The tile of C and the part of K that a work-group owns.
+typedef struct {
+    ulong m, n, part;
+} tile_place;
+
+// C has M rows, tiles have tile_m x tile_n. A band of band_rows rows of tiles is walked column by column, so that groups
+// at work share operands.
+static inline tile_place find_tile(ulong M, uint tile_m, uint tile_n, uint band_rows) {
+    const uint n_cols = (uint)get_num_groups(0);
+    const uint n_rows = (uint)((M + tile_m - 1) / tile_m);
+    const uint part = (uint)get_group_id(1) / n_rows;
+    const uint index = ((uint)get_group_id(1) - part * n_rows) * n_cols + (uint)get_group_id(0);
+    const uint band = index / (band_rows * n_cols);
+    const uint in_band = index - band * band_rows * n_cols;
+    const uint height = min(band_rows, n_rows - band * band_rows);
+    tile_place p;
+    p.m = (ulong)(band * band_rows + in_band % height) * tile_m;
+    p.n = (ulong)(in_band / height) * tile_n;
+    p.part = part;
+    return p;
+}
+
 // --- random numbers ----------------------------------------------------------------------------
 
 // Philox4x32-10 (Salmon et al. 2011, section 3.3), as include/philox.h.
