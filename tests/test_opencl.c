@@ -16,47 +16,12 @@
 #include "model.h"
 #include "opencl_bind.h"
 #include "op_cases.h"
+#include "opencl_device.h"
 #include "opencl_sources.h"
 #include "opencl_tier.h"
 #include "session.h"
 #include "temp_folder.h"
 #include "verify.h"
-
-static const sm_backend *backend;
-static int usable = -1; // index of the device
-
-static void check(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
-static int find_device(void **state) {
-    (void)state;
-    sm_device_info info;
-    backend = sm_backend_find("opencl");
-    assert_non_null(backend);
-    for (int i = 0; i < backend->device_count() && usable < 0; i++) {
-        check(backend->describe(i, &info));
-        usable = info.available ? i : -1;
-    }
-    if (usable < 0) {
-        print_message("test_opencl: skipped: %s\n", info.reason);
-    } else {
-        print_message("test_opencl: on %s, %s, %s\n", info.id, info.platform, info.name);
-    }
-    return 0;
-}
-
-// `tier`: a family of kernels, or NULL for the device's own.
-static sm_device *open_device(const char *tier) {
-    sm_device *device = NULL;
-    if (usable < 0) {
-        skip();
-    }
-    check(backend->open(usable, &(sm_open_options){.isa = tier}, &device));
-    return device;
-}
 
 static void test_description(void **state) {
     (void)state;

@@ -13,45 +13,12 @@
 
 #include "number_format.h"
 #include "opencl.h"
+#include "opencl_device.h"
 #include "opencl_sources.h"
 #include "training_curve.h"
 #include "verify.h"
 
-static const sm_backend *backend;
-static int usable = -1; // index of the device
-
 static const sm_dtype formats[] = {SM_BF16, SM_F16};
-
-static void check(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
-static int find_device(void **state) {
-    (void)state;
-    sm_device_info info;
-    backend = sm_backend_find("opencl");
-    assert_non_null(backend);
-    for (int i = 0; i < backend->device_count() && usable < 0; i++) {
-        check(backend->describe(i, &info));
-        usable = info.available ? i : -1;
-    }
-    if (usable < 0) {
-        print_message("test_opencl_narrow: skipped: %s\n", info.reason);
-    }
-    return 0;
-}
-
-// `family`: of kernels, or NULL for the device's own.
-static sm_device *open_device(const char *family) {
-    sm_device *device = NULL;
-    if (usable < 0) {
-        skip();
-    }
-    check(backend->open(usable, &(sm_open_options){.isa = family}, &device));
-    return device;
-}
 
 // --- conversions ------------------------------------------------------------------------------------
 
