@@ -141,22 +141,25 @@ sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
+// `value` stays where the plan has no scaler.
+static sm_status read_scaler(sm_session *session, int place, float *value) {
+    if (session->plan->scaler == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    SM_TRY(sm_session_synchronize(session));
+    return sm_session_read_part(session, session->plan->scaler, place, 1, value);
+}
+
 sm_status sm_session_skipped(sm_session *session, int64_t *n_skipped) {
     float count = 0;
-    if (session->plan->scaler != SM_NO_TENSOR) {
-        SM_TRY(sm_session_synchronize(session));
-        SM_TRY(sm_session_read_part(session, session->plan->scaler, SM_SCALER_SKIPPED, 1, &count));
-    }
+    SM_TRY(read_scaler(session, SM_SCALER_SKIPPED, &count));
     *n_skipped = (int64_t)count;
     return SM_OK;
 }
 
 sm_status sm_session_loss_scale(sm_session *session, double *scale) {
     float value = 1;
-    if (session->plan->scaler != SM_NO_TENSOR) {
-        SM_TRY(sm_session_synchronize(session));
-        SM_TRY(sm_session_read_part(session, session->plan->scaler, SM_SCALER_SCALE, 1, &value));
-    }
+    SM_TRY(read_scaler(session, SM_SCALER_SCALE, &value));
     *scale = value;
     return SM_OK;
 }
