@@ -78,7 +78,6 @@
 #define MY_FIRST   (MY_WARP * WARP_ROWS)   // of the work-group's rows or keys
 #define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
 #define LOG2E      1.44269504f
-#define LN2        0.693147181f
 
 #define ROW  (LANE / 4) // this item's place in a fragment of a result: rows ROW and ROW + 8,
 #define PAIR (LANE % 4) // columns 2 PAIR and the next

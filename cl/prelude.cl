@@ -30,7 +30,6 @@ typedef int ivec;
 #define to_vec(x) (x)
 #define as_vec(x) as_float(x)
 #define as_ivec(x) as_int(x)
-#define to_ivec(x) convert_int_rte(x)
 #else
 typedef JOIN(float, VECTOR) vec;
 typedef JOIN(int, VECTOR) ivec;

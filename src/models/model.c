@@ -13,15 +13,6 @@ int sm_model_count(void) { return (int)(sizeof models / sizeof models[0]); }
 
 const sm_model *sm_model_at(int index) { return models[index]; }
 
-const sm_model *sm_model_find(const char *name) {
-    for (int i = 0; i < sm_model_count(); i++) {
-        if (strcmp(models[i]->name, name) == 0) {
-            return models[i];
-        }
-    }
-    return NULL;
-}
-
 const sm_model_size *sm_model_size_find(const sm_model *model, const char *name) {
     for (int i = 0; i < model->n_sizes; i++) {
         const sm_model_size *size = &model->sizes[i];

@@ -96,7 +96,6 @@ SM_MODEL_LIST(X)
 
 int sm_model_count(void);
 const sm_model *sm_model_at(int index);
-const sm_model *sm_model_find(const char *name); // NULL if there is none
 
 const sm_model_size *sm_model_size_find(const sm_model *model, const char *name); // by name or alias; NULL: none
 

@@ -33,16 +33,6 @@ static const char *const recompute_names[] = {[SM_RECOMPUTE_AUTO] = "auto",
 
 const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
 
-bool sm_mode_parse(const char *name, sm_mode *mode) {
-    for (int i = SM_MODE_NAIVE; i <= SM_MODE_TUNED; i++) {
-        if (strcmp(mode_names[i], name) == 0) {
-            *mode = (sm_mode)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *sm_recompute_name(sm_recompute recompute) { return recompute_names[recompute]; }
 
 sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without) {

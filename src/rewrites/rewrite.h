@@ -8,7 +8,6 @@
 typedef enum { SM_MODE_NAIVE, SM_MODE_FUSED, SM_MODE_TUNED } sm_mode;
 
 const char *sm_mode_name(sm_mode mode);
-bool sm_mode_parse(const char *name, sm_mode *mode);
 
 // "none", "light", "block"; "auto".
 const char *sm_recompute_name(sm_recompute recompute);
