@@ -52,7 +52,7 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
         const vec d = ROW_VECS > 0 ? kept[KEPT_AT(k)] - average : deviation(x + c, average, C - c);
         const vec scaled = d * inverse * load_part(w + w_at + c, C - c, 0.0f) + load_part(beta + beta_at + c, C - c, 0.0f);
         store_data_part(scaled, y + y_at + row + c, C - c);
-        if (residual && ROW_VECS > 0) {
+        if (ROW_VECS > 0 && residual) {
             store_data_part(kept[KEPT_AT(k)], r + r_at + row + c, C - c);
         }
     }

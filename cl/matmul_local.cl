@@ -213,7 +213,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
     const uint item = (uint)get_local_id(0);
     const uint item_n = item % LANES_N + item / (LANES_N * ITEMS_M) * LANES_N;
     const uint item_m = item / LANES_N % ITEMS_M;
-    const tile_place place = find_tile(M, TILE_M, TILE_N, BAND);
+    const product_tile place = find_product_tile(M, TILE_M, TILE_N, BAND);
     const ulong k_first = place.part * k_part;
     const ulong k_end = min(K, k_first + k_part);
     const ulong a_ld = A_ALONG_K ? K : M;

@@ -317,7 +317,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
        ulong b_at, global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
        ulong pre_at, global data *act, ulong act_at) {
     local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(128)));
-    const tile_place place = find_tile(M, TILE_M, TILE_N, BAND);
+    const product_tile place = find_product_tile(M, TILE_M, TILE_N, BAND);
     const ulong k_first = place.part * k_part;
     const ulong k_end = min(K, k_first + k_part);
     const ulong a_ld = A_ALONG_K ? K : M;

@@ -443,11 +443,11 @@ static inline vec lanes_sum(vec x, local vec *shared) {
 // The tile of C and the part of K that a work-group owns.
 typedef struct {
     ulong m, n, part;
-} tile_place;
+} product_tile;
 
 // C has M rows, tiles have tile_m x tile_n. A band of band_rows rows of tiles is walked column by column, so that groups
 // at work share operands.
-static inline tile_place find_tile(ulong M, uint tile_m, uint tile_n, uint band_rows) {
+static inline product_tile find_product_tile(ulong M, uint tile_m, uint tile_n, uint band_rows) {
     const uint n_cols = (uint)get_num_groups(0);
     const uint n_rows = (uint)((M + tile_m - 1) / tile_m);
     const uint part = (uint)get_group_id(1) / n_rows;
@@ -455,7 +455,7 @@ static inline tile_place find_tile(ulong M, uint tile_m, uint tile_n, uint band_
     const uint band = index / (band_rows * n_cols);
     const uint in_band = index - band * band_rows * n_cols;
     const uint height = min(band_rows, n_rows - band * band_rows);
-    tile_place p;
+    product_tile p;
     p.m = (ulong)(band * band_rows + in_band % height) * tile_m;
     p.n = (ulong)(in_band / height) * tile_n;
     p.part = part;

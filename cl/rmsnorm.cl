@@ -40,7 +40,7 @@ kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const gl
     FOR_VECS(k, c, C) {
         const vec here = ROW_VECS > 0 ? kept[KEPT_AT(k)] : load_data_part(x + c, C - c, 0.0f);
         store_data_part(here * inverse * load_part(w + w_at + c, C - c, 0.0f), y + y_at + row + c, C - c);
-        if (residual && ROW_VECS > 0) {
+        if (ROW_VECS > 0 && residual) {
             store_data_part(here, r + r_at + row + c, C - c);
         }
     }
