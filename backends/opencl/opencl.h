@@ -7,7 +7,8 @@
 //   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
 //                      another target of what was built
 //   opencl_memory.c    a plan's tensors in the device's memory
-//   opencl_bind.c      from an op to launches (opencl_launch.c makes one); matrix products and attention by
+//   opencl_bind.c      from an op to launches (opencl_launch.c makes one), with opencl_bind_optimizer.c and
+//                      opencl_bind_product.c; matrix products and attention by
 //                      opencl_tier_tensor.c, opencl_tier_local.c or opencl_tier_registers.c; opencl_tensor_map.c
 //                      describes matrices to a card's TMA
 //   opencl_tune.c      chooses among kernels by measurement

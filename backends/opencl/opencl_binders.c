@@ -1,0 +1,107 @@
+// opencl_binders.c: what the files that launch ops share: operands as arguments, programs by the shape of rows, strips.
+#include <stdio.h>
+
+#include "opencl_binders.h"
+#include "opencl_tier.h"
+
+// Every operand that is not optional, in the table's order.
+void opencl_arg_operands(opencl_binder *b) {
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (!(info->in[i].flags & SM_OPTIONAL)) {
+            arg_in(b, i);
+        }
+    }
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (!(info->out[i].flags & SM_OPTIONAL)) {
+            arg_out(b, i);
+        }
+    }
+}
+
+// What products read of the parameter: where there is such a copy, the update writes it too.
+void opencl_arg_copy(opencl_binder *b, int output) {
+    opencl_arg_uint(b, b->op->out[output] != SM_NO_TENSOR);
+    arg_out(b, output);
+}
+
+// Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
+static int whole_vector(const opencl_binder *b) { return sm_dtype_is_narrow(b->e->base.plan->dtype) ? 8 : 4; }
+
+// Whether all vecs of the op's rows of row_elems elements are whole and begin at multiples of their size: on cards they
+// then move at once (cl/prelude.cl).
+static bool is_whole(const opencl_binder *b, int64_t row_elems) {
+    const int vector = whole_vector(b);
+    bool whole = b->e->device->tier->row_items > 1 && row_elems % vector == 0;
+    for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
+        const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
+        if (tensor != SM_NO_TENSOR) {
+            const sm_tensor *t = &b->e->base.plan->tensors[tensor];
+            const size_t vec_bytes = (size_t)vector * sm_dtype_size(t->dtype);
+            whole = sm_tensor_elems(t) % row_elems != 0 || t->offset_bytes % vec_bytes == 0;
+        }
+    }
+    return whole;
+}
+
+// Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
+void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    const bool whole = is_whole(b, row_elems);
+    opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
+}
+
+// The same, where items keep their vecs of a row in registers, unless there are too many.
+void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    enum { MOST_ELEMS = 32, OPTIONS_SIZE = 64 };
+    const int64_t at_once = (int64_t)b->e->device->tier->row_items * whole_vector(b);
+    const int64_t n_vecs = (row_elems + at_once - 1) / at_once;
+    const int most_vecs = MOST_ELEMS / whole_vector(b);
+    const bool whole = is_whole(b, row_elems);
+    char options[OPTIONS_SIZE] = "";
+    if (whole) {
+        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d", n_vecs <= most_vecs ? (int)n_vecs : 0);
+    }
+    opencl_begin(b, stem, options, kernel);
+    b->vector = whole ? whole_vector(b) : b->vector;
+}
+
+// An op on n elements each of its operands.
+void opencl_launch_elements(opencl_binder *b, const char *stem, const char *kernel) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin_rows(b, stem, kernel, n);
+    arg_count(b, n);
+    opencl_arg_operands(b);
+    opencl_launch_vecs(b, n);
+}
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+// Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
+int64_t opencl_count_strips(const opencl_device *device, int64_t N, int64_t C) {
+    enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
+    const opencl_tier *tier = device->tier;
+    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * tier->vector(&device->facts); // or twice as many
+    const int64_t n_blocks = tier->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
+    const int64_t wanted = (int64_t)(tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
+    return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);
+}
+
+// Strips of rows that items walk whole, a row after the other.
+int64_t opencl_count_row_strips(const opencl_device *device, int64_t N) {
+    enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
+    const int64_t of_unit = device->tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
+    return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
+}
+
+// Rows of a strip; count_strips of them cover N.
+int64_t opencl_strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 1) / n_strips; }
+
+// Kernels of one row: the length of the first operand, then the operands.
+void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
+    const int64_t n = sm_tensor_elems(in(b, 0));
+    opencl_begin_rows(b, stem, kernel, by_vecs ? n : 0);
+    arg_count(b, n);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, 1);
+}
