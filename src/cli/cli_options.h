@@ -142,6 +142,12 @@ typedef struct {
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
 
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;

@@ -12,6 +12,7 @@
 #include "cli_model.h"
 #include "cli_settings.h"
 #include "cli_precision.h"
+#include "cli_processes.h"
 #include "cli_session.h"
 #include "cli_train_log.h"
 #include "schedule.h"
@@ -27,6 +28,7 @@ typedef struct {
     const cli_options *options;
     cli_job job; // its device is not used
     sm_step_settings settings;
+    sm_comm *comm;
     sm_tokens *tokens;
     sm_device *device;
     sm_session *session;
@@ -64,12 +66,9 @@ static sm_status open_device(training *t) {
     const cli_options *options = t->options;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    if (devices.n != 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
-                       devices.n);
-    }
-    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options,
-                           &t->device);
+    cli_device device;
+    SM_TRY(cli_choose_device(t->comm, &devices, &device));
+    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -84,11 +83,12 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 static sm_status open_session(training *t) {
     const cli_options *options = t->options;
     sm_plan *plan;
+    t->job.processes = cli_plan_processes(options, t->comm);
     SM_TRY(cli_job_plan(options, &t->job, t->device->info.max_alloc_bytes, &plan));
     t->step_flops =
         (double)options->accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
-    SM_TRY(sm_session_open(t->device, plan, &t->session));
+    SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
@@ -128,7 +128,7 @@ static sm_status set_up(training *t) {
     t->targets = t->inputs + t->job.B * t->job.T;
     SM_TRY(
         sm_tokens_batch(t->tokens, 0, t->job.B, t->job.T, t->inputs, t->targets)); // too short a file is told at once
-    if (t->options->log != NULL) {
+    if (t->options->log != NULL && sm_comm_rank(t->comm) == 0) {
         SM_TRY(cli_train_log_open(t->options->log, &t->log));
     }
     SM_TRY(open_device(t));
@@ -166,13 +166,16 @@ static sm_status accumulate(training *t, int64_t step, double *loss) {
         if (cli_interrupted) {
             return SM_ERR_INTERRUPTED;
         }
-        SM_TRY(next_batch(t, (step - 1) * n_accum + micro));
-        unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        SM_TRY(sm_session_run(t->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+        const int64_t n_processes = sm_comm_size(t->comm);
+        SM_TRY(next_batch(t, ((step - 1) * n_processes + sm_comm_rank(t->comm)) * n_accum + micro));
+        unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
+        phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        phases |= micro + 1 < n_accum ? SM_RUN_MORE : 0;
+        SM_TRY(sm_session_run(t->session, phases, NULL));
         SM_TRY(sm_session_loss(t->session, &micro_loss));
-        *loss += micro_loss / (double)n_accum;
+        *loss += micro_loss / ((double)n_accum * sm_comm_size(t->comm));
     }
-    return SM_OK;
+    return sm_comm_sum(t->comm, loss, 1);
 }
 
 // What became of the loss scale, where there is one.
@@ -205,7 +208,7 @@ static sm_status take_step(training *t, const sm_schedule *schedule, int64_t ste
     result->step = step;
     result->lr = settings.lr;
     result->elapsed_ns = sm_now_ns() - start_ns;
-    result->n_tokens = t->job.B * t->job.T * o->accum;
+    result->n_tokens = t->job.B * t->job.T * o->accum * sm_comm_size(t->comm);
     return SM_OK;
 }
 
@@ -235,6 +238,9 @@ static sm_status print_step(const training *t, int64_t last_step, const cli_trai
 
 // Prints and logs it.
 static sm_status tell_step(training *t, int64_t last_step, const cli_train_step *result) {
+    if (sm_comm_rank(t->comm) > 0) {
+        return SM_OK;
+    }
     sm_status status = print_step(t, last_step, result);
     if (t->log != NULL && status == SM_OK) {
         status = cli_train_log_write(t->log, result);
@@ -250,6 +256,9 @@ static sm_status tell_step(training *t, int64_t last_step, const cli_train_step 
 
 static sm_status save(training *t, int64_t step) {
     const char *folder = t->options->save;
+    if (sm_comm_rank(t->comm) > 0) {
+        return SM_OK;
+    }
     sm_worker_set_saving(true); // takes as long as it takes, also after Ctrl-C
     sm_status status = sm_weights_save(folder, &t->job.config, t->session, step);
     sm_worker_set_saving(false);
@@ -296,7 +305,8 @@ static sm_status train(training *t) {
             step++;
             status = tell_step(t, last_step, &result);
         }
-        if (status == SM_OK && step == t->first_step + 1 && step < last_step && !cli_interrupted) {
+        if (status == SM_OK && step == t->first_step + 1 && step < last_step && !cli_interrupted &&
+            sm_comm_size(t->comm) == 1) {
             measure_peak(t);
         }
     }
@@ -318,7 +328,8 @@ static sm_status close_log(training *t, sm_status status) {
 sm_status cli_train(const cli_options *options) {
     training t = {.options = options};
     signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
-    sm_status status = set_up(&t);
+    sm_status status = cli_join(options, &t.comm);
+    status = status == SM_OK ? sm_comm_agree(t.comm, set_up(&t)) : status;
     if (status == SM_OK) {
         status = train(&t);
     }
@@ -329,5 +340,5 @@ sm_status cli_train(const cli_options *options) {
     }
     sm_tokens_close(t.tokens);
     free(t.inputs);
-    return status;
+    return cli_leave(t.comm, status);
 }

@@ -20,8 +20,15 @@ enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_REGRESSION = 3, EXIT_IN
 
 volatile sig_atomic_t cli_interrupted;
 
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
 void cli_note(const char *format, ...) {
     va_list arguments;
+    if (is_muted) {
+        return;
+    }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
     fputs("stepmark: ", stderr);
     va_start(arguments, format);
