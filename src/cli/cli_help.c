@@ -19,7 +19,7 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"},
     [CLI_VERIFY] = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",
                     "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"},
-    [CLI_WALK] = {"stepmark walk", "stepmark walk --values",
+    [CLI_WALK] = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},

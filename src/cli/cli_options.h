@@ -160,6 +160,8 @@ typedef struct {
     int64_t layer; // -1 = not given
     bool all;
     bool values;
+    bool full;
+    const char *at; // an op's number, or a kind
 
     bool interleaved;
     int64_t pairs;
