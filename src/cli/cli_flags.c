@@ -201,7 +201,7 @@ static const cli_flag flags[] = {
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes", FED,
      AT(data), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + uint16 ids, or text read as bytes", FED, AT(data_format), ONE_OF(data_formats)},
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED, AT(data_format), ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
      WITHIN(0, MAX_SEED)},
 
