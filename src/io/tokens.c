@@ -151,7 +151,7 @@ static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_byte
 
 static sm_status check_ids(const sm_tokens *tokens) {
     int32_t ids[PIECE_IDS];
-    if ((int64_t)1 << (8 * tokens->id_bytes) <= tokens->vocab) {
+    if (tokens->id_bytes < MAX_ID_BYTES && (int64_t)1 << (8 * tokens->id_bytes) <= tokens->vocab) {
         return SM_OK; // no id can be too large
     }
     for (int64_t first = 0; first < tokens->count; first += PIECE_IDS) {
