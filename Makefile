@@ -28,7 +28,7 @@ OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lhwloc -ljansson -lm -ldl
+LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.

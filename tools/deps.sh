@@ -1,7 +1,7 @@
 #!/bin/sh
 # deps.sh run [dev [torture]]: installs the Debian packages that stepmark needs; says nothing when all are there.
 set -eu
-run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
+run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
 dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
 packages=""

@@ -203,7 +203,7 @@ static const cli_flag flags[] = {
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
      WALK, AT(data), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + uint16 ids, or text read as bytes", FED | WALK, AT(data_format),
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
      ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
      WITHIN(0, MAX_SEED)},
