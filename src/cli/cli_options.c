@@ -14,7 +14,6 @@
 #include "rewrite.h"
 
 enum {
-    MAX_FLAGS = 64,         // of one subcommand
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
 };
 
@@ -246,11 +245,11 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
 
 // What getopt_long wants to know, for one subcommand.
 typedef struct {
-    struct option longs[MAX_FLAGS + 1];
-    const char *names[MAX_FLAGS];
-    const cli_flag *rows[MAX_FLAGS];
+    struct option longs[CLI_MAX_FLAGS + 1];
+    const char *names[CLI_MAX_FLAGS];
+    const cli_flag *rows[CLI_MAX_FLAGS];
     int n;
-    char shorts[2 * MAX_FLAGS + 2];
+    char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
 } getopt_tables;
 
@@ -259,7 +258,7 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     tables->command = command;
     char *letter = tables->shorts;
     *letter++ = ':'; // a missing argument is reported as ':'
-    for (int i = 0; i < cli_flag_count() && tables->n < MAX_FLAGS; i++) {
+    for (int i = 0; i < cli_flag_count() && tables->n < CLI_MAX_FLAGS; i++) {
         const cli_flag *flag = cli_flag_at(i);
         if ((flag->commands & (1u << command)) == 0) {
             continue;
