@@ -14,7 +14,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL CCACHE_BASEDIR
 # build FOLDER: its copy of the sources, built.
 build() {
     mkdir -p "$1"
-    git ls-files -z | xargs -0 cp --parents -t "$1"
+    git ls-files -z | xargs -0 cp -p --parents -t "$1"
     make -C "$1" build pages >"$1/log" 2>&1 || {
         cat "$1/log" >&2
         exit 1
