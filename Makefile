@@ -199,7 +199,7 @@ deb: deps deps-package ## build a Debian package in build/deb
 
 .PHONY: deps-package
 deps-package: ## install also what packages are made and tested with
-	@tools/deps.sh run dev package
+	@tools/deps.sh run package
 
 .PHONY: test-deb
 test-deb: deb ## install the package in a fresh Debian, use it, remove and purge it (as root)
@@ -210,7 +210,7 @@ test-reproducible: deps ## build twice, in different folders, and compare byte b
 	@tools/test_reproducible.sh
 
 .PHONY: test-pages
-test-pages: deps-package pages ## check manual pages with mandoc, and completions in bash, zsh and fish
+test-pages: deps-dev pages ## check manual pages with mandoc, and completions in bash, zsh and fish
 	@tools/test_pages.sh $(B)/stepmark $(B)/pages
 
 .PHONY: clean

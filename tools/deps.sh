@@ -2,9 +2,9 @@
 # deps.sh run [dev [torture]] [package]: installs the Debian packages that stepmark needs; says nothing when all are there.
 set -eu
 run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev"
+dev="git libcmocka-dev python3 python3-venv clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev mandoc zsh fish"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
-packaging="debhelper dpkg-dev lintian debootstrap mandoc zsh fish bash"
+packaging="debhelper dpkg-dev lintian debootstrap"
 packages=""
 for set in "$@"; do
     case $set in

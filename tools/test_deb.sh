@@ -10,7 +10,7 @@ mirror=${MIRROR:-http://deb.debian.org/debian}
 fresh=build/debian-root.tar
 root=$(mktemp -d)
 cleanup() {
-    umount "$root/proc" 2>/dev/null || true
+    umount "$root/proc" "$root/sys" 2>/dev/null || true
     rm -rf "$root"
 }
 trap cleanup EXIT
@@ -42,12 +42,13 @@ lintian --fail-on error,warning "$package" 2>/dev/null || fail "lintian has comp
 if [ ! -f "$fresh" ]; then
     echo "making a fresh Debian $suite" >&2
     debootstrap --variant=minbase "$suite" "$root" "$mirror" >/dev/null
-    tar -C "$root" --exclude=./proc/* --exclude=./dev/* -cf "$fresh.new" .
+    tar -C "$root" --exclude=./proc/* -cf "$fresh.new" .
     mv "$fresh.new" "$fresh"
 else
     tar -C "$root" -xf "$fresh"
 fi
-mount -t proc proc "$root/proc" 2>/dev/null || true # where it may not be mounted, stepmark does without
+mount -t proc proc "$root/proc" 2>/dev/null || true # where they may not be mounted, stepmark does without
+mount -t sysfs -o ro sysfs "$root/sys" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 cp "$package" "$root/stepmark.deb"
@@ -73,7 +74,7 @@ if [ "${POCL:-1}" = 1 ]; then
 fi
 
 inside apt-get -qq remove -y stepmark >/dev/null 2>&1 || fail "it cannot be removed"
-inside apt-get -qq purge -y stepmark >/dev/null 2>&1 || fail "it cannot be purged"
+inside dpkg --purge stepmark >/dev/null 2>&1 || fail "it cannot be purged"
 left=$(find "$root/usr" "$root/etc" "$root/var/lib/dpkg" -name '*stepmark*')
 [ -z "$left" ] || fail "left behind: $left"
 echo "$package: lintian has no errors and no warnings; installed in a fresh Debian $suite, used, removed, purged: nothing left"
