@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_reproducible.sh: builds the tracked files twice, in folders of different names and depths, under another locale,
+# test_reproducible.sh: builds what is committed twice, in folders of different names and depths, under another locale,
 # time zone and umask, and compares program, manual pages and completions byte by byte. `make CONFIG=...` and CFLAGS hold for both.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL CCACHE_BASEDIR
 # build FOLDER: its copy of the sources, built.
 build() {
     mkdir -p "$1"
-    git ls-files -z | xargs -0 cp -p --parents -t "$1"
+    git archive HEAD | tar -x -C "$1"
     make -C "$1" build pages >"$1/log" 2>&1 || {
         cat "$1/log" >&2
         exit 1

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
+#include "screen.h"
+
+enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 
 static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
     [CLI_DEVICES] = {"stepmark devices", "stepmark devices -o json"},
@@ -71,10 +73,12 @@ void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]) {
 
 // Prints `text` from column HELP_COLUMN on, broken between words.
 static void print_wrapped(FILE *stream, const char *text) {
+    const int screen = sm_screen_width(stream);
+    const int width = screen > 0 && screen < WIDTH_ELSEWHERE ? screen : WIDTH_ELSEWHERE;
     int column = HELP_COLUMN;
     while (*text != '\0') {
         int length = (int)strcspn(text, " ");
-        if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
+        if (column > HELP_COLUMN && column + 1 + length > width) {
             fprintf(stream, "\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
         } else if (column > HELP_COLUMN) {

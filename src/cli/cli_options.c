@@ -12,6 +12,7 @@
 #include "cli_precision.h"
 #include "record.h"
 #include "rewrite.h"
+#include "screen.h"
 
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
@@ -431,12 +432,23 @@ static sm_status find_rewrites(cli_options *options) {
     return SM_OK;
 }
 
+// What a person reads fits the terminal, if there is one.
+static void choose_format(cli_options *options) {
+    const bool is_asked = options->output >= 0;
+    if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
+        options->output = SM_FORMAT_MARKDOWN;
+    } else if (!is_asked) {
+        options->output = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+    }
+}
+
 sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
     getopt_tables tables;
     make_getopt_tables(command, &tables);
     memset(options, 0, sizeof(*options));
     options->command = command;
     options->layer = -1;
+    options->output = -1;
     for (int i = 0; i < sm_setting_count(); i++) {
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
@@ -446,6 +458,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         }
     }
     SM_TRY(read_arguments(&tables, argc, argv, options));
+    choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
     return find_rewrites(options);

@@ -27,7 +27,7 @@ static bool is_shown(const walk *w, int op) {
     const cli_options *o = w->options;
     int64_t wanted = o->layer < 0 ? 0 : o->layer;
     int layer = w->plan->ops[op].layer;
-    bool every = o->all || (o->output != SM_FORMAT_MARKDOWN && o->layer < 0);
+    bool every = o->all || (!sm_format_is_read((sm_format)o->output) && o->layer < 0);
     return every || layer < 0 || layer == wanted;
 }
 
@@ -306,7 +306,7 @@ sm_status cli_walk(const cli_options *options) {
             goto cleanup;
         }
     }
-    if (options->output == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read((sm_format)options->output)) {
         print_title(&w);
         print_batch(&w);
         SM_TRY_GOTO(walk_ops(&w));

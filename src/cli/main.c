@@ -14,6 +14,7 @@
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
+#include "screen.h"
 
 enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_REGRESSION = 3, EXIT_INTERRUPTED = 130 };
 
@@ -21,12 +22,23 @@ volatile sig_atomic_t cli_interrupted;
 
 void cli_note(const char *format, ...) {
     va_list arguments;
+    char *text = NULL;
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    fputs("stepmark: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
+    fputs("stepmark: ", stderr);
+    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
+                         length >= 0 ? text : "no memory for a message");
     fputc('\n', stderr);
+    free(length >= 0 ? text : NULL);
+}
+
+// What a person reads keeps within the terminal; data stay as they are.
+static void fit_terminal(const cli_options *options) {
+    if (options->help || sm_format_is_read((sm_format)options->output)) {
+        stdout = sm_screen_open(stdout);
+    }
 }
 
 static void on_signal(int number) {
@@ -115,6 +127,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_command_name(command));
     }
+    fit_terminal(&options);
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
@@ -167,10 +180,12 @@ static int front_option(int argc, char **argv) {
         return print_completion(argv[2]);
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        stdout = sm_screen_open(stdout);
         cli_front_help(stdout);
         return printed();
     }
     if (strcmp(name, "--version") == 0) {
+        stdout = sm_screen_open(stdout);
         cli_version_print(stdout);
         return printed();
     }
