@@ -1,15 +1,17 @@
 #!/bin/sh
-# deps.sh run [dev [torture]]: installs the Debian packages that stepmark needs; says nothing when all are there.
+# deps.sh run [dev [torture]] [package]: installs the Debian packages that stepmark needs; says nothing when all are there.
 set -eu
 run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev"
+dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev mandoc zsh fish"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
+packaging="debhelper dpkg-dev lintian debootstrap"
 packages=""
 for set in "$@"; do
     case $set in
     run) packages="$packages $run" ;;
     dev) packages="$packages $dev" ;;
     torture) packages="$packages $torture" ;;
+    package) packages="$packages $packaging" ;;
     esac
 done
 missing=""

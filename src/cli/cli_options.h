@@ -176,6 +176,7 @@ typedef struct {
     int n_operands;
 
     int output; // sm_format
+    bool wide;
     bool list_devices;
     bool help;
 
