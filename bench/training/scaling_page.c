@@ -69,10 +69,15 @@ typedef struct {
 static void put_lines(const drawing *d, const series *all, int n_series, int column) {
     for (int k = 0; k < n_series; k++) {
         if (all[k].n > 0) {
-            fprintf(d->script, "$%s using 1:%d:%d with %s", all[k].name, column, column + 1,
-                    all[k].is_predicted ? "yerrorbars" : "yerrorlines");
-            sm_plot_style(d->script, all[k].work == SM_WORK_FIXED ? 0 : 2);
-            fprintf(d->script, " pt %d title '%s', ", all[k].is_predicted ? 6 : 7, all[k].title);
+            const int number = all[k].work == SM_WORK_FIXED ? 0 : 2;
+            fprintf(d->script, "$%s using 1:%d:%d with ", all[k].name, column, column + 1);
+            if (all[k].is_predicted) {
+                fprintf(d->script, "yerrorbars lc rgb '#0a00%02x' pt 6 ps 0.8", number + 1);
+            } else {
+                fputs("yerrorlines", d->script);
+                sm_plot_style(d->script, number);
+            }
+            fprintf(d->script, " title '%s', ", all[k].title);
         }
     }
     fprintf(d->script, "$published using 1:%d with linespoints", column);

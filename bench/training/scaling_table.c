@@ -48,13 +48,13 @@ static void show_s_as_ms(const json_t *record, const sm_column *column, char *te
     sm_text_ms(1e9 * sm_json_number(record, column->name), text, size_bytes);
 }
 
-// Twenty blocks are an efficiency of 1.
+// Ten blocks are an efficiency of 1.
 static void show_bar(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double n = round(20 * sm_json_number(record, "efficiency"));
+    double n = round(10 * sm_json_number(record, "efficiency"));
     const bool is_predicted = strcmp(json_string_value(json_object_get(record, "kind")), "predicted") == 0;
     (void)column;
     text[0] = '\0';
-    for (size_t used = 0; n >= 1 && used < 25 * 3 && used + 4 < size_bytes; n--, used += 3) {
+    for (size_t used = 0; n >= 1 && used < 15 * 3 && used + 4 < size_bytes; n--, used += 3) {
         memcpy(text + used, is_predicted ? "░" : "█", 4);
     }
 }
@@ -81,7 +81,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("speedup", SM_COLUMN_REAL, "", "tokens/s over those of the fewest processes"), .heading = "speed-up",
      .show = show_speedup},
     {SM_COLUMN("efficiency", SM_COLUMN_REAL, "", "speed-up / processes"), .heading = "efficiency", .show = show_two},
-    {SM_COLUMN("bar", SM_COLUMN_TEXT, "", "efficiency, drawn"), .heading = "of an ideal 1.00", .show = show_bar},
+    {SM_COLUMN("bar", SM_COLUMN_TEXT, "", "efficiency, drawn"), .heading = "of 1.00", .show = show_bar},
     {SM_COLUMN("comm_share", SM_COLUMN_REAL, "fraction", "of a step: communication that nothing hid"),
      .heading = "exposed comm.", .show = sm_show_percent},
     {SM_COLUMN("model_s", SM_COLUMN_REAL, "s", "the model's time of a step"), .heading = "model ms",

@@ -153,6 +153,18 @@ static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     return failed == 0 ? SM_OK : no_memory(m);
 }
 
+// The largest memory that a start has told of, among those that began before `step`; NaN: none has.
+static double max_memory(const maker *m, int64_t step) {
+    double most = NAN;
+    for (size_t i = 0; i < json_array_size(m->starts); i++) {
+        const json_t *start = json_array_get(m->starts, i);
+        if (whole(start, "from_step") < step) {
+            most = fmax(most, sm_json_number(start, "end.max_memory_bytes"));
+        }
+    }
+    return most;
+}
+
 // --- epochs ------------------------------------------------------------------------------------
 
 static sm_status add_epoch(const maker *m, size_t begin, size_t end, json_t *epochs) {
@@ -172,6 +184,7 @@ static sm_status add_epoch(const maker *m, size_t begin, size_t end, json_t *epo
     failed |= set_real(epoch, "tokens_per_sec_global", (double)p.tokens / p.timed_s);
     failed |= set_real(epoch, "train_loss_avg_global", p.loss);
     failed |= set_real(epoch, "val_loss_avg_global", p.val_loss);
+    failed |= set_real(epoch, "max_memory_bytes", max_memory(m, m->log.steps[end - 1].step));
     return failed == 0 ? set_step_times(m, &p, epoch) : no_memory(m);
 }
 
@@ -221,15 +234,6 @@ static double startup_time(const maker *m) {
         sum_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;
     }
     return sum_s;
-}
-
-// The largest that a start has told of; NaN: none has.
-static double max_memory(const maker *m) {
-    double most = NAN;
-    for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        most = fmax(most, sm_json_number(json_array_get(m->starts, i), "end.max_memory_bytes"));
-    }
-    return most;
 }
 
 static json_t *copy_of(const json_t *object, const char *name) {
@@ -295,7 +299,7 @@ static sm_status make_summary(const maker *m, json_t *metrics) {
     failed |= set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
     failed |= set_real(s, "final_val_loss", p.val_loss);
     failed |= set_real(s, "best_val_loss", p.best_val_loss);
-    failed |= set_real(s, "max_memory_bytes", max_memory(m));
+    failed |= set_real(s, "max_memory_bytes", max_memory(m, INT64_MAX));
     return failed == 0 ? set_step_times(m, &p, s) : no_memory(m);
 }
 
