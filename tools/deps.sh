@@ -1,13 +1,15 @@
 #!/bin/sh
-# deps.sh run [dev [torture]]: installs the Debian packages that stepmark needs; says nothing when all are there.
+# deps.sh run [mpi] [dev [torture]]: installs the Debian packages that stepmark needs; says nothing when all are there.
 set -eu
-run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
+run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libdnnl-dev libxxhash-dev opencl-headers ocl-icd-libopencl1"
 dev="git libcmocka-dev python3 python3-venv clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev"
+mpi="libopenmpi-dev openmpi-bin pkgconf"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
 packages=""
 for set in "$@"; do
     case $set in
     run) packages="$packages $run" ;;
+    mpi) packages="$packages $mpi" ;;
     dev) packages="$packages $dev" ;;
     torture) packages="$packages $torture" ;;
     esac
