@@ -11,80 +11,69 @@
 #ifndef STEPMARK_TRAINER_H
 #define STEPMARK_TRAINER_H
 
-#include <jansson.h>
-#include <signal.h>
-
-#include "data_order.h"
 #include "model.h"
 #include "run_folder.h"
-#include "schedule.h"
-#include "session.h"
-#include "tokens.h"
+#include "train_step.h"
+
+// Where tokens come from.
+typedef struct {
+    const sm_tokens *tokens; // NULL: there are none
+    const char *path;        // NULL: they are part of the program
+} sm_train_source;
 
 typedef struct {
     sm_session *session; // prepared for steps of B x T; not owned
     const sm_model_config *config;
-    const sm_tokens *data;
+    sm_comm *comm; // NULL: alone
 
     // The work of a step. B and T of a micro-batch are the plan's.
+    sm_train_source data;
     int64_t global_batch; // sequences a step, of all processes: a multiple of B times their number
-
-    // The work of the whole: the least of what is set. Steps come on top of those that the initial state has behind it.
-    int64_t max_steps;  // 0: not set
-    int64_t max_epochs; // 0: not set
-    int64_t max_tokens; // 0: not set; only whole steps are done
-
     sm_order_kind order;
     uint64_t seed; // of the order
     sm_step_settings optimizer;
     sm_schedule_kind schedule; // of optimizer.lr
     int64_t warmup_steps;
 
-    // The validation set: the first val_batches micro-batches of `validation`, or all (0).
-    const sm_tokens *validation; // NULL: none
-    sm_session *val_session;     // without dropout, for steps' forward only; NULL: `session` has no dropout
-    int64_t val_every;           // steps; 0: after the last step only
+    // The work of the whole: the least of what is set. It comes on top of the steps that the initial state has behind
+    // it.
+    int64_t max_steps;  // 0: not set
+    int64_t max_epochs; // 0: not set
+    int64_t max_tokens; // 0: not set; only whole steps are done
+
+    // The validation set: the first val_batches micro-batches of it, or all, where
+    // there are no more and where that is 0.
+    sm_train_source validation;
+    sm_session *val_session; // without dropout, for the forward only; NULL: `session` has no dropout
+    int64_t val_every;       // steps; 0: after the last step only
     int64_t val_batches;
 
-    // Without a run folder: where the log goes and the state after the last step; NULL: nowhere.
+    // Without a run folder: where the log goes, and the state after the last step; NULL: nowhere.
     const char *log;
     const char *save;
 
+    // With one.
     const char *run_dir;         // NULL: none
-    const json_t *configuration; // what must agree where a run goes on (run_folder.h); of the caller, in addition to
-                                 // what is above
-    json_t *start;               // facts of this process, for run.json's `starts`
-    int64_t save_every;          // steps; 0: when the training is ended early only
+    const json_t *configuration; // what must agree where the run goes on, in addition to what is above
+    const char *command_line;    // for run.json
+    json_t *facts;               // of this process and its machine, for run.json's `starts`
+    int64_t process_start_ns;    // of sm_now_ns
+    int64_t save_every;          // steps; 0: a checkpoint only when the training is ended early
     int64_t keep;                // checkpoints; 0: all
     sm_resume resume;
 
+    sm_background background;                 // where threads beside the training may run
     const volatile sig_atomic_t *interrupted; // not 0: end after what is under way; may be NULL
 } sm_train_settings;
-
-// One step.
-typedef struct {
-    int64_t step;  // 1, 2, ...
-    int64_t epoch; // 1, 2, ...: of its first sequence
-    double loss;   // mean over the step's micro-batches, of all processes
-    double grad_norm;
-    double lr;
-    int64_t elapsed_ns; // from its settings to the end of its update, data and communication included
-    int64_t data_ns;    // of these: waited for data
-    int64_t comm_ns;    // of these: waited for other processes
-    int64_t n_tokens;   // of this step, of all processes
-    bool is_scaled;     // the loss
-    bool is_skipped;    // its gradients were not finite: no weights were changed
-    double loss_scale;  // of the next step
-} sm_train_step;
 
 typedef struct {
     int64_t first_step; // steps behind it when this process began
     int64_t step;       // steps behind it now
-    int64_t n_steps;    // of the whole
-    int64_t n_accum;    // micro-batches a step, of one process
+    int64_t n_steps;    // steps behind it at the end
     double val_loss;    // the last; NaN: none yet
 } sm_train_progress;
 
+// Those of process 0 are called, but for `initialise` and `saving`.
 typedef struct {
     void *ctx;
 
@@ -97,10 +86,13 @@ typedef struct {
     // A line that a user should see.
     void (*note)(void *ctx, const char *text);
 
-    // Before and after work that must not be cut off, as a save; may be NULL.
+    // Before and after what must not be cut off, as a save; may be NULL.
     void (*saving)(void *ctx, bool saving);
 
-    // In a run folder, when all but RUN_COMPLETE.txt is there: writes what is made from it. May be NULL.
+    // Facts at the end of this process, for run.json, which the trainer owns then; may be NULL.
+    json_t *(*end_facts)(void *ctx);
+
+    // In a run folder, when all but training_metrics.json and RUN_COMPLETE.txt is there: writes these. May be NULL.
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
 
