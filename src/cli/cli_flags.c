@@ -39,6 +39,8 @@ enum {
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
+    CHECK_RUN = ON(CLI_CHECK_RUN),
+    SCALING = ON(CLI_SCALING),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
 
@@ -335,6 +337,11 @@ static const cli_flag flags[] = {
     {"Comparison", "seed", 0, CLI_INT, "N", NULL, "of the order of interleaved runs; not given: from the clock",
      COMPARE, AT(seed), WITHIN(1, MAX_SEED)},
 
+    {"Comparison", "weak", 0, CLI_SWITCH, NULL, NULL,
+     "the work of each process must agree, not that of the whole: weak scaling", CHECK_RUN, AT(weak), NO_RANGE},
+    {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "8-1024*2", "numbers of processes to predict from the model",
+     SCALING, AT(predict), WITHIN(1, 1048576)},
+
     {"Training", "steps", 0, CLI_INT, "N", "10", "optimizer steps", TRAIN, AT(steps), WITHIN(1, 1e12)},
     {"Training", "lr", 0, CLI_REAL, "LR", NULL,
      "learning rate after warm-up; not given, as all settings: the optimizer's own (lion: 1e-4, adafactor: 1e-2, "
@@ -375,10 +382,13 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "md|csv|json|jsonl|sql", "md", "format on stdout",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN, AT(output),
-     NO_RANGE},
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
+         SCALING,
+     AT(output), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | VERIFY | AGAIN, AT(progress), NO_RANGE},
+    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
+     "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
     {"Output", "format", 0, CLI_CHOICE, NULL, "auto",

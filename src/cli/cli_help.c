@@ -24,6 +24,10 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},
+    [CLI_CHECK_RUN] = {"stepmark check-run runs/n1 runs/n2 runs/n4",
+                       "stepmark check-run training_metrics.json -o json"},
+    [CLI_SCALING] = {"stepmark scaling runs/n1 runs/n2 runs/n4",
+                     "stepmark scaling runs/* --page scaling.html --predict 8-256*2"},
     [CLI_SCHEMA] = {"stepmark schema"},
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
