@@ -16,7 +16,7 @@
 #include "input_file.h"
 #include "json_text.h"
 
-enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100, VALUE_BYTES = 96 };
+enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100, VALUE_BYTES = 96, REAL_DIGITS = 15 };
 
 struct sm_run_folder {
     const char *dir;
@@ -250,7 +250,7 @@ static sm_status no_memory(const sm_run_folder *folder) {
 
 // As it comes back from a file: numbers are compared as they are written there.
 static json_t *as_written(const json_t *value) {
-    char *text = sm_json_to_text(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = sm_json_to_text(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
     json_t *again = text != NULL ? json_loads(text, 0, NULL) : NULL;
     free(text);
     return again;
@@ -276,7 +276,7 @@ sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configura
 static sm_status write_run(const sm_run_folder *folder) {
     char path[PATH_MAX];
     SM_TRY(path_in(folder->dir, "run.json", path));
-    char *text = sm_json_to_text(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    char *text = sm_json_to_text(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
     if (text == NULL) {
         return no_memory(folder);
     }
