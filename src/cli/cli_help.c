@@ -105,5 +105,7 @@ void cli_options_help(FILE *stream, cli_command command) {
     for (int i = 0; i < MAX_EXAMPLES && examples[command][i] != NULL; i++) {
         fprintf(stream, "  %s\n", examples[command][i]);
     }
-    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n", stream);
+    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted, 143 ended by "
+          "SIGTERM (train --run).\n",
+          stream);
 }

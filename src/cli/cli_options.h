@@ -144,6 +144,13 @@ typedef struct {
     sm_step_settings settings; // NaN = as the optimizer has it
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
+    int64_t epochs, tokens, global_batch;
+    int data_order; // sm_order_kind
+    const char *val_data;
+    int64_t val_every, val_batches;
+    const char *run;
+    int64_t save_every, keep;
+    int resume_run; // sm_resume
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
