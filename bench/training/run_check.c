@@ -271,6 +271,10 @@ static sm_status read_metrics(sm_training_run *run, const char *path) {
     if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
     }
+    if (run->metrics == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return add_problem(run, "%s: cannot open: %s%s", path, strerror(errno),
+                           run->is_folder ? "; the training has not ended" : "");
+    }
     if (run->metrics == NULL) {
         return add_problem(run, "%s: %s", path, error.text);
     }
@@ -381,7 +385,7 @@ sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
     const sm_training_run *worst = NULL;
     size_t n_problems = 0;
     for (size_t i = 0; i < runs->n; i++) {
-        size_t n = json_array_size(runs->runs[i].problems);
+        const size_t n = json_array_size(runs->runs[i].problems);
         worst = worst == NULL && n > 0 ? &runs->runs[i] : worst;
         n_problems += n;
     }
@@ -389,9 +393,12 @@ sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
     if (n_problems > 1) {
         snprintf(more, sizeof(more), "; %zu more", n_problems - 1);
     }
-    return worst == NULL ? SM_OK
-                         : sm_fail(SM_ERR_INVALID, "%s: %.300s%s", worst->path,
-                                   json_string_value(json_array_get(worst->problems, 0)), more);
+    if (worst == NULL) {
+        return SM_OK;
+    }
+    const char *problem = json_string_value(json_array_get(worst->problems, 0));
+    bool names_it = strncmp(problem, worst->path, strlen(worst->path)) == 0;
+    return sm_fail(SM_ERR_INVALID, "%s%s%.300s%s", names_it ? "" : worst->path, names_it ? "" : ": ", problem, more);
 }
 
 // --- the table ---------------------------------------------------------------------------------
