@@ -404,23 +404,27 @@ sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
 // --- the table ---------------------------------------------------------------------------------
 
 static const sm_column columns[] = {
-    {SM_COLUMN("run", SM_COLUMN_TEXT, "", "folder or file"), .heading = "run"},
+    {SM_COLUMN("run", SM_COLUMN_TEXT, "", "folder or file"), .heading = "run", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("engine", SM_COLUMN_TEXT, "", "what trained"), .heading = "engine", .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "number format"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes"},
+    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = 8},
     {SM_COLUMN("global_batch", SM_COLUMN_INTEGER, "sequences", "sequences a step"), .heading = "global batch",
+     .rank = 4, .show = sm_show_count},
+    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .rank = 5,
      .show = sm_show_count},
-    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .show = sm_show_count},
-    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens", .show = sm_show_count},
-    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of the steps"), .heading = "timed s", .show = sm_show_real},
+    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens", .rank = 3,
+     .show = sm_show_count},
+    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of the steps"), .heading = "timed s", .rank = 6,
+     .show = sm_show_real},
     {SM_COLUMN("untimed_s", SM_COLUMN_REAL, "s", "start-up, validation, checkpoints and the rest"),
-     .heading = "untimed s", .show = sm_show_real},
-    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s",
+     .heading = "untimed s", .rank = 5, .show = sm_show_real},
+    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s", .rank = 7,
      .show = sm_show_count},
     {SM_COLUMN("checked", SM_COLUMN_TEXT, "", "against its log, or the metrics by themselves"), .heading = "checked",
      .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status"},
-    {SM_COLUMN("problems", SM_COLUMN_JSON, "", "why it is rejected"), .heading = "rejected", .view = SM_SHOWN_AS_NOTES},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("problems", SM_COLUMN_JSON, "", "why it is rejected"), .heading = "rejected", .rank = 9,
+     .view = SM_SHOWN_AS_NOTES},
 };
 
 const sm_table sm_run_check_table = {"runs", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

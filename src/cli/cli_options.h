@@ -170,6 +170,8 @@ typedef struct {
     int64_t layer; // -1 = not given
     bool all;
     bool values;
+    bool full;
+    const char *at; // an op's number, or a kind
 
     bool interleaved;
     int64_t pairs;
@@ -187,6 +189,7 @@ typedef struct {
     int n_operands;
 
     int output; // sm_format
+    bool wide;
     bool list_devices;
     bool help;
 
