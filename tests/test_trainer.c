@@ -18,8 +18,9 @@
 #include "run_program.h"
 
 // A step takes a fraction of a millisecond.
-#define WORK "-m tiny -t 1 -b 2 --seq-len 16 --dropout 0.1 --data $T/text --data-format bytes --order shuffled "
-#define RUN  "train " WORK "--global-batch 4 --save-every 10 --val-data $T/val --val-every 15 "
+#define WORK \
+    "-m tiny --backend reference -b 2 --seq-len 16 --dropout 0.1 --data $T/text --data-format bytes --order shuffled "
+#define RUN "train " WORK "--global-batch 4 --save-every 10 --val-data $T/val --val-every 15 "
 
 // --- the order ---------------------------------------------------------------------------------------
 
@@ -105,11 +106,10 @@ static int stop_run(const char *arguments, const char *run_name, int n_lines, in
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    snprintf(
-        command, sizeof(command),
-        "for i in $(seq 2000); do [ $(wc -l <$T/%s/log.jsonl 2>/dev/null || echo 0) -ge %d ] && exit 0; sleep 0.01; "
-        "done; exit 1",
-        run_name, n_lines);
+    snprintf(command, sizeof(command),
+             "for i in $(seq 2000); do [ $(cat $T/%s/log.jsonl 2>/dev/null | wc -l) -ge %d ] && exit 0; sleep 0.01; "
+             "done; exit 1",
+             run_name, n_lines);
     shell(command);
     kill(child, number);
     int status;
@@ -130,7 +130,7 @@ static void a_run_leaves_its_folder(void **state) {
           "test \"$(ls checkpoints | tr '\\n' ' ')\" = 'step-30 step-40 '");
     shell("cd $T/whole && test $(grep -vc kind log.jsonl) = 40 && test $(grep -c '\"validation\"' log.jsonl) = 3 && "
           "test $(grep -c '\"checkpoint\"' log.jsonl) = 4 && ! grep -q null log.jsonl");
-    expect_exit("train --weights $T/whole/checkpoints/step-40 -t 1 -b 2 --seq-len 16 --steps 1", 0);
+    expect_exit("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0);
     expect_text("a checkpoint as --weights", err, "continues after step 40");
 }
 
@@ -177,7 +177,8 @@ static void a_global_batch_is_as_many_micro_batches(void **state) {
 
 static void a_folder_of_data_brings_validation(void **state) {
     (void)state;
-    expect_exit("train -m tiny -t 1 -b 2 --seq-len 16 --data $T/both --data-format bytes --steps 3 --run $T/by_folder",
+    expect_exit("train -m tiny --backend reference -b 2 --seq-len 16 --data $T/both --data-format bytes --steps 3 "
+                "--run $T/by_folder",
                 0);
     shell("grep -q '\"kind\": \"validation\", \"step\": 3' $T/by_folder/log.jsonl");
     shell("grep -q 'both/val.bin' $T/by_folder/run.json");
@@ -192,19 +193,17 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
         int number;
         int code;
     } ends[] = {{"terminated", SIGTERM, 143}, {"interrupted", SIGINT, 130}, {"killed", SIGKILL, -1}};
-    expect_exit(RUN "--steps 3000 --schedule cosine --run $T/undisturbed", 0);
+    expect_exit(RUN "--steps 120 --schedule cosine --run $T/undisturbed", 0);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         char command[COMMAND_SIZE];
-        assert_int_equal(stop_run(RUN "--steps 3000 --schedule cosine", ends[i].name, 25, ends[i].number),
-                         ends[i].code);
+        assert_int_equal(stop_run(RUN "--steps 120 --schedule cosine", ends[i].name, 25, ends[i].number), ends[i].code);
         if (ends[i].code > 0) {
             expect_text("a signal", err, "checkpoint after step ");
         }
-        snprintf(command, sizeof(command), RUN "--steps 3000 --schedule cosine --run $T/%s", ends[i].name);
+        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
         expect_exit(command, 2);
         expect_text(command, err, "--resume auto goes on with it");
-        snprintf(command, sizeof(command), RUN "--steps 3000 --schedule cosine --resume auto --run $T/%s",
-                 ends[i].name);
+        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --resume auto --run $T/%s", ends[i].name);
         expect_exit(command, 0);
         expect_same_runs("undisturbed", ends[i].name);
         snprintf(command, sizeof(command), "test $(grep -c from_step $T/%s/run.json) = 2", ends[i].name);
