@@ -15,6 +15,7 @@ CC_asan := gcc
 CC_clang := clang
 CC_fuzz := clang
 CC_tsan := clang
+CC_mpi := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
@@ -27,9 +28,11 @@ OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitiz
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
-COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
+# No path of this machine in what is built.
+MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
+COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lhwloc -ljansson -lm -ldl
+LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.
@@ -39,7 +42,6 @@ BASE_FLAGS += -DSM_OPENCL
 endif
 
 # CONFIG=mpi joins processes that mpirun or srun starts. Only comm_mpi.c knows MPI.
-CC_mpi := gcc
 ifeq ($(CONFIG),mpi)
 BASE_FLAGS += -DSM_MPI
 MPI_FLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)
@@ -191,6 +193,40 @@ format: ## format the sources with clang-format
 tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
+.PHONY: pages
+pages: build ## print manual pages and shell completions into build/release/pages
+	@tools/pages.sh $(B)/stepmark $(B)/pages
+
+PREFIX ?= /usr/local
+export DESTDIR PREFIX ZSHDIR
+.PHONY: install
+install: pages ## install program, manual pages, completions and documents (PREFIX=/usr/local DESTDIR=)
+	@tools/install.sh install $(B)
+
+.PHONY: uninstall
+uninstall: pages ## take them away again
+	@tools/install.sh uninstall $(B)
+
+.PHONY: deb
+deb: deps deps-package ## build a Debian package in build/deb
+	@tools/deb.sh
+
+.PHONY: deps-package
+deps-package: ## install also what packages are made and tested with
+	@tools/deps.sh run package
+
+.PHONY: test-deb
+test-deb: deb ## install the package in a fresh Debian, use it, remove and purge it (as root)
+	@tools/test_deb.sh
+
+.PHONY: test-reproducible
+test-reproducible: deps ## build twice, in different folders, and compare byte by byte
+	@tools/test_reproducible.sh
+
+.PHONY: test-pages
+test-pages: deps-dev pages ## check manual pages with mandoc, and completions in bash, zsh and fish
+	@tools/test_pages.sh $(B)/stepmark $(B)/pages
+
 .PHONY: clean
 clean: ## remove everything built
 	rm -rf build
@@ -280,10 +316,14 @@ $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
 
-# What the build can say of itself, compiled into the files that use it.
-BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
-    -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
-    -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
+# What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
+BUILD_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(BUILD_COMMIT)"' -DSM_BUILD_DIRTY=$(BUILD_DIRTY) \
+    -DSM_BUILD_VERSION='"$(VERSION)"' -DSM_BUILD_DATE='"$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)"' \
+    -DSM_BUILD_ISAS='"$(ISAS) $(DOT_ISAS)"' -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
 BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/host_tuning.o
 $(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(BUILD_INFO_OBJ): $(B)/build_info

@@ -15,6 +15,8 @@ $make CONFIG=clang tests >/dev/null
 step "tests"
 $make tests >/dev/null
 $make run-tests
+step "manual pages and completions"
+$make test-pages
 step "the README's commands"
 tools/test_readme.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"

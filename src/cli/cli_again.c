@@ -186,7 +186,7 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
         return write_json(r, result, again);
     }
     SM_TRY(sm_record_write_all(&sm_again_table, format, stdout, result->fields));
-    if (format == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read(format)) {
         write_markdown(result);
     } else {
         cli_note("losses: %s; speed: %s", result->losses, result->speed);

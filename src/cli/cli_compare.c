@@ -75,7 +75,7 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (format == SM_FORMAT_JSON) {
         return write_json(c);
     }
-    if (format == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read(format)) {
         return write_markdown(c);
     }
     for (size_t i = 0; i < json_array_size(c->apart); i++) { // their stream has one kind of record

@@ -255,11 +255,11 @@ sm_status cli_estimate(const cli_options *options) {
     if (e.info.available) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
-    if (options->output != SM_FORMAT_MARKDOWN || !is_single(options)) {
+    if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
         SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
-    bool is_table = e.writer != NULL && options->output == SM_FORMAT_MARKDOWN;
+    bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
     if (status == SM_OK && is_table) {

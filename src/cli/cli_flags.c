@@ -129,6 +129,10 @@ static const cli_choice resumes[] = {
         {NULL, 0},
 };
 
+static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
+static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
+static const cli_choice transports[] = {{"auto", 0}, {"messages", 1}, {NULL, 0}};
+
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
 static const cli_choice report_formats[] = {
@@ -181,8 +185,8 @@ static const cli_flag flags[] = {
      WITHIN(1, MAX_DIM)},
     {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,
      AT(d_ff), WITHIN(1, MAX_DIM)},
-    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", FED,
-     AT(weights), NO_RANGE},
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
+     FED | WALK, AT(weights), NO_RANGE},
 
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", SWEPT,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
@@ -222,8 +226,11 @@ static const cli_flag flags[] = {
     {"Work", "data", 0, CLI_TEXT, "FILE|DIR", NULL,
      "tokens to train on, or a folder with train.bin and perhaps val.bin; not given: the embedded text, read as bytes",
      TRAIN, AT(data), NO_RANGE},
+    {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
+     WALK, AT(data), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + uint16 ids, or text read as bytes", FED, AT(data_format), ONE_OF(data_formats)},
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
+     ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
      WITHIN(0, MAX_SEED)},
 
@@ -362,6 +369,19 @@ static const cli_flag flags[] = {
     {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "8-1024*2", "numbers of processes to predict from the model",
      SCALING, AT(predict), WITHIN(1, 1048576)},
 
+    {"Processes", "processes", 0, CLI_INT, "N", "1", "processes that share the work, each with B sequences",
+     WALK | ESTIMATE, AT(n_processes), WITHIN(1, 65536)},
+    {"Processes", "shard", 0, CLI_CHOICE, NULL, "none",
+     "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
+     TRAIN | WALK | ESTIMATE, AT(shard), ONE_OF(shards)},
+    {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "of gradients on their way between processes",
+     TRAIN | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
+    {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
+     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN,
+     AT(transport), ONE_OF(transports)},
+    {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
+     "a process that lets the others wait longer ends the training", TRAIN, AT(comm_timeout_s), WITHIN(0.1, 1e6)},
+
     {"Training", "steps", 0, CLI_INT, "N", NULL,
      "optimizer steps; the least of these three ends the training; none given: 10 steps", TRAIN, AT(steps),
      WITHIN(1, 1e12)},
@@ -423,14 +443,23 @@ static const cli_flag flags[] = {
      WITHIN(0, 10000)},
     {"Output", "all", 0, CLI_SWITCH, NULL, NULL, "print every block", WALK, AT(all), NO_RANGE},
     {"Output", "values", 0, CLI_SWITCH, NULL, NULL,
-     "run it on the reference backend; print first entries and L2 norm of every output", WALK, AT(values), NO_RANGE},
+     "run it on the reference backend; print first entries and L2 norm of every operand", WALK, AT(values), NO_RANGE},
+    {"Output", "full", 0, CLI_SWITCH, NULL, NULL, "all entries, not only the first; with -o json, the weights, too",
+     WALK, AT(full), NO_RANGE},
+    {"Output", "at", 0, CLI_TEXT, "OP", NULL, "only these ops: a number, as printed, or a kind (attention_forward)",
+     WALK, AT(at), NO_RANGE},
     {"Output", "by", 0, CLI_CHOICE, NULL, "kind", "what a line is of", PROFILE, AT(by), ONE_OF(profile_lines)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), NO_RANGE},
-    {"Output", "output", 'o', CLI_FORMAT, "md|csv|json|jsonl|sql", "md", "format on stdout",
+    {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
+     "format on stdout; not given: text, which fits the terminal, and md where there is none",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
          SCALING,
      AT(output), NO_RANGE},
+    {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
+         SCALING,
+     AT(wide), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | VERIFY | AGAIN, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,

@@ -152,6 +152,12 @@ typedef struct {
     int64_t save_every, keep;
     int resume_run; // sm_resume
 
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
@@ -170,6 +176,8 @@ typedef struct {
     int64_t layer; // -1 = not given
     bool all;
     bool values;
+    bool full;
+    const char *at; // an op's number, or a kind
 
     bool interleaved;
     int64_t pairs;
@@ -187,6 +195,7 @@ typedef struct {
     int n_operands;
 
     int output; // sm_format
+    bool wide;
     bool list_devices;
     bool help;
 

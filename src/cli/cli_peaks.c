@@ -188,7 +188,7 @@ sm_status cli_peaks(const cli_options *options) {
         status = measure_device(options, devices.devices[i], &output);
     }
     sm_status closed = sm_record_writer_close(output.writer);
-    if (options->output == SM_FORMAT_MARKDOWN && output.legend[0] != '\0') {
+    if (sm_format_is_read((sm_format)options->output) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
                "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
                output.legend);

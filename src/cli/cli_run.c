@@ -262,6 +262,14 @@ static sm_status start(run *r) {
     return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
 }
 
+static void print_legend(sm_format format) {
+    if (format == SM_FORMAT_MARKDOWN) {
+        sm_row_write_legend(stdout);
+    } else if (format == SM_FORMAT_TEXT) {
+        sm_row_write_brief_legend(stdout);
+    }
+}
+
 // Also where no row came, the output is whole.
 static sm_status finish(run *r, sm_status status) {
     char message[SM_ROW_REASON_SIZE];
@@ -273,8 +281,8 @@ static sm_status finish(run *r, sm_status status) {
     if (closed == SM_OK) {
         closed = sm_row_writer_close(r->writer);
     }
-    if (r->state.bench.options->output == SM_FORMAT_MARKDOWN && r->n_ok > 0) {
-        sm_row_write_legend(stdout);
+    if (r->n_ok > 0) {
+        print_legend((sm_format)r->state.bench.options->output);
     }
     return status != SM_OK ? sm_fail(status, "%s", message) : closed != SM_OK ? closed : verdict(r);
 }

@@ -150,7 +150,7 @@ static sm_status run_all(cli_sweep *s) {
 // Under a table for readers; other formats hold rows and nothing else.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     size_t n = 0;
-    if (s->sweeper.options->output != SM_FORMAT_MARKDOWN || json_array_size(rows) < 2) {
+    if (!sm_format_is_read((sm_format)s->sweeper.options->output) || json_array_size(rows) < 2) {
         return SM_OK;
     }
     puts("");

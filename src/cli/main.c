@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_flag.h"
+#include "cli_front.h"
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
-#include "machine.h"
-
-#define STEPMARK_VERSION "0.1.0"
+#include "screen.h"
 
 enum {
     EXIT_OK = 0,
@@ -28,14 +28,32 @@ enum {
 volatile sig_atomic_t cli_interrupted;
 static volatile sig_atomic_t first_signal; // that counted it up; 0: none
 
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
 void cli_note(const char *format, ...) {
     va_list arguments;
+    char *text = NULL;
+    if (is_muted) {
+        return;
+    }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    fputs("stepmark: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
+    fputs("stepmark: ", stderr);
+    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
+                         length >= 0 ? text : "no memory for a message");
     fputc('\n', stderr);
+    free(length >= 0 ? text : NULL);
+}
+
+// What a person reads keeps within the terminal; data stay as they are.
+static void fit_terminal(const cli_options *options) {
+    if (options->help || sm_format_is_read((sm_format)options->output)) {
+        stdout = sm_screen_open(stdout);
+    }
 }
 
 static void on_signal(int number) {
@@ -76,23 +94,6 @@ static bool has_stack(void) {
                  (unsigned long long)now_bytes / 1024, LEAST_BYTES / 1024);
     }
     return now_bytes >= LEAST_BYTES;
-}
-
-static void print_help(FILE *stream) {
-    fputs("stepmark measures, and performs, the training step of GPT-2 on this machine.\n\nusage: stepmark SUBCOMMAND "
-          "[flags]\n\n",
-          stream);
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fprintf(stream, "  %-10s %s\n", cli_command_name((cli_command)i), cli_command_purpose((cli_command)i));
-    }
-    fputs("\n  --version  print the version\n"
-          "  --help     print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags\n"
-          "\nExamples\n"
-          "  stepmark run                     measure GPT-2 124M on every device, about a minute in all\n"
-          "  stepmark walk --values           follow a tiny model's step with its numbers\n"
-          "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted, 143 ended by "
-          "SIGTERM (train --run).\n",
-          stream);
 }
 
 static int usage_error(const char *command) {
@@ -150,6 +151,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_command_name(command));
     }
+    fit_terminal(&options);
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
@@ -165,27 +167,66 @@ static int run_command(cli_command command, int argc, char **argv) {
     return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
 }
 
+static int first_words(void) {
+    if (isatty(STDERR_FILENO)) {
+        cli_front_hello(stderr);
+    } else {
+        cli_front_help(stderr);
+    }
+    return EXIT_USAGE;
+}
+
+static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }
+
+static int print_manual(const char *name) {
+    const cli_command command = name != NULL ? cli_command_find(name) : CLI_COMMAND_COUNT;
+    if (name != NULL && command == CLI_COMMAND_COUNT) {
+        return usage_error("");
+    }
+    cli_manual_print(stdout, command);
+    return printed();
+}
+
+static int print_completion(const char *shell) {
+    return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
+}
+
+// A flag where a subcommand could be.
+static int front_option(int argc, char **argv) {
+    const char *name = argv[1];
+    if (strcmp(name, "--list-devices") == 0) {
+        return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--manual") == 0) {
+        return print_manual(argv[2]);
+    }
+    if (strcmp(name, "--completion") == 0) {
+        return print_completion(argv[2]);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        stdout = sm_screen_open(stdout);
+        cli_front_help(stdout);
+        return printed();
+    }
+    if (strcmp(name, "--version") == 0) {
+        stdout = sm_screen_open(stdout);
+        cli_version_print(stdout);
+        return printed();
+    }
+    (void)cli_command_find(name); // for its message
+    return usage_error("");
+}
+
 int main(int argc, char **argv) {
     cli_memory_watch();
     if (!has_stack()) {
         return EXIT_ERROR;
     }
     if (argc < 2) {
-        print_help(stderr);
-        return EXIT_USAGE;
+        return first_words();
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help(stdout);
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        const char *commit = sm_build_commit();
-        printf("stepmark %s (commit %s, %s)\n", STEPMARK_VERSION, commit[0] != '\0' ? commit : "unknown",
-               sm_build_compiler());
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
-    }
-    if (strcmp(argv[1], "--list-devices") == 0) {
-        return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    if (argv[1][0] == '-') {
+        return front_option(argc, argv);
     }
     cli_command command = cli_command_find(argv[1]);
     if (command == CLI_COMMAND_COUNT) {
