@@ -92,6 +92,8 @@ typedef struct {
 // Takes one ceiling as soon as it is there. A failure ends the measurement and is passed on.
 typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 
+typedef enum { SM_COPY_OUT, SM_COPY_IN } sm_copy_direction; // of the device, into it
+
 struct sm_backend {
     const char *name;    // "cpu"
     const char *summary; // one line
@@ -136,6 +138,14 @@ struct sm_backend {
     // In order with execute; the host's memory is free to change when the call returns.
     sm_status (*upload)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+    // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be given by
+    // who prepares it (sm_arena.memory). Begins to copy a part of a tensor beside what is computed: out, behind all ops
+    // that were begun; in, at once. `host` is left alone by others until wait_copy, which any thread may call, once a
+    // ticket.
+    sm_status (*begin_copy)(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
+                            int64_t n_elems, void *host, void **ticket);
+    sm_status (*wait_copy)(sm_executable *executable, void *ticket);
 };
 
 // src/session/registry.c

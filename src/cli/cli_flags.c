@@ -129,6 +129,10 @@ static const cli_choice resumes[] = {
         {NULL, 0},
 };
 
+static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
+static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
+static const cli_choice transports[] = {{"auto", 0}, {"messages", 1}, {NULL, 0}};
+
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
 static const cli_choice report_formats[] = {
@@ -364,6 +368,19 @@ static const cli_flag flags[] = {
      "the work of each process must agree, not that of the whole: weak scaling", CHECK_RUN, AT(weak), NO_RANGE},
     {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "8-1024*2", "numbers of processes to predict from the model",
      SCALING, AT(predict), WITHIN(1, 1048576)},
+
+    {"Processes", "processes", 0, CLI_INT, "N", "1", "processes that share the work, each with B sequences",
+     WALK | ESTIMATE, AT(n_processes), WITHIN(1, 65536)},
+    {"Processes", "shard", 0, CLI_CHOICE, NULL, "none",
+     "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
+     TRAIN | WALK | ESTIMATE, AT(shard), ONE_OF(shards)},
+    {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "of gradients on their way between processes",
+     TRAIN | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
+    {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
+     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN,
+     AT(transport), ONE_OF(transports)},
+    {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
+     "a process that lets the others wait longer ends the training", TRAIN, AT(comm_timeout_s), WITHIN(0.1, 1e6)},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
      "optimizer steps; the least of these three ends the training; none given: 10 steps", TRAIN, AT(steps),

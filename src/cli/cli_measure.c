@@ -94,6 +94,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .backward = (phases & SM_RUN_BACKWARD) != 0,
         .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
         .one_micro_batch = options->accum <= 1,
+        .processes = job->processes,
         .recompute = (sm_recompute)options->recompute,
         .max_tensor_bytes = max_tensor_bytes,
     };

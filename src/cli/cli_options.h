@@ -152,6 +152,12 @@ typedef struct {
     int64_t save_every, keep;
     int resume_run; // sm_resume
 
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;

@@ -28,9 +28,16 @@ enum {
 volatile sig_atomic_t cli_interrupted;
 static volatile sig_atomic_t first_signal; // that counted it up; 0: none
 
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
 void cli_note(const char *format, ...) {
     va_list arguments;
     char *text = NULL;
+    if (is_muted) {
+        return;
+    }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
     va_start(arguments, format);
     const int length = vasprintf(&text, format, arguments);
