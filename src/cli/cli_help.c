@@ -1,10 +1,9 @@
 // cli_help.c: --help of a subcommand, printed from the table of flags.
 #include "cli_help.h"
 
-#include "cli_front.h"
-
 #include <string.h>
 
+#include "cli_front.h"
 #include "screen.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
