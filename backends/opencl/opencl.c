@@ -124,6 +124,11 @@ void opencl_close(sm_device *base) {
     opencl_end_waiter(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
+    for (int i = SM_COPY_OUT; i <= SM_COPY_IN; i++) {
+        if (device->copies[i] != NULL) {
+            opencl.clReleaseCommandQueue(device->copies[i]);
+        }
+    }
     if (device->profile != NULL) {
         opencl.clReleaseCommandQueue(device->profile);
     }
@@ -197,4 +202,6 @@ const sm_backend sm_backend_opencl = {
     .synchronize = opencl_synchronize,
     .upload = opencl_upload,
     .download = opencl_download,
+    .begin_copy = opencl_begin_copy,
+    .wait_copy = opencl_wait_copy,
 };

@@ -13,6 +13,7 @@
 //                      describes matrices to a card's TMA
 //   opencl_tune.c      chooses among kernels by measurement
 //   opencl_execute.c   runs a range of launches
+//   opencl_copy.c      copies beside what is computed
 //   opencl_wait.c      waits that end at a deadline
 //   opencl_peaks.c     measures ceilings
 #ifndef STEPMARK_OPENCL_H
@@ -86,8 +87,9 @@ typedef struct opencl_device {
     const opencl_tier *tier;
     cl_device_id part; // of a processor, when fewer threads are asked for than it has; else NULL
     cl_context context;
-    cl_command_queue queue;   // in order, unprofiled: what is measured
-    cl_command_queue profile; // in order, with events: where time goes
+    cl_command_queue queue;     // in order, unprofiled: what is measured
+    cl_command_queue profile;   // in order, with events: where time goes
+    cl_command_queue copies[2]; // by direction, beside what is computed; NULL until one is needed
     opencl_program *programs;
     opencl_choice *choices;
     void (*progress)(const char *text); // of sm_open_options
@@ -140,7 +142,7 @@ typedef struct opencl_executable {
     int *first_launch; // of op i; n_ops + 1 entries
     int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
     int n_beside_units;
-    cl_event *events;  // n_launches, for the profiled queue
+    cl_event *events; // n_launches, for the profiled queue
     struct opencl_executable *next_kept;
 } opencl_executable;
 
@@ -197,6 +199,22 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes);
 void opencl_free_memory(opencl_executable *e);
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+// The buffer and the bytes of a part of a tensor.
+typedef struct {
+    cl_mem buffer;
+    size_t offset_bytes;
+    size_t size_bytes;
+} opencl_span;
+
+sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems,
+                           opencl_span *s);
+
+// --- opencl_copy.c -------------------------------------------------------------------------------
+
+sm_status opencl_begin_copy(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
+                            int64_t n_elems, void *host, void **ticket);
+sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 
