@@ -190,6 +190,7 @@ const sm_backend sm_backend_opencl = {
     .supports = supports,
     .emulates = emulates,
     .measure_peaks = opencl_measure_peaks,
+    .measure_ceilings = opencl_measure_ceilings,
     .working_bytes = opencl_working_bytes,
     .prepare = opencl_prepare,
     .release = opencl_release,

@@ -229,5 +229,6 @@ void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 sm_status opencl_synchronize(sm_executable *executable);
 sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
+sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
 #endif

@@ -320,7 +320,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 // --- what is known ----------------------------------------------------------------------------------------
 
 static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"tensor", "tensor_probe", "matmul_wgmma"};
+    static const char *const stems[] = {"tensor", "tensor_probe", "wgmma", "matmul_wgmma"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         opencl_source source;

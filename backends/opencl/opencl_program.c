@@ -43,9 +43,11 @@ static const recipe recipes[] = {
     {"tensor_probe", {"tensor", "tensor_probe"}, false},
     {"operand_tensor", {"tensor", "operand_tensor"}, false},
     {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
-    {"matmul_wgmma", {"tensor", "matmul_wgmma"}, true},
+    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, true},
     {"attention_tensor", {"tensor", "attention_tensor"}, false},
     {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, true},
+    {"peaks_tensor", {"tensor", "peaks_tensor"}, false},
+    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
