@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "backend.h"
 #include "cli_commands.h"
 #include "cli_flag.h"
 #include "cli_memory.h"
@@ -147,6 +149,16 @@ static int run_command(cli_command command, int argc, char **argv) {
     return status == SM_OK ? code : conclude(command, status);
 }
 
+// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+static int help_backend(int n_words, char **words) {
+    const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (backend == NULL || backend->help == NULL) {
+        return EXIT_USAGE;
+    }
+    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+}
+
 int main(int argc, char **argv) {
     cli_memory_watch();
     if (!has_stack()) {
@@ -165,6 +177,9 @@ int main(int argc, char **argv) {
         printf("stepmark %s (commit %s, %s)\n", STEPMARK_VERSION, commit[0] != '\0' ? commit : "unknown",
                sm_build_compiler());
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
+    }
+    if (strcmp(argv[1], "--helper") == 0) {
+        return help_backend(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--list-devices") == 0) {
         return run_command(CLI_DEVICES, argc - 1, argv + 1);
