@@ -170,6 +170,10 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
+// Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+
 // --- opencl_program.c ----------------------------------------------------------------------------
 
 // A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not

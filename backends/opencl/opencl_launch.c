@@ -7,8 +7,7 @@
 
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 
-// What cl/prelude.cl takes `data` for.
-static const char *data_option(sm_dtype dtype) {
+const char *opencl_data_option(sm_dtype dtype) {
     return dtype == SM_BF16 ? " -DDATA_BF16" : dtype == SM_F16 ? " -DDATA_F16" : "";
 }
 
@@ -19,7 +18,7 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     b->n_args = 0;
     b->vector = b->e->device->tier->vector(&b->e->device->facts);
     if (b->status == SM_OK) {
-        snprintf(all_options, sizeof all_options, "%s%s", options, data_option(b->e->base.plan->dtype));
+        snprintf(all_options, sizeof all_options, "%s%s", options, opencl_data_option(b->e->base.plan->dtype));
         if (b->e->wanted != NULL) {
             opencl_want(b->e->wanted, stem, all_options);
             return;
