@@ -135,9 +135,10 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     }
     snprintf(options, sizeof options,
              "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
-             "-DDROPOUT=%d%s%s",
+             "-DDROPOUT=%d%s%s%s",
              part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
-             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
+             a->threshold > 0, opencl_documents_option(a),
+             b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
     opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
 }
 
@@ -147,6 +148,7 @@ static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_hea
     opencl_arg_ulong(b, (uint64_t)a->NH);
     opencl_arg_ulong(b, (uint64_t)a->NKV);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
+    opencl_arg_tensor(b, a->starts);
     opencl_arg_ulong(b, a->key);
     opencl_arg_uint(b, a->threshold);
     opencl_arg_float(b, a->drop_scale);
