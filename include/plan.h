@@ -100,7 +100,8 @@ typedef struct {
     bool tuned;             // mode tuned: preparing the plan also chooses kernels by measurement
     int64_t n_params;       // elements of the model, padding excluded
     int64_t B, T, V;        // the batch's shape and the range of its ids, for who feeds it
-    double attended_pairs;  // of a query and a key that it sees, of a mean batch of documents; 0: not known, all
+    double real_tokens;     // of a mean micro-batch of documents: targets that count; 0: not known, B T
+    double attended_pairs;  // likewise, of a position and one that it sees; 0: not known, all of the causal half
     // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so
     // a session refuses a backward that does not follow a zero-grad.
     bool one_micro_batch;

@@ -211,7 +211,9 @@ static void bind_rope(opencl_binder *b) {
     opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
     opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
     opencl_arg_uint(b, b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR);
-    opencl_arg_operands(b);
+    arg_in(b, SM_IN(rope, x));
+    arg_in(b, SM_IN(rope, starts));
+    arg_out(b, SM_OUT(rope, y));
     opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
 }
 
