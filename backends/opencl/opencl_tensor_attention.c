@@ -151,6 +151,7 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     char options[OPTIONS_SIZE];
     opencl_tensor_score_sizes(&b->e->device->facts, uses_wgmma(b, a), part, a->HS, elem_bytes(b->e->base.plan, a), s);
     opencl_attention_options(s, part, a->HS, a->threshold > 0, options, sizeof options);
+    strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
     if (b->e->base.plan->products == SM_PRODUCTS_TF32X3) {
         strncat(options, " -DSPLIT=1", sizeof options - strlen(options) - 1);
     }
@@ -163,6 +164,7 @@ static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_hea
     opencl_arg_ulong(b, (uint64_t)a->NH);
     opencl_arg_ulong(b, (uint64_t)a->NKV);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
+    opencl_arg_tensor(b, a->starts);
     opencl_arg_ulong(b, a->key);
     opencl_arg_uint(b, a->threshold);
     opencl_arg_float(b, a->drop_scale);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli_sweep_plan.h"
+#include "collate.h"
 #include "data_order.h"
 #include "harness.h"
 #include "model.h"
@@ -106,6 +107,27 @@ static const cli_choice recomputes[] = {
     {"light", SM_RECOMPUTE_LIGHT},
     {"block", SM_RECOMPUTE_BLOCK},
     {NULL, 0},
+};
+
+static const cli_choice attentions[] = {
+    {"naive", SM_ATTENTION_NAIVE},
+    {"blocked", SM_ATTENTION_BLOCKED},
+    {"flash", SM_ATTENTION_FLASH},
+    {NULL, 0},
+};
+
+static const cli_choice paddings[] = {
+#define X(code, name) {name, code + 1},
+    SM_PADDING_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice long_documents[] = {
+#define X(code, name) {name, code},
+    SM_LONG_LIST(X)
+#undef X
+        {NULL, 0},
 };
 
 static const cli_choice schedules[] = {
@@ -219,6 +241,21 @@ static const cli_flag flags[] = {
      "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: as the "
      "mode has it, then block",
      VERIFY, AT(recompute), ONE_OF(recomputes)},
+    {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
+     "how attention keeps its weights for backward: the whole square, blocks of rows up to the diagonal, or not at "
+     "all; "
+     "not given: flash, in mode naive naive",
+     SWEPT | PROFILE | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
+    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|FILE", NULL,
+     "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
+     "or of the id that a tokenizer.json gives <|endoftext|>",
+     SWEPT | PROFILE, AT(documents), NO_RANGE},
+    {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
+     "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
+     "fill one; not given: packed",
+     SWEPT | PROFILE, AT(padding), ONE_OF(paddings)},
+    {"Work", "long-documents", 0, CLI_CHOICE, NULL, "refuse", "what is done with documents longer than a row",
+     SWEPT | PROFILE, AT(long_documents), ONE_OF(long_documents)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",

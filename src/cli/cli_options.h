@@ -100,6 +100,7 @@ typedef struct {
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
     int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -133,7 +134,10 @@ typedef struct {
     const char *trace; // file to write it to
 
     const char *data;
-    int data_format; // sm_tokens_format
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a file
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
     const char *weights;
     const char *save;
     const char *log;
