@@ -29,7 +29,9 @@
     X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")      \
     X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                       \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                 \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                    \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")     \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -141,6 +143,12 @@ typedef struct {
     sm_step_settings settings; // NaN = as the optimizer has it
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
