@@ -34,13 +34,14 @@ enum {
     PEAKS = ON(CLI_PEAKS),
     MODELLED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
     STEPPED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE,
-    FED = SWEPT | PROFILE | ABLATE | TRAIN, // with data
-    OPENED = FED | PEAKS | VERIFY,          // open a device
+    FED = SWEPT | PROFILE | ABLATE | TRAIN,           // with data
+    OPENED = FED | PEAKS | VERIFY | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
     TOKENIZER = ON(CLI_TOKENIZER),
     TOKENIZE = ON(CLI_TOKENIZE),
+    GENERATE = ON(CLI_GENERATE),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
 
@@ -167,6 +168,21 @@ static const cli_flag flags[] = {
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", FED,
      AT(weights), NO_RANGE},
 
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors, or a run of train",
+     GENERATE, AT(weights), NO_RANGE},
+
+    {"Work", "prompt", 0, CLI_TEXT, "TEXT", NULL, "text to go on with", GENERATE, AT(prompt), NO_RANGE},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR|bytes", NULL,
+     "folder with the model's vocabulary, or bytes; not given: in the folder of --weights, and bytes where the model "
+     "knows 256 tokens",
+     GENERATE, AT(tokenizer), NO_RANGE},
+    {"Work", "tokens", 0, CLI_INT, "N", "100", "tokens to generate; fewer where <|endoftext|> comes", GENERATE,
+     AT(n_tokens), WITHIN(1, 1e9)},
+    {"Work", "temperature", 0, CLI_REAL, "X", "0", "0: the most probable token; 1: drawn as the model has it", GENERATE,
+     AT(temperature), WITHIN(0, 1e3)},
+    {"Work", "top-k", 0, CLI_INT, "K", "0", "drawn from the K most probable tokens; 0: from all", GENERATE, AT(top_k),
+     WITHIN(0, MAX_DIM)},
+    {"Work", "seed", 0, CLI_INT, "N", "42", "of the draws", GENERATE, AT(seed), WITHIN(0, MAX_SEED)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", SWEPT,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | ABLATE | TRAIN,
@@ -224,13 +240,13 @@ static const cli_flag flags[] = {
      "backends or devices (see `stepmark devices`); all: every one that is not the reference", SWEPT | VERIFY,
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | ABLATE | PEAKS | TRAIN, AT(backends), NO_RANGE},
+     PROFILE | ABLATE | PEAKS | TRAIN | GENERATE, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", SWEPT | VERIFY, AT(threads),
      WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core",
-     PROFILE | ABLATE | TRAIN | TOKENIZER | TOKENIZE, AT(threads), WITHIN(1, 4096)},
+     PROFILE | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE, AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
@@ -249,7 +265,7 @@ static const cli_flag flags[] = {
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | ABLATE | TRAIN | WALK, AT(precisions), ONE_OF(precisions)},
+     PROFILE | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
@@ -264,7 +280,7 @@ static const cli_flag flags[] = {
      "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
-     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN, AT(modes),
+     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN | GENERATE, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
      ONE_OF(modes)},
@@ -386,6 +402,8 @@ static const cli_flag flags[] = {
      NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FOLDER, "DIR", NULL,
      "folder to write train.bin, val.bin, tokens.json and the tokenizer to", TOKENIZE, AT(output_folder), NO_RANGE},
+    {"Output", "ids", 0, CLI_SWITCH, NULL, NULL, "print the ids of the tokens that follow, one a line, and no text",
+     GENERATE, AT(ids), NO_RANGE},
     {"Output", "layer", 0, CLI_INT, "N", NULL, "the block to print; not given: block 0", WALK, AT(layer),
      WITHIN(0, 10000)},
     {"Output", "all", 0, CLI_SWITCH, NULL, NULL, "print every block", WALK, AT(all), NO_RANGE},

@@ -38,6 +38,8 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
                        "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"},
     [CLI_TOKENIZE] = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",
                       "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"},
+    [CLI_GENERATE] = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",
+                      "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"},
     [CLI_INIT] = {"stepmark init -m small --seed 1 --save model"},
 };
 
