@@ -40,9 +40,11 @@ const char *cli_command_operands(cli_command command) {
     case CLI_COMPARE: return " A B";
     case CLI_AGAIN: return " ROWS";
     case CLI_RECOMMEND:
-    case CLI_REPORT: return " FILE...";
+    case CLI_REPORT:
+    case CLI_TOKENIZE: return " FILE...";
     case CLI_CHECK_RUN:
     case CLI_SCALING: return " RUN...";
+    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
     default: return "";
     }
 }

@@ -32,7 +32,10 @@
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -161,6 +164,18 @@ typedef struct {
     int gradient_format; // 1: bf16
     int transport;       // 1: messages
     double comm_timeout_s;
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
