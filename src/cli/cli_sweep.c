@@ -154,7 +154,7 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
         return SM_OK;
     }
     puts("");
-    return cli_recommend_print(rows, SM_FORMAT_MARKDOWN, &n);
+    return cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n);
 }
 
 // What came of the rows.
