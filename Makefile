@@ -1,6 +1,7 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan. `make` shows help.
+# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan, build/mpi. `make` shows
+# help.
 
 MAKEFLAGS += --no-print-directory
 ifeq ($(MAKELEVEL),0)
@@ -30,13 +31,21 @@ BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
 COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lhwloc -ljansson -lm -ldl
+LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.
 OPENCL ?= 1
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
+endif
+
+# CONFIG=mpi joins processes that mpirun or srun starts. Only comm_mpi.c knows MPI.
+CC_mpi := gcc
+ifeq ($(CONFIG),mpi)
+BASE_FLAGS += -DSM_MPI
+MPI_FLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)
+LIBS += $(shell pkg-config --libs ompi-c 2>/dev/null || pkg-config --libs mpich 2>/dev/null)
 endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
@@ -56,7 +65,7 @@ DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
-ENGINE_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c src/models/*/*.c))
+ENGINE_SRC := $(filter-out src/cli/% $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(wildcard src/*/*.c src/models/*/*.c))
 BENCH_SRC := $(wildcard bench/*/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
@@ -108,17 +117,22 @@ test: deps-dev ## install what is missing, build and run all tests, also under s
 .PHONY: build
 build: $(B)/stepmark ## build build/release/stepmark
 
+.PHONY: mpi
+mpi: ## install Open MPI, too, and build build/mpi/stepmark, which mpirun and srun start as many processes
+	@tools/deps.sh run mpi
+	@$(MAKE) CONFIG=mpi build
+
 .PHONY: deps
 deps: ## install the Debian packages that the program needs
 	@tools/deps.sh run
 
 .PHONY: deps-dev
 deps-dev: ## install also what the tests and checks need
-	@tools/deps.sh run dev
+	@tools/deps.sh run dev mpi
 
 .PHONY: deps-torture
 deps-torture: ## install also what the long tests need
-	@tools/deps.sh run dev torture
+	@tools/deps.sh run dev mpi torture
 
 .PHONY: torture
 torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan" for some)
@@ -133,6 +147,12 @@ fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; 
 test-peers: deps-dev ## check bench/peers, and weights, losses and gradients against PyTorch and transformers
 	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
+
+.PHONY: test-slurm
+test-slurm: ## set Slurm up on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed" for some)
+	@tools/deps.sh run dev slurm
+	@$(MAKE) build
+	@tools/test_slurm.sh $(PARTS)
 
 .PHONY: peers
 peers: deps-dev ## set up PyTorch, to compare with, in a virtual environment outside the tree
@@ -271,6 +291,8 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	@$(COMPILE) -c -o $@ $<
+
+$(B)/src/comm/comm_mpi.o: FILE_FLAGS := $(MPI_FLAGS:-I%=-isystem %)
 
 # It goes through all parameters while somebody waits.
 $(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)

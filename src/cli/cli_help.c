@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli_front.h"
 #include "screen.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
@@ -20,11 +21,15 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"},
     [CLI_VERIFY] = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",
                     "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"},
-    [CLI_WALK] = {"stepmark walk", "stepmark walk --values",
+    [CLI_WALK] = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},
+    [CLI_CHECK_RUN] = {"stepmark check-run runs/n1 runs/n2 runs/n4",
+                       "stepmark check-run training_metrics.json -o json"},
+    [CLI_SCALING] = {"stepmark scaling runs/n1 runs/n2 runs/n4",
+                     "stepmark scaling runs/* --page scaling.html --predict 8-256*2"},
     [CLI_SCHEMA] = {"stepmark schema"},
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
@@ -130,5 +135,5 @@ void cli_options_help(FILE *stream, cli_command command) {
     for (int i = 0; cli_command_example(command, i) != NULL; i++) {
         fprintf(stream, "  %s\n", cli_command_example(command, i));
     }
-    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n", stream);
+    fputs("\nExit codes: " CLI_EXIT_TEXT ".\n", stream);
 }

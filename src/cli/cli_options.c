@@ -40,6 +40,8 @@ const char *cli_command_operands(cli_command command) {
     case CLI_AGAIN: return " ROWS";
     case CLI_RECOMMEND:
     case CLI_REPORT: return " FILE...";
+    case CLI_CHECK_RUN:
+    case CLI_SCALING: return " RUN...";
     default: return "";
     }
 }

@@ -16,9 +16,17 @@
 #include "cli_worker.h"
 #include "screen.h"
 
-enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_REGRESSION = 3, EXIT_INTERRUPTED = 130 };
+enum {
+    EXIT_OK = 0,
+    EXIT_ERROR = 1,
+    EXIT_USAGE = 2,
+    EXIT_REGRESSION = 3,
+    EXIT_INTERRUPTED = 130,
+    EXIT_TERMINATED = 143
+};
 
 volatile sig_atomic_t cli_interrupted;
+static volatile sig_atomic_t first_signal; // that counted it up; 0: none
 
 void cli_note(const char *format, ...) {
     va_list arguments;
@@ -42,7 +50,9 @@ static void fit_terminal(const cli_options *options) {
 }
 
 static void on_signal(int number) {
-    (void)number;
+    if (first_signal == 0) {
+        first_signal = number;
+    }
     if (cli_interrupted < SIG_ATOMIC_MAX) {
         cli_interrupted++;
     }
@@ -122,6 +132,13 @@ static int perform(void *ctx) {
     return conclude(options->command, call(options));
 }
 
+// A batch system that ends a run by SIGTERM is told apart from a user's Ctrl-C by the exit code of a run folder's
+// training, which goes on later. The signal is the one that this process got: it asks its worker by SIGTERM always.
+static int code_of_run(const cli_options *options, int code) {
+    const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
+    return is_asked && options->command == CLI_TRAIN && options->run != NULL ? EXIT_TERMINATED : code;
+}
+
 static int run_command(cli_command command, int argc, char **argv) {
     static cli_options options; // large: lists
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
@@ -140,7 +157,7 @@ static int run_command(cli_command command, int argc, char **argv) {
     }
     int code = EXIT_OK;
     sm_status status = cli_perform_in_worker(&options, perform, &code);
-    return status == SM_OK ? code : conclude(command, status);
+    return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
 }
 
 static int first_words(void) {
