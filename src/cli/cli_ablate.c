@@ -4,6 +4,7 @@
 
 #include "cli_commands.h"
 #include "cli_last_words.h"
+#include "cli_live.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_workload.h"
@@ -63,6 +64,7 @@ typedef struct {
     sm_workload interface;
     sm_stepper with;
     sm_record_writer *writer;
+    int n_done;
 } ablation;
 
 // --- sessions -----------------------------------------------------------------------------
@@ -157,9 +159,12 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
 
 // A pair that cannot be measured (out of memory, for one) is a row that says why; the others go on.
 static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char *name, const char *summary) {
-    cli_note("%s: with and without %s ...", a->job.model, name);
+    cli_say("%s: with and without %s ...", a->job.model, name);
+    cli_live_parts("rewrite", a->n_done++, sm_rewrite_count() + 1);
+    cli_live_show(name, 0, 0);
     json_t *record = start_record(a, name, summary);
     sm_status status = measure_pair(a, mode, without, record);
+    cli_live_clear();
     bool interrupted = status == SM_ERR_INTERRUPTED;
     if (status == SM_ERR_MISMATCH || (interrupted && json_object_get(record, "ratio") == NULL)) {
         json_decref(record);

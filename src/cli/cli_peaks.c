@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
 #include "cli_session.h"
 #include "show.h"
 
@@ -72,6 +73,7 @@ typedef struct {
     sm_record_writer *writer;
     const sm_device *device; // the one that is measured now
     char legend[4096];
+    int n_done;
 } peaks_output;
 
 static json_t *positive(double value) { return sm_json_real(value > 0 ? value : NAN); }
@@ -123,7 +125,10 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
         return SM_ERR_INTERRUPTED;
     }
     add_to_legend(output, ceiling);
-    return sm_record_write(output->writer, make_record(&output->device->info, ceiling));
+    cli_live_clear();
+    SM_TRY(sm_record_write(output->writer, make_record(&output->device->info, ceiling)));
+    cli_live_show("ceilings", ++output->n_done, 0);
+    return SM_OK;
 }
 
 // What a backend without ceilings of its own still tells: the two that rows are judged by.
@@ -174,7 +179,8 @@ static sm_status measure_device(const cli_options *options, cli_device device, p
         SM_TRY(default_threads(options, device, &threads));
     }
     for (int i = 0; i < threads.n; i++) {
-        cli_note("%s: measuring ...", device.backend->name);
+        cli_say("%s: measuring ...", device.backend->name);
+        cli_live_parts("setting", i, threads.n);
         SM_TRY(measure_threads(options, device, threads.values[i], output));
     }
     return SM_OK;
@@ -189,6 +195,7 @@ sm_status cli_peaks(const cli_options *options) {
     for (int i = 0; status == SM_OK && i < devices.n; i++) {
         status = measure_device(options, devices.devices[i], &output);
     }
+    cli_live_clear();
     sm_status closed = sm_record_writer_close(output.writer);
     if (sm_format_is_read((sm_format)options->output) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
