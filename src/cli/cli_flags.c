@@ -394,6 +394,9 @@ static const cli_flag flags[] = {
      "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
     {"Sweep", "output-file", 0, CLI_LOG_FILE, "FILE", NULL, "append each row (JSONL) as soon as it is there", SWEEP,
      AT(output_file), NO_RANGE},
+    {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
+     "the rows once more, in a file: FILE.jsonl is appended to; FILE.json, .csv, .sql or .md is written as a whole",
+     ON(CLI_RUN), AT(output_file), NO_RANGE},
     {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "leave out what --output-file has already", SWEEP, AT(resume),
      NO_RANGE},
     {"Sweep", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing", SWEEP,
@@ -534,6 +537,8 @@ static const cli_flag flags[] = {
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
          SCALING,
      AT(wide), NO_RANGE},
+    {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
 #include "cli_model.h"
 #include "cli_run_args.h"
 #include "cli_worker.h"
@@ -188,6 +189,8 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     }
     if (p->shows) {
         cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+    } else {
+        cli_live_show(sm_stage_name(stage), done, total);
     }
     p->has_begun = true;
     p->stage = stage;

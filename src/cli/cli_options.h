@@ -215,6 +215,7 @@ typedef struct {
 
     int output; // sm_format
     bool wide;
+    bool quiet;
     bool list_devices;
     bool help;
 

@@ -13,6 +13,7 @@
 #include "cli_commands.h"
 #include "cli_flag.h"
 #include "cli_front.h"
+#include "cli_live.h"
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
@@ -34,21 +35,35 @@ static bool is_muted;
 
 void cli_mute(bool muted) { is_muted = muted; }
 
-void cli_note(const char *format, ...) {
-    va_list arguments;
+static void note(const char *format, va_list arguments) {
     char *text = NULL;
     if (is_muted) {
         return;
     }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    va_start(arguments, format);
+    cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
     fputs("stepmark: ", stderr);
     sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
                          length >= 0 ? text : "no memory for a message");
     fputc('\n', stderr);
     free(length >= 0 ? text : NULL);
+}
+
+void cli_note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!cli_is_quiet) {
+        note(format, arguments);
+    }
+    va_end(arguments);
 }
 
 // What a person reads keeps within the terminal; data stay as they are.
@@ -123,6 +138,7 @@ static sm_status close_stdout(void) {
 }
 
 static int conclude(cli_command command, sm_status status) {
+    cli_live_clear();
     if (status == SM_OK) {
         status = close_stdout();
     }
@@ -154,6 +170,7 @@ static int run_command(cli_command command, int argc, char **argv) {
         return usage_error(cli_command_name(command));
     }
     fit_terminal(&options);
+    cli_is_quiet = options.quiet;
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
