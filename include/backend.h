@@ -6,6 +6,7 @@
 #ifndef STEPMARK_BACKEND_H
 #define STEPMARK_BACKEND_H
 
+#include "own_kernel.h"
 #include "plan.h"
 
 typedef struct sm_backend sm_backend;
@@ -35,6 +36,7 @@ typedef struct {
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
+    char own_kernels[SM_TEXT_SIZE * 4]; // kernels of the user's own that it runs, "gelu_forward=my.c"; "": none
 } sm_device_info;
 
 typedef struct {
@@ -43,6 +45,10 @@ typedef struct {
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
     bool keep_env;        // cpu: also variables stay that hold a library back
     void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
+
+    // Kernels to run in place of its own; they outlive the device. Only where the backend takes them.
+    const sm_own_kernel *own_kernels;
+    int n_own_kernels;
 } sm_open_options;
 
 typedef struct {
@@ -93,10 +99,11 @@ typedef struct {
 typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 
 struct sm_backend {
-    const char *name;    // "cpu"
-    const char *summary; // one line
-    bool benchmarked;    // belongs to `--backend all`; false for the reference
-    bool tunes;          // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
+    const char *name;       // "cpu"
+    const char *summary;    // one line
+    bool benchmarked;       // belongs to `--backend all`; false for the reference
+    bool takes_own_kernels; // open() takes sm_open_options.own_kernels
+    bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);

@@ -24,7 +24,7 @@ static const struct {
     [SM_FACTOR_DEVICE] = {"device", {"backend_used", "device", "gpu_info"}},
     [SM_FACTOR_ISA] = {"isa", {"isa"}},
     [SM_FACTOR_TIER] = {"tier", {"tier"}},
-    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute"}},
+    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute", "own_kernels"}},
     [SM_FACTOR_PRECISION] = {"precision", {"precision", "loss_scale"}},
     [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
 };
