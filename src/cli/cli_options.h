@@ -20,6 +20,7 @@
     X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
@@ -32,7 +33,10 @@
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -100,6 +104,7 @@ typedef struct {
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
     int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -133,7 +138,10 @@ typedef struct {
     const char *trace; // file to write it to
 
     const char *data;
-    int data_format; // sm_tokens_format
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a file
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
     const char *weights;
     const char *save;
     const char *log;
@@ -158,6 +166,18 @@ typedef struct {
     int transport;       // 1: messages
     double comm_timeout_s;
 
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
+
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
@@ -179,6 +199,10 @@ typedef struct {
     bool full;
     const char *at; // an op's number, or a kind
 
+    const char *init; // folder
+    const char *check;
+    const char *kernel; // OP=FILE[,OP=FILE]
+
     bool interleaved;
     int64_t pairs;
     double threshold_percent;
@@ -196,6 +220,7 @@ typedef struct {
 
     int output; // sm_format
     bool wide;
+    bool quiet;
     bool list_devices;
     bool help;
 

@@ -7,6 +7,7 @@
 
 #include "cli_commands.h"
 #include "cli_filter.h"
+#include "cli_live.h"
 #include "cli_precision.h"
 #include "cli_session.h"
 #include "show.h"
@@ -30,6 +31,7 @@ static void show_error(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
+    VARIED("own_kernels", SM_COLUMN_TEXT, "kernels of the user's own that were run", "own kernels"),
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -98,6 +100,7 @@ static void write_line(verification *v, const line *l) {
     json_t *record = json_object();
     sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
     sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
+    sm_json_set_new(record, "own_kernels", sm_json_text(v->device->info.own_kernels));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
     sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
@@ -169,6 +172,7 @@ static void report(const sm_verify_row *row, void *context) {
         cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
     }
     if (sm_format_is_read((sm_format)v->options->output)) {
+        cli_live_show(row->check, 0, 0);
         add_to_sum(v, &l);
     } else {
         write_line(v, &l);
@@ -277,6 +281,7 @@ static sm_status write_all(verification *v) {
     SM_TRY(cli_select_devices(&v->options->backends, &devices));
     SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
+    cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);
     if (sm_format_is_read((sm_format)v->options->output) && status == SM_OK) {
         printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
