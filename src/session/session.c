@@ -39,6 +39,7 @@ sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan,
     SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     SM_TRY_GOTO(sm_exchange_open(comm, device, plan, &s->exchange));
     SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
+    SM_TRY_GOTO(sm_exchange_pin(s->exchange, s->executable));
     if (plan->scaler != SM_NO_TENSOR) {
         SM_TRY_GOTO(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
     }
