@@ -148,6 +148,12 @@ test-peers: deps-dev ## check bench/peers, and weights, losses and gradients aga
 	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
 
+.PHONY: test-slurm
+test-slurm: ## set Slurm up on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed" for some)
+	@tools/deps.sh run dev slurm
+	@$(MAKE) build
+	@tools/test_slurm.sh $(PARTS)
+
 .PHONY: peers
 peers: deps-dev ## set up PyTorch, to compare with, in a virtual environment outside the tree
 	@tools/peers.sh

@@ -1,10 +1,11 @@
 #!/bin/sh
-# deps.sh run [mpi] [dev [torture]] [package]: installs the Debian packages that stepmark needs; says nothing when all are there.
+# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, torture, slurm, package); says nothing when all are there.
 set -eu
-run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libdnnl-dev libxxhash-dev opencl-headers ocl-icd-libopencl1"
+run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
 dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd gnuplot-nox libclang-rt-14-dev mandoc zsh fish"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
+slurm="slurmctld slurmd slurm-client munge"
 packaging="debhelper dpkg-dev lintian debootstrap"
 packages=""
 for set in "$@"; do
@@ -14,6 +15,7 @@ for set in "$@"; do
     dev) packages="$packages $dev" ;;
     torture) packages="$packages $torture" ;;
     package) packages="$packages $packaging" ;;
+    slurm) packages="$packages $slurm" ;;
     esac
 done
 missing=""
