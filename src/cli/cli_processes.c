@@ -9,13 +9,25 @@
 
 // --- joining ---------------------------------------------------------------------------------------
 
+// Of a flag that is given twice the later one counts.
+static int set_fact(sm_comm_fact *facts, int n, const char *name, const char *value) {
+    for (int i = 0; i < n; i++) {
+        if (name[0] == '-' && strcmp(facts[i].name, name) == 0) {
+            facts[i].value = value;
+            return n;
+        }
+    }
+    facts[n] = (sm_comm_fact){name, value};
+    return n + 1;
+}
+
 // Flags as they were given, one after the other: "--lr" "0.1"; "--lr=0.1" as that.
 static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
     int n = 0;
     for (int i = 2; i < options->argc; i++) {
         const char *text = options->argv[i];
         const bool has_value = i + 1 < options->argc && options->argv[i + 1][0] != '-';
-        facts[n++] = (sm_comm_fact){text, text[0] == '-' && has_value ? options->argv[++i] : ""};
+        n = set_fact(facts, n, text, text[0] == '-' && has_value ? options->argv[++i] : "");
     }
     return n;
 }
