@@ -43,6 +43,8 @@ typedef struct {
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
     bool keep_env;        // cpu: also variables stay that hold a library back
     void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
+    const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
+                        // help(); NULL: the backend starts no processes
 } sm_open_options;
 
 typedef struct {
@@ -122,6 +124,9 @@ struct sm_backend {
 
     // Bytes that `prepare` will allocate beside the plan's own memory: scratch, packed operands.
     size_t (*working_bytes)(const sm_device *device, const sm_plan *plan);
+
+    // What prepare() had a process of its own do, told by words that it chose itself. NULL: it never does.
+    sm_status (*help)(int n_words, char *const *words);
 
     // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
     // SM_ERR_OOM says what was asked and what there is.

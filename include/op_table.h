@@ -20,7 +20,11 @@
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
 // of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
 // has its two letters exchanged where the op's attribute w_transposed is set.
-// QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
+// starts, where there is one, holds for each position where in its row its document begins: positions count from there,
+// and attention looks back no further. It rises or stays from t to t + 1, and starts[b,t] <= t; at padding it is t
+// itself, which so attends to itself alone. Without it a row is one document. W is what blocked attention keeps of a
+// head: sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its
+// values, a head after the other.
 //
 // A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
 //
@@ -70,22 +74,24 @@ OUTPUTS(loss_scale)
 END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
-   "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
+   "x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
     IN(token, "(B,T)", I32, 0)
     IN(wte, "(V,C)", REAL, 0)
     IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(embedding_forward)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
-   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]",
+   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]",
    "derivative of embedding_forward")
 INPUTS(embedding_backward)
     IN(token, "(B,T)", I32, 0)
     IN(dx, "(B,T,C)", DATA, 0)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
     OUT(dwpe, "(P,C)", REAL, SM_ADDS, SM_OPTIONAL)
@@ -184,12 +190,13 @@ OUTPUTS(bias_backward)
 END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
-   "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
+   "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t;  y = dropout(att) v",
    "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
    " 2023)")
 INPUTS(attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(att, "(B,NH,T,T)", DATA, SM_WRITES, 0)
@@ -204,6 +211,7 @@ INPUTS(attention_backward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
@@ -252,11 +260,12 @@ OUTPUTS(rmsnorm_backward)
 END
 
 OP(SM_OP_ROPE, rope, SM_IN(rope, x),
-   "per head of q and k, i < HS/2: angle = t / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
+   "per head of q and k, i < HS/2: angle = (t - starts) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
    " + x[i+HS/2] cos;  v stays",
    "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
 INPUTS(rope)
     IN(x, "(B,T,QKV)", DATA, 0)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(rope)
     OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
@@ -606,13 +615,41 @@ OUTPUTS(residual_rmsnorm_backward)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
 END
 
+OP(SM_OP_BLOCKED_ATTENTION_FORWARD, blocked_attention_forward, SM_NO_OPERAND,
+   "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t, of a block of 64 rows the keys up to its last;  "
+   "y = dropout(att) v",
+   "attention_forward that stores no weights of keys after a block of rows")
+INPUTS(blocked_attention_forward)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
+OUTPUTS(blocked_attention_forward)
+    OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
+    OUT(att, "(B,NH,W)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_BLOCKED_ATTENTION_BACKWARD, blocked_attention_backward, SM_NO_OPERAND,
+   "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
+   " = ds^T q / sqrt(HS)",
+   "derivative of blocked_attention_forward")
+INPUTS(blocked_attention_backward)
+    IN(dy, "(B,T,C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
+    IN(att, "(B,NH,W)", DATA, 0)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
+OUTPUTS(blocked_attention_backward)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
+END
+
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
-   "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
+   "per head: s = q k^T / sqrt(HS) over keys starts..t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
 INPUTS(flash_attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(lse, "(B,NH,T)", REAL, SM_WRITES, 0)
@@ -628,6 +665,7 @@ INPUTS(flash_attention_backward)
     IN(y, "(B,T,C)", DATA, 0)
     IN(lse, "(B,NH,T)", REAL, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(flash_attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END

@@ -147,7 +147,10 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
         bool varied;
         const sm_column *column = &l->table->columns[l->common[i]];
         show(l, column, first_told(l, column, &varied), value);
-        fprintf(out, "%s%s ", i > 0 ? ", " : l->is_text && json_array_size(l->records) == 1 ? "" : "All rows: ",
+        fprintf(out, "%s%s ",
+                i > 0                                            ? ", "
+                : l->is_text && json_array_size(l->records) == 1 ? ""
+                                                                 : "All rows: ",
                 heading_of(l, column));
         put_clean(l, value, out);
     }

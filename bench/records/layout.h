@@ -1,5 +1,5 @@
-// layout.h: a table of records as texts, before anybody writes it: which columns have a place, what is said once for all
-// records, what stands below as notes, and the cells with their widths. markdown.c and text.c write it.
+// layout.h: a table of records as texts, before anybody writes it: which columns have a place, what is said once for
+// all records, what stands below as notes, and the cells with their widths. markdown.c and text.c write it.
 #ifndef STEPMARK_LAYOUT_H
 #define STEPMARK_LAYOUT_H
 
@@ -48,8 +48,8 @@ sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
 // Characters on the screen.
 int sm_text_width(const char *text);
 
-// A text that stays a text: control characters become spaces, what is not UTF-8 becomes '?', and, with `escapes`, markup
-// is escaped. NULL when out of memory; the caller frees it.
+// A text that stays a text: control characters become spaces, what is not UTF-8 becomes '?', and, with `escapes`,
+// markup is escaped. NULL when out of memory; the caller frees it.
 char *sm_clean_text(const char *text, bool escapes);
 
 #endif

@@ -79,12 +79,26 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
     return column + width_of(word, length);
 }
 
+// Where a line's text begins that stands in a column of its own, behind two spaces or more and within the line's first
+// six tenths; 0: there is none.
+static int last_column(const char *line, size_t length, int width) {
+    int column = 0;
+    for (size_t i = 2; i < length && width_of(line, i) <= width * 6 / 10; i++) {
+        if (line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') {
+            column = width_of(line, i);
+        }
+    }
+    return column;
+}
+
 // One line of the text.
 static void put_line(FILE *out, int width, int column, int indent, const char *line, size_t length) {
     const char *end = line + length;
     const size_t n_leading = strspn(line, " ") < length ? strspn(line, " ") : length;
+    const int own = column == 0 ? last_column(line, length, width) : 0;
     indent += column + (int)n_leading;
-    indent = indent < width / 2 ? indent : width / 2;
+    indent = own > indent ? own : indent;
+    indent = indent < width * 6 / 10 ? indent : width / 2;
     put_spaces(out, (int)n_leading);
     column += (int)n_leading;
     line += n_leading;

@@ -39,6 +39,13 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                    "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},
     [CLI_RECOMMEND] = {"stepmark recommend rows.jsonl"},
+    [CLI_TOKENIZER] = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",
+                       "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",
+                       "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"},
+    [CLI_TOKENIZE] = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",
+                      "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"},
+    [CLI_GENERATE] = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",
+                      "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"},
     [CLI_INIT] = {"stepmark init -m small --seed 1 --save model"},
 };
 

@@ -32,7 +32,10 @@
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -100,6 +103,7 @@ typedef struct {
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
     int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -133,7 +137,10 @@ typedef struct {
     const char *trace; // file to write it to
 
     const char *data;
-    int data_format; // sm_tokens_format
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a file
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
     const char *weights;
     const char *save;
     const char *log;
@@ -157,6 +164,18 @@ typedef struct {
     int gradient_format; // 1: bf16
     int transport;       // 1: messages
     double comm_timeout_s;
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
@@ -196,6 +215,7 @@ typedef struct {
 
     int output; // sm_format
     bool wide;
+    bool quiet;
     bool list_devices;
     bool help;
 

@@ -147,9 +147,9 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
 
 static sm_status write_walk(walk *w) {
     const int format = w->options->output;
-    cli_walk_writer writer = sm_format_is_read(format) ? cli_walk_text_writer()
-                             : format == SM_FORMAT_JSON   ? cli_walk_json_writer()
-                                                          : cli_walk_record_writer();
+    cli_walk_writer writer = sm_format_is_read(format)  ? cli_walk_text_writer()
+                             : format == SM_FORMAT_JSON ? cli_walk_json_writer()
+                                                        : cli_walk_record_writer();
     cli_walk_head head = {.options = w->options,
                           .config = &w->config,
                           .plan = w->plan,

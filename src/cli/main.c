@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "cli_commands.h"
 #include "cli_flag.h"
 #include "cli_front.h"
+#include "cli_live.h"
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
@@ -32,21 +35,35 @@ static bool is_muted;
 
 void cli_mute(bool muted) { is_muted = muted; }
 
-void cli_note(const char *format, ...) {
-    va_list arguments;
+static void note(const char *format, va_list arguments) {
     char *text = NULL;
     if (is_muted) {
         return;
     }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    va_start(arguments, format);
+    cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
     fputs("stepmark: ", stderr);
     sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
                          length >= 0 ? text : "no memory for a message");
     fputc('\n', stderr);
     free(length >= 0 ? text : NULL);
+}
+
+void cli_note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!cli_is_quiet) {
+        note(format, arguments);
+    }
+    va_end(arguments);
 }
 
 // What a person reads keeps within the terminal; data stay as they are.
@@ -121,6 +138,7 @@ static sm_status close_stdout(void) {
 }
 
 static int conclude(cli_command command, sm_status status) {
+    cli_live_clear();
     if (status == SM_OK) {
         status = close_stdout();
     }
@@ -152,6 +170,7 @@ static int run_command(cli_command command, int argc, char **argv) {
         return usage_error(cli_command_name(command));
     }
     fit_terminal(&options);
+    cli_is_quiet = options.quiet;
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
@@ -191,11 +210,24 @@ static int print_completion(const char *shell) {
     return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
 }
 
+// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+static int help_backend(int n_words, char **words) {
+    const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (backend == NULL || backend->help == NULL) {
+        return EXIT_USAGE;
+    }
+    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+}
+
 // A flag where a subcommand could be.
 static int front_option(int argc, char **argv) {
     const char *name = argv[1];
     if (strcmp(name, "--list-devices") == 0) {
         return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--helper") == 0) {
+        return help_backend(argc - 2, argv + 2);
     }
     if (strcmp(name, "--manual") == 0) {
         return print_manual(argv[2]);

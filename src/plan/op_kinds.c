@@ -40,8 +40,13 @@ bool sm_op_is_matmul(sm_op_kind kind) {
 }
 
 bool sm_op_is_attention(sm_op_kind kind) {
-    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_ATTENTION_BACKWARD ||
-           kind == SM_OP_FLASH_ATTENTION_FORWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+    return sm_op_is_attention_forward(kind) || kind == SM_OP_ATTENTION_BACKWARD ||
+           kind == SM_OP_BLOCKED_ATTENTION_BACKWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+}
+
+bool sm_op_is_attention_forward(sm_op_kind kind) {
+    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_BLOCKED_ATTENTION_FORWARD ||
+           kind == SM_OP_FLASH_ATTENTION_FORWARD;
 }
 
 bool sm_op_is_communication(sm_op_kind kind) {
@@ -178,6 +183,12 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
         return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", kind, (long long)C,
                        attr->n_head);
     }
+    const int64_t W = value_of(bound, "W");
+    const int64_t T = value_of(bound, "T");
+    if (W > 0 && W != sm_blocked_elems(T, T)) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld weights a head are not those of %lld positions in blocks", kind,
+                       (long long)W, (long long)T);
+    }
     if (NH > 0 && NH != attr->n_head) {
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind, (long long)NH,
                        attr->n_head);
@@ -235,13 +246,13 @@ static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor 
 }
 
 // n_products matrix products of (T,HS) by (HS,T) a head, over the causal half, and
-// `pointwise` FLOPs for each of its entries.
-static double attention_flops(const sm_tensor *y, int n_head, int n_products, int pointwise) {
+// `pointwise` FLOPs for each of its entries; of a plan whose documents are known, over the pairs within them.
+static double attention_flops(const sm_plan *plan, const sm_tensor *y, int n_head, int n_products, int pointwise) {
     double B = (double)y->dims[0];
     double T = (double)y->dims[1];
     double C = (double)y->dims[2];
-    double pairs = T * (T + 1) / 2;
-    return B * pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
+    double pairs = plan->attended_pairs > 0 ? plan->attended_pairs : B * T * (T + 1) / 2;
+    return pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
 }
 
 // Elements of q and k: what rope turns.
@@ -287,11 +298,13 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_BIAS_FORWARD: return elems(output(plan, op, SM_OUT(bias_forward, y)));
     case SM_OP_BIAS_BACKWARD: return elems(input(plan, op, SM_IN(bias_backward, dy)));
     case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
-        return attention_flops(output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
+        return attention_flops(plan, output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
     case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD:
-        return attention_flops(input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
+        return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
     case SM_OP_GELU_FORWARD: return GELU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_forward, y)));
     case SM_OP_GELU_BACKWARD: return GELU_BACKWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_backward, dx)));
     case SM_OP_RESIDUAL: return elems(output(plan, op, SM_OUT(residual, y)));

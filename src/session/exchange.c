@@ -12,11 +12,11 @@ typedef struct {
     sm_exchange *exchange;
     sm_executable *executable;
     int tensor;
+    sm_comm_pattern pattern;
     char *host; // where the tensor lies in host memory
     void *copy_out;
     void *copy_in;
-    int64_t ticket;         // 0: not begun
-    int64_t ticket_of_copy; // of the working copy's gather
+    int64_t ticket; // 0: not begun
 } transfer;
 
 struct sm_exchange {
@@ -94,24 +94,38 @@ void sm_exchange_close(sm_exchange *exchange) {
 // In the communicating thread: waits until the device's part has come.
 static sm_status wait_for_copy_out(void *ctx) {
     transfer *t = ctx;
-    return t->exchange->backend->wait_copy(t->executable, t->copy_out);
+    return t->copy_out == NULL ? SM_OK : t->exchange->backend->wait_copy(t->executable, t->copy_out);
+}
+
+// Begins to copy what that pattern needs: all, or this process's slice.
+static sm_status begin_copy(transfer *t, sm_copy_direction direction, bool own_slice, void **ticket) {
+    const sm_plan *plan = t->exchange->plan;
+    const sm_tensor *of = &plan->tensors[t->tensor];
+    const int64_t n_elems = sm_tensor_elems(of);
+    const sm_slice part =
+        own_slice ? sm_slice_of(n_elems, plan->processes.rank, plan->processes.n) : (sm_slice){0, n_elems};
+    if (part.first == part.end) {
+        *ticket = NULL;
+        return SM_OK;
+    }
+    return t->exchange->backend->begin_copy(t->executable, direction, t->tensor, part.first, part.end - part.first,
+                                            t->host + (size_t)part.first * sm_dtype_size(of->dtype), ticket);
 }
 
 // Begins to give the device its part; the finish waits for it.
 static sm_status begin_copy_in(void *ctx) {
     transfer *t = ctx;
-    const int64_t n_elems = sm_tensor_elems(&t->exchange->plan->tensors[t->tensor]);
-    return t->exchange->backend->begin_copy(t->executable, SM_COPY_IN, t->tensor, 0, n_elems, t->host, &t->copy_in);
+    return begin_copy(t, SM_COPY_IN, t->pattern == SM_COMM_REDUCE_SCATTER, &t->copy_in);
 }
 
 static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int tensor,
                        sm_comm_pattern pattern) {
     const sm_tensor *of = &x->plan->tensors[tensor];
     const bool is_copied = x->backend->begin_copy != NULL;
-    *t = (transfer){.exchange = x, .executable = executable, .tensor = tensor};
+    *t = (transfer){.exchange = x, .executable = executable, .tensor = tensor, .pattern = pattern};
     t->host = x->memory[of->arena] + of->offset_bytes;
     if (is_copied) {
-        SM_TRY(x->backend->begin_copy(executable, SM_COPY_OUT, tensor, 0, sm_tensor_elems(of), t->host, &t->copy_out));
+        SM_TRY(begin_copy(t, SM_COPY_OUT, pattern == SM_COMM_ALL_GATHER, &t->copy_out));
     }
     const sm_comm_job job = {
         .pattern = pattern,

@@ -150,6 +150,14 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     return SM_OK;
 }
 
+sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
+    const sm_plan *plan = session->plan;
+    if (plan->starts == SM_NO_TENSOR) {
+        return sm_fail(SM_ERR_INTERNAL, "a plan without documents was given where they begin");
+    }
+    return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
+}
+
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
     const sm_backend *backend = session->device->backend;
     const int64_t n = session->plan->B * session->plan->T;

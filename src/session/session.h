@@ -44,6 +44,10 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
 
+// Where in its row each of the B*T positions' documents begins (op_table.h), in a plan of documents; until then every
+// row is one. Stays for the batches that follow. Not checked here either.
+sm_status sm_session_set_documents(sm_session *session, const int32_t *starts);
+
 // Settings for step `step` (1, 2, ...) made of `n_accum` micro-batches. The optimizer counts steps less those that were
 // skipped, as in PyTorch, whose GradScaler does not call it for them.
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
