@@ -40,12 +40,13 @@ enum {
 
 // The reports attribute an op's time to its phase. (An op may run in another range than
 // its phase: the chunked loss head runs backward ops in the forward range.)
-#define SM_PHASE_LIST(X)               \
-    X(SM_PHASE_ZERO_GRAD, "zero_grad") \
-    X(SM_PHASE_FORWARD, "forward")     \
-    X(SM_PHASE_BACKWARD, "backward")   \
-    X(SM_PHASE_OPTIMIZER, "optimizer") \
-    X(SM_PHASE_SCALER, "scaler") /* of the loss; runs in the optimizer's range */
+#define SM_PHASE_LIST(X)                                                                        \
+    X(SM_PHASE_ZERO_GRAD, "zero_grad")                                                          \
+    X(SM_PHASE_FORWARD, "forward")                                                              \
+    X(SM_PHASE_BACKWARD, "backward")                                                            \
+    X(SM_PHASE_OPTIMIZER, "optimizer")                                                          \
+    X(SM_PHASE_SCALER, "scaler")               /* of the loss; runs in the optimizer's range */ \
+    X(SM_PHASE_COMMUNICATION, "communication") /* among processes; runs in the others' ranges */
 
 typedef enum {
 #define X(code, name) code,
@@ -94,6 +95,8 @@ typedef struct {
     bool decay;        // optimizers: these parameters take weight decay
     double a, b;       // combine
     bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
+    int n_processes;   // communication: N
+    bool is_bf16;      // communication: summands and sums are rounded to bf16 on their way
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
 } sm_attrs;
 
@@ -153,6 +156,9 @@ const char *sm_op_name(sm_op_kind kind);
 bool sm_op_is_matmul(sm_op_kind kind);
 bool sm_op_is_attention(sm_op_kind kind); // of any kind, forward or backward
 bool sm_op_is_attention_forward(sm_op_kind kind);
+
+// Is it done by the session, with other processes? No backend then has a kernel for it.
+bool sm_op_is_communication(sm_op_kind kind);
 
 // Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);

@@ -5,6 +5,7 @@
 //   OP(code, name, inplace, equation, source)   equation: one line, in the operands' names; source: where the
 //                                               definition comes from; inplace: the input that the first output may
 //                                               overwrite, SM_IN(name, operand), or SM_NO_OPERAND
+//   SHARED_OP(...)                              likewise, of what is done with other processes: no backend has it
 //   INPUTS(name)                                its inputs follow, in their order
 //   IN(operand, shape, type, flags)             flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
 //   OUTPUTS(name)                               its outputs follow: one at least
@@ -33,6 +34,9 @@
 // clang-format off
 #ifndef OP
 #define OP(code, name, inplace, equation, source)
+#endif
+#ifndef SHARED_OP
+#define SHARED_OP(code, name, inplace, equation, source) OP(code, name, inplace, equation, source)
 #endif
 #ifndef INPUTS
 #define INPUTS(name)
@@ -505,6 +509,50 @@ OUTPUTS(muon_update)
     OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
 END
 
+// Among processes: N of them, each with gradients of its own part of the batch. The session hands these ops to the
+// communicator (src/comm), which works while the ops behind a start run; backends do not know them.
+
+SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
+   "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
+   "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward goes on")
+INPUTS(all_reduce_start)
+OUTPUTS(all_reduce_start)
+    OUT(g, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
+   "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs the gradients of what it updates")
+INPUTS(reduce_scatter_start)
+OUTPUTS(reduce_scatter_start)
+    OUT(g, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
+   "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
+INPUTS(all_gather_start)
+OUTPUTS(all_gather_start)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_UPDATES, SM_OPTIONAL)
+END
+
+SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
+   "x is what the op that began its communication says",
+   "the wait that is left where communication took longer than the ops beside it")
+INPUTS(communication_finish)
+OUTPUTS(communication_finish)
+    OUT(x, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_PROCESS_SUM, process_sum, SM_NO_OPERAND,
+   "x = x of process 0 + x of process 1 + ... + x of process N-1, at once",
+   "squares of the slices' norms add up to that of the whole")
+INPUTS(process_sum)
+OUTPUTS(process_sum)
+    OUT(x, "(n)", REAL, SM_UPDATES, 0)
+END
+
 // Made by rewrites, each equal to the composition it replaces.
 
 OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
@@ -623,6 +671,7 @@ OUTPUTS(flash_attention_backward)
 END
 
 #undef OP
+#undef SHARED_OP
 #undef INPUTS
 #undef IN
 #undef OUTPUTS

@@ -76,7 +76,27 @@ typedef enum {
 typedef struct {
     sm_role role; // an arena holds tensors of one role
     size_t size_bytes;
+    void *memory; // where it lies, for a backend that works in host memory: of who prepares the plan, zeroed, and kept
+                  // until the executable is released; NULL: the backend's own
 } sm_arena;
+
+// The processes that share a step: each has a part of its batch. All zero: one has it all.
+typedef struct {
+    int n;
+    int rank;        // of who executes the plan
+    bool is_bf16;    // gradients are rounded to bf16 on their way
+    bool is_sharded; // each process has its slice of the optimizer's state, and updates its slice of the parameters
+} sm_processes;
+
+// What the processes sum up together: a contiguous part of a group of gradients, and of what belongs to it.
+typedef struct {
+    int group;                             // of parameters (params.h)
+    int64_t first_elem;                    // within the group
+    int64_t n_elems;                       //
+    int gradient, value, working_copy;     // views of that part; SM_NO_TENSOR for what the plan does not have
+    int own_gradient, own_value, own_copy; // this process's slice (shard.h), where the optimizer is sharded
+    int states[SM_MAX_OUT];                // by output of the update: the slice's state
+} sm_bucket;
 
 typedef struct {
     sm_tensor *tensors;
@@ -108,6 +128,10 @@ typedef struct {
 
     // Whose update the optimizer range is (optimizer.h); NULL where the plan has none.
     const struct sm_optimizer *optimizer;
+
+    sm_processes processes;
+    sm_bucket *buckets; // from the end of each group to its beginning, as the backward completes them
+    int n_buckets;
 
     sm_loss_scaling scaling; // of the loss
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.

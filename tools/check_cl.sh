@@ -11,7 +11,7 @@ check() {
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl | cl/tensor.cl | cl/attention_wgmma.cl) continue ;;
+    cl/prelude.cl | cl/tensor.cl | cl/wgmma.cl | cl/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
@@ -29,6 +29,9 @@ for file in cl/*.cl; do
     case $file in
     *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -include cl/tensor.cl" ;;
     *) names= ;;
+    esac
+    case $file in
+    cl/matmul_wgmma.cl | cl/peaks_wgmma.cl) names="$names -include cl/wgmma.cl" ;;
     esac
     for size in $sizes; do
         [ "$size" != 4 ] || forms="$forms $cards"

@@ -75,6 +75,9 @@ size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most
 
 // --- making a launch -------------------------------------------------------------------------------
 
+// What cl/prelude.cl takes `data` for: " -DDATA_BF16".
+const char *opencl_data_option(sm_dtype dtype);
+
 // The plan's data type joins the options.
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
 // The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.

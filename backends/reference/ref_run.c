@@ -352,6 +352,7 @@ RUN(flash_attention_backward) {
 // A kind that has no function here does not compile.
 static void (*const runs[SM_OP_KIND_COUNT])(const host_op *op, double *scratch) = {
 #define OP(code, name, inplace, equation, source) [code] = run_##name,
+#define SHARED_OP(code, name, inplace, equation, source)
 #include "op_table.h"
 };
 

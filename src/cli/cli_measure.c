@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
 #include "cli_model.h"
 #include "cli_run_args.h"
 #include "cli_worker.h"
@@ -98,6 +99,7 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .backward = (phases & SM_RUN_BACKWARD) != 0,
         .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
         .one_micro_batch = options->accum <= 1,
+        .processes = job->processes,
         .documents = cli_padding(options) != SM_PADDING_NONE,
         .recompute = (sm_recompute)options->recompute,
         .attention = (sm_attention)options->attention,
@@ -187,6 +189,8 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     }
     if (p->shows) {
         cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+    } else {
+        cli_live_show(sm_stage_name(stage), done, total);
     }
     p->has_begun = true;
     p->stage = stage;

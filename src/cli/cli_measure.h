@@ -21,6 +21,7 @@ typedef struct {
     sm_pass_type pass;
     int64_t B;
     int64_t T;
+    sm_processes processes; // that share the work; none: one
 } cli_job;
 
 // Measured ceilings are kept: they cost a second, and rows of one device share them.

@@ -13,9 +13,9 @@
 #include "record.h"
 #include "collate.h"
 #include "rewrite.h"
+#include "screen.h"
 
 enum {
-    MAX_FLAGS = 64,         // of one subcommand
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
 };
 
@@ -40,7 +40,11 @@ const char *cli_command_operands(cli_command command) {
     case CLI_COMPARE: return " A B";
     case CLI_AGAIN: return " ROWS";
     case CLI_RECOMMEND:
-    case CLI_REPORT: return " FILE...";
+    case CLI_REPORT:
+    case CLI_TOKENIZE: return " FILE...";
+    case CLI_CHECK_RUN:
+    case CLI_SCALING: return " RUN...";
+    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
     default: return "";
     }
 }
@@ -247,11 +251,11 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
 
 // What getopt_long wants to know, for one subcommand.
 typedef struct {
-    struct option longs[MAX_FLAGS + 1];
-    const char *names[MAX_FLAGS];
-    const cli_flag *rows[MAX_FLAGS];
+    struct option longs[CLI_MAX_FLAGS + 1];
+    const char *names[CLI_MAX_FLAGS];
+    const cli_flag *rows[CLI_MAX_FLAGS];
     int n;
-    char shorts[2 * MAX_FLAGS + 2];
+    char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
 } getopt_tables;
 
@@ -260,7 +264,7 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     tables->command = command;
     char *letter = tables->shorts;
     *letter++ = ':'; // a missing argument is reported as ':'
-    for (int i = 0; i < cli_flag_count() && tables->n < MAX_FLAGS; i++) {
+    for (int i = 0; i < cli_flag_count() && tables->n < CLI_MAX_FLAGS; i++) {
         const cli_flag *flag = cli_flag_at(i);
         if ((flag->commands & (1u << command)) == 0) {
             continue;
@@ -451,12 +455,23 @@ static sm_status find_rewrites(cli_options *options) {
     return SM_OK;
 }
 
+// What a person reads fits the terminal, if there is one.
+static void choose_format(cli_options *options) {
+    const bool is_asked = options->output >= 0;
+    if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
+        options->output = SM_FORMAT_MARKDOWN;
+    } else if (!is_asked) {
+        options->output = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+    }
+}
+
 sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
     getopt_tables tables;
     make_getopt_tables(command, &tables);
     memset(options, 0, sizeof(*options));
     options->command = command;
     options->layer = -1;
+    options->output = -1;
     for (int i = 0; i < sm_setting_count(); i++) {
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
@@ -466,6 +481,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         }
     }
     SM_TRY(read_arguments(&tables, argc, argv, options));
+    choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
     SM_TRY(check_documents(options));

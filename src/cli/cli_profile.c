@@ -115,7 +115,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     };
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(&profile, row, (sm_format)options->output));
-    if (options->output == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read((sm_format)options->output)) {
         print_legend();
     }
     note_reconciliation(&profile);

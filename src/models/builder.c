@@ -257,6 +257,9 @@ static void add_params(sm_builder *b) {
     const int n_kinds = b->config->model->params(b->config, b->specs);
     b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
                               b->options->max_tensor_bytes, &b->params);
+    if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
+        b->status = sm_params_cut(b->plan, &b->params);
+    }
 }
 
 static void add_batch_and_results(sm_builder *b) {
@@ -363,6 +366,7 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         b.plan->V = b.V;
         b.plan->one_micro_batch = options->one_micro_batch;
         b.plan->recompute = options->recompute;
+        b.plan->processes = options->processes;
         b.plan->attention = options->attention;
         build_step(&b);
     }

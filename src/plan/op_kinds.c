@@ -49,6 +49,11 @@ bool sm_op_is_attention_forward(sm_op_kind kind) {
            kind == SM_OP_FLASH_ATTENTION_FORWARD;
 }
 
+bool sm_op_is_communication(sm_op_kind kind) {
+    return kind == SM_OP_ALL_REDUCE_START || kind == SM_OP_REDUCE_SCATTER_START || kind == SM_OP_ALL_GATHER_START ||
+           kind == SM_OP_COMMUNICATION_FINISH || kind == SM_OP_PROCESS_SUM;
+}
+
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
     return attr->w_transposed && (operand->flags & SM_TRANSPOSABLE) != 0;
 }
@@ -322,9 +327,33 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
     case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
     case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
+    case SM_OP_ALL_REDUCE_START:
+    case SM_OP_REDUCE_SCATTER_START:
+        return elems(output(plan, op, 0)) * (op->attr.n_processes - 1) / op->attr.n_processes;
+    case SM_OP_PROCESS_SUM: return elems(output(plan, op, 0)) * (op->attr.n_processes - 1);
+    case SM_OP_ALL_GATHER_START:
+    case SM_OP_COMMUNICATION_FINISH:
     case SM_OP_KIND_COUNT: break;
     }
     return 0;
+}
+
+// What a process sends, and as much that it receives: (N-1)/N of the elements for the sums of slices, and as much again
+// where all need them all (Patarasuk and Yuan 2009, the least that is possible).
+static double communication_bytes(const sm_plan *plan, const sm_op *op) {
+    const double others = op->attr.n_processes > 1 ? (op->attr.n_processes - 1.0) / op->attr.n_processes : 0;
+    const double n = elems(output(plan, op, 0));
+    const double elem_bytes = op->attr.is_bf16 ? 2 : (double)sm_dtype_size(plan->real);
+    switch (op->kind) {
+    case SM_OP_ALL_REDUCE_START: return 2 * 2 * n * others * elem_bytes;
+    case SM_OP_REDUCE_SCATTER_START: return 2 * n * others * elem_bytes;
+    case SM_OP_ALL_GATHER_START: {
+        const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
+        return 2 * n * others * (double)(sm_dtype_size(plan->real) + (has_copy ? sm_dtype_size(plan->dtype) : 0));
+    }
+    case SM_OP_PROCESS_SUM: return 2 * n * (op->attr.n_processes - 1) * elem_bytes;
+    default: return 0;
+    }
 }
 
 // Tables of an embedding: of tokens, and where there is one of positions.
@@ -333,6 +362,9 @@ static double n_tables(int positions) { return positions == SM_NO_TENSOR ? 1 : 2
 double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     double bytes = 0;
+    if (sm_op_is_communication(op->kind)) {
+        return communication_bytes(plan, op);
+    }
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (op->in[i] != SM_NO_TENSOR) {
             bytes += (double)sm_tensor_bytes(input(plan, op, i));

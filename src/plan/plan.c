@@ -41,6 +41,7 @@ void sm_plan_free(sm_plan *plan) {
         free(plan->tensors);
         free(plan->ops);
         free(plan->arenas);
+        free(plan->buckets);
         free(plan);
     }
 }

@@ -94,7 +94,7 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
             SM_TRY(rewrites[i].apply(plan));
         }
     }
-    return SM_OK;
+    return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;
 }
 
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {

@@ -30,4 +30,7 @@ bool sm_rewrite_reads(const sm_op *op, int tensor);
 // How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
 
+// Puts the ops of communication into a plan of several processes: in every mode, behind all others.
+sm_status sm_rewrite_communication(sm_plan *plan);
+
 #endif
