@@ -140,9 +140,17 @@ static void release_buffers(const buffers *b) {
     }
 }
 
-// The shape, no dropout, then the part's buffers; in the place of those that it has not got, what it does not read.
+static cl_int set_buffer(cl_kernel kernel, cl_uint *n, cl_mem buffer) {
+    const cl_ulong at = 0;
+    const cl_int code = opencl.clSetKernelArg(kernel, (*n)++, sizeof buffer, &buffer);
+    return code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, (*n)++, sizeof at, &at) : code;
+}
+
+// The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
+// not read.
 static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
-    const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH, 0};
+    const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
+    const cl_ulong key = 0;
     const cl_uint threshold = 0;
     const cl_float drop_scale = 1;
     const cl_mem lists[OPENCL_ATTENTION_PARTS][N_ARGS] = {
@@ -150,17 +158,17 @@ static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
         [OPENCL_ATTENTION_ROWS] = {b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
         [OPENCL_ATTENTION_KEYS] = {b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
     };
-    const cl_ulong at = 0;
     cl_uint n = 0;
     cl_int code = CL_SUCCESS;
     for (; n < sizeof shape / sizeof shape[0] && code == CL_SUCCESS; n++) {
         code = opencl.clSetKernelArg(kernel, n, sizeof shape[0], &shape[n]);
     }
+    code = code == CL_SUCCESS ? set_buffer(kernel, &n, b->lse) : code; // starts
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof key, &key) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof threshold, &threshold) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof drop_scale, &drop_scale) : code;
     for (int i = 0; i < N_ARGS && lists[part][i] != NULL && code == CL_SUCCESS; i++) {
-        code = opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &lists[part][i]);
-        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+        code = set_buffer(kernel, &n, lists[part][i]);
     }
     return code;
 }
