@@ -3,34 +3,25 @@
 #define STEPMARK_CLI_WALK_VALUES_H
 
 #include "cli_session.h"
+#include "cli_walk_event.h"
 
 typedef struct cli_walk_values cli_walk_values;
 
-// The optimizer step that is walked; its settings are the optimizer's defaults.
-enum { CLI_WALK_STEP = 1 };
+// The batch: the first of --data, or random tokens of --seed: B*T, then as many targets; a token's target is the token
+// after it. The caller frees them.
+sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch);
 
-// Random tokens of `seed`: B*T, then as many targets; a token's target is the token after it. The caller frees them.
-sm_status cli_walk_draw_batch(const sm_plan *plan, uint64_t seed, int32_t **batch);
-
-// Opens the reference backend with fresh weights of `seed` and that batch. Takes the plan over, also when it fails.
-// The plan may be read (never changed) through *values until it is freed.
-sm_status cli_walk_values_open(sm_plan *plan, const sm_model_config *config, uint64_t seed, const int32_t *batch,
-                               cli_walk_values **values);
+// Opens the reference backend with the weights of --weights, or fresh ones of --seed, and that batch. Takes the plan
+// over, also when it fails. The plan may be read (never changed) through *values until it is freed.
+sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
+                               const int32_t *batch, cli_walk_values **values);
 void cli_walk_values_free(cli_walk_values *values); // NULL is fine
 
-// Executes one op. Ops are executed in their order.
-sm_status cli_walk_values_execute(cli_walk_values *values, int op);
+// With --full: what is in memory before the first op, a cli_walk_data a tensor; valid until the values are freed.
+sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial);
 
-// What is printed of a tensor.
-enum { CLI_WALK_FIRST = 4 };
-
-typedef struct {
-    int64_t n_elems;
-    int n_first; // of `first`
-    double first[CLI_WALK_FIRST];
-    double norm; // L2
-} cli_walk_summary;
-
-sm_status cli_walk_values_summarise(cli_walk_values *values, int tensor, cli_walk_summary *summary);
+// Executes one op and fills the data of an event. Ops are executed in their order. `shown` is false where nobody looks
+// at the data.
+sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event);
 
 #endif
