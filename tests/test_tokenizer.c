@@ -68,7 +68,7 @@ static void text_is_cut_as_gpt2_cuts_it(void **state) {
         "   | x",
         "x|  | y",
         "x|\n\n",
-        "x|\n|\n| y",
+        "x|\n\n| y",
         "I|'ll|'s|''|S|'",
         "日本|。|語",
         "é|\xcc\x81|e",
@@ -79,7 +79,7 @@ static void text_is_cut_as_gpt2_cuts_it(void **state) {
         "x|\u180e|y",
         "\ua7cb\U000105c0|\U00010d40|\u2603",
         "a\U0001df25|!",
-        "'|re|'re",
+        "'re|'re",
         "a|\xc2\x85|b",
     };
     sm_pretokens *pretokens;
@@ -254,6 +254,10 @@ static void few_words_make_few_tokens(void **state) {
 
 // --- ids -----------------------------------------------------------------------------------
 
+static bool are_equal(const sm_ids *a, const sm_ids *b) {
+    return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) == 0);
+}
+
 // In parts, as blocks of text are encoded, too.
 static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n) {
     sm_ids expected = {0};
@@ -271,15 +275,15 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
         expect_ok(label, sm_encoder_encode(encoder, text + begin, length, &parts));
         begin += length;
     }
-    if (ids.n != expected.n || memcmp(ids.ids, expected.ids, ids.n * sizeof(*ids.ids)) != 0) {
+    if (!are_equal(&ids, &expected)) {
         fail_msg("%s: other ids than the definition's", label);
     }
-    if (parts.n != ids.n || memcmp(parts.ids, ids.ids, ids.n * sizeof(*ids.ids)) != 0) {
+    if (!are_equal(&parts, &ids)) {
         fail_msg("%s: parts give other ids than the whole", label);
     }
     expect_ok(label, sm_decode(t, ids.ids, ids.n, &back));
     assert_int_equal(back.n, n);
-    assert_memory_equal(back.bytes, text, n);
+    assert_true(n == 0 || memcmp(back.bytes, text, n) == 0);
     sm_encoder_free(encoder);
     free(expected.ids);
     free(ids.ids);
