@@ -173,6 +173,9 @@ static const sm_column columns[] = {
     {TEXT(loss_scale, "factor on the loss, so that small gradients do not vanish: none, dynamic (as GradScaler's) or a "
                       "number; null: the pass has no backward"),
      SHOWN_WHEN_VARIED("loss scale", NULL)},
+    {TEXT(own_kernels,
+          "kernels of the user's own that ran in place of the backend's: op=file (digest), ...; null: none"),
+     SHOWN_WHEN_VARIED("own kernels", NULL)},
     {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free")},
     {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},

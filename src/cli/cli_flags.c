@@ -29,6 +29,7 @@ enum {
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
+    EXERCISE = ON(CLI_EXERCISE),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
     DEVICES = ON(CLI_DEVICES),
@@ -323,6 +324,10 @@ static const cli_flag flags[] = {
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
+    {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
+     "run your own kernel for a kind of op, from C (compiled by cc) or a shared library, on the cpu backend in fp32; "
+     "`stepmark exercise` has files to begin with",
+     SWEPT | CLI_WHOLE | VERIFY | PROFILE | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied; what cannot run is a row that says why",
@@ -386,6 +391,16 @@ static const cli_flag flags[] = {
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
      "memory for each configuration's tensors; 0: nine tenths of what is available at the start", SWEEP,
      AT(max_memory_gib), WITHIN(0, 1e9)},
+
+    {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
+     EXERCISE, AT(init), NO_RANGE},
+    {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
+     "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
+     AT(check), NO_RANGE},
+    {"Exercise", "timeout", 0, CLI_REAL, "SECONDS", "10", "for all cases together", EXERCISE, AT(timeout_s),
+     WITHIN(0.1, 3600)},
+    {"Exercise", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave times and ceilings unmeasured", EXERCISE, AT(no_peaks),
+     NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
      "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision or modes; flags given replace the preset's",
@@ -531,11 +546,11 @@ static const cli_flag flags[] = {
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING,
+         SCALING | EXERCISE,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING,
+         SCALING | EXERCISE,
      AT(wide), NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},

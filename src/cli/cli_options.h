@@ -20,6 +20,7 @@
     X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
@@ -197,6 +198,10 @@ typedef struct {
     bool values;
     bool full;
     const char *at; // an op's number, or a kind
+
+    const char *init; // folder
+    const char *check;
+    const char *kernel; // OP=FILE[,OP=FILE]
 
     bool interleaved;
     int64_t pairs;

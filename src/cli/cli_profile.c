@@ -28,6 +28,7 @@ static json_t *make_context(const sm_row *row) {
     sm_json_set_new(context, "isa", sm_json_text(row->isa));
     sm_json_set_new(context, "n_threads", sm_json_integer(row->n_threads));
     sm_json_set_new(context, "binding", sm_json_text(row->binding));
+    sm_json_set_new(context, "own_kernels", sm_json_text(row->own_kernels));
     sm_json_set_new(context, "peak_flops", sm_json_real(row->peak_flops));
     sm_json_set_new(context, "peak_bandwidth", sm_json_real(row->peak_bandwidth));
     sm_json_set_new(context, "peak_source", sm_json_text(row->peak_source));

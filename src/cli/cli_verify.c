@@ -31,6 +31,7 @@ static void show_error(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
+    VARIED("own_kernels", SM_COLUMN_TEXT, "kernels of the user's own that were run", "own kernels"),
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -99,6 +100,7 @@ static void write_line(verification *v, const line *l) {
     json_t *record = json_object();
     sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
     sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
+    sm_json_set_new(record, "own_kernels", sm_json_text(v->device->info.own_kernels));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
     sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
