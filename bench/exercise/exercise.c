@@ -90,7 +90,7 @@ static void print_file(const sm_exercise *exercise, FILE *out) {
             "// Several threads may share the work: say `const int %s_threads = 1;`, and do part args->thread of\n"
             "// args->n_threads.\n",
             info->name);
-    fprintf(out, "#include <math.h>\n#include <stdint.h>\n\n");
+    fprintf(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n");
     sm_own_kernel_header(exercise->kind, out);
     fprintf(out, "\nvoid %s(const %s_args *args) {\n", info->name, info->name);
     sm_own_kernel_unpack(exercise->kind, out);

@@ -123,8 +123,9 @@ void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *recompute = json_string_value(sm_json_get(record, "recompute"));
     const char *usual = mode != NULL && strcmp(mode, "naive") == 0 ? "none" : "light";
     const bool is_told = recompute != NULL && strcmp(recompute, usual) != 0;
-    snprintf(text, size_bytes, "%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
-             is_told ? recompute : "");
+    const char *own = json_string_value(sm_json_get(record, "own_kernels"));
+    snprintf(text, size_bytes, "%s%s%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
+             is_told ? recompute : "", own != NULL ? " with " : "", own != NULL ? own : "");
 }
 
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
