@@ -1,6 +1,7 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan. `make` shows help.
+# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan, build/mpi. `make` shows
+# help.
 
 MAKEFLAGS += --no-print-directory
 ifeq ($(MAKELEVEL),0)
@@ -14,6 +15,7 @@ CC_asan := gcc
 CC_clang := clang
 CC_fuzz := clang
 CC_tsan := clang
+CC_mpi := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
@@ -26,15 +28,24 @@ OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitiz
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
-COMPILE = $(CC) $(BASE_FLAGS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
+# No path of this machine in what is built.
+MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
+COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 SAY = @printf '  %-4s %s\n'
-LIBS := -lhwloc -ljansson -lm -ldl
+LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
 # OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
 # when the program runs.
 OPENCL ?= 1
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
+endif
+
+# CONFIG=mpi joins processes that mpirun or srun starts. Only comm_mpi.c knows MPI.
+ifeq ($(CONFIG),mpi)
+BASE_FLAGS += -DSM_MPI
+MPI_FLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)
+LIBS += $(shell pkg-config --libs ompi-c 2>/dev/null || pkg-config --libs mpich 2>/dev/null)
 endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
@@ -54,7 +65,7 @@ DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
-ENGINE_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c src/models/*/*.c))
+ENGINE_SRC := $(filter-out src/cli/% $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(wildcard src/*/*.c src/models/*/*.c))
 BENCH_SRC := $(wildcard bench/*/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
@@ -106,17 +117,22 @@ test: deps-dev ## install what is missing, build and run all tests, also under s
 .PHONY: build
 build: $(B)/stepmark ## build build/release/stepmark
 
+.PHONY: mpi
+mpi: ## install Open MPI, too, and build build/mpi/stepmark, which mpirun and srun start as many processes
+	@tools/deps.sh run mpi
+	@$(MAKE) CONFIG=mpi build
+
 .PHONY: deps
 deps: ## install the Debian packages that the program needs
 	@tools/deps.sh run
 
 .PHONY: deps-dev
 deps-dev: ## install also what the tests and checks need
-	@tools/deps.sh run dev
+	@tools/deps.sh run dev mpi
 
 .PHONY: deps-torture
 deps-torture: ## install also what the long tests need
-	@tools/deps.sh run dev torture
+	@tools/deps.sh run dev mpi torture
 
 .PHONY: torture
 torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan" for some)
@@ -131,6 +147,12 @@ fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; 
 test-peers: deps-dev ## check bench/peers, and weights, losses and gradients against PyTorch and transformers
 	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
+
+.PHONY: test-slurm
+test-slurm: ## set Slurm up on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed" for some)
+	@tools/deps.sh run dev slurm
+	@$(MAKE) build
+	@tools/test_slurm.sh $(PARTS)
 
 .PHONY: peers
 peers: deps-dev ## set up PyTorch, to compare with, in a virtual environment outside the tree
@@ -176,6 +198,40 @@ format: ## format the sources with clang-format
 .PHONY: tidy
 tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
+
+.PHONY: pages
+pages: build ## print manual pages and shell completions into build/release/pages
+	@tools/pages.sh $(B)/stepmark $(B)/pages
+
+PREFIX ?= /usr/local
+export DESTDIR PREFIX ZSHDIR
+.PHONY: install
+install: pages ## install program, manual pages, completions and documents (PREFIX=/usr/local DESTDIR=)
+	@tools/install.sh install $(B)
+
+.PHONY: uninstall
+uninstall: pages ## take them away again
+	@tools/install.sh uninstall $(B)
+
+.PHONY: deb
+deb: deps deps-package ## build a Debian package in build/deb
+	@tools/deb.sh
+
+.PHONY: deps-package
+deps-package: ## install also what packages are made and tested with
+	@tools/deps.sh run package
+
+.PHONY: test-deb
+test-deb: deb ## install the package in a fresh Debian, use it, remove and purge it (as root)
+	@tools/test_deb.sh
+
+.PHONY: test-reproducible
+test-reproducible: deps ## build twice, in different folders, and compare byte by byte
+	@tools/test_reproducible.sh
+
+.PHONY: test-pages
+test-pages: deps-dev pages ## check manual pages with mandoc, and completions in bash, zsh and fish
+	@tools/test_pages.sh $(B)/stepmark $(B)/pages
 
 .PHONY: clean
 clean: ## remove everything built
@@ -236,6 +292,8 @@ $(B)/%.o: %.c
 	$(SAY) CC $@
 	@$(COMPILE) -c -o $@ $<
 
+$(B)/src/comm/comm_mpi.o: FILE_FLAGS := $(MPI_FLAGS:-I%=-isystem %)
+
 # It goes through all parameters while somebody waits.
 $(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)
 
@@ -264,10 +322,14 @@ $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
 
-# What the build can say of itself, compiled into the files that use it.
-BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"' \
-    -DSM_BUILD_DIRTY=$(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1) \
-    -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
+# What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
+BUILD_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(BUILD_COMMIT)"' -DSM_BUILD_DIRTY=$(BUILD_DIRTY) \
+    -DSM_BUILD_VERSION='"$(VERSION)"' -DSM_BUILD_DATE='"$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)"' \
+    -DSM_BUILD_ISAS='"$(ISAS) $(DOT_ISAS)"' -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
 BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/host_tuning.o
 $(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(BUILD_INFO_OBJ): $(B)/build_info

@@ -23,6 +23,52 @@ static size_t make_llmc(uint8_t *bytes, int32_t magic, int32_t version, int32_t 
     return sizeof header + 2 * (size_t)n;
 }
 
+static void ids_of_32_bits_are_read(void **state) {
+    (void)state;
+    static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
+    uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
+    char *path = temp_path("wide.bin");
+    sm_tokens *tokens;
+    int32_t inputs[3];
+    int32_t targets[3];
+    sm_llmc_header(4, 4, bytes);
+    memcpy(bytes + SM_LLMC_HEADER_BYTES, ids, sizeof ids);
+    temp_write(path, bytes, sizeof bytes);
+    expect_ok("wide", sm_tokens_open(path, SM_TOKENS_AUTO, 0x01000000, &tokens));
+    assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_LLMC);
+    assert_int_equal(sm_tokens_count(tokens), 4);
+    expect_ok("wide", sm_tokens_batch(tokens, 0, 1, 3, inputs, targets));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(inputs[i], ids[i]);
+        assert_int_equal(targets[i], ids[i + 1]);
+    }
+    sm_tokens_close(tokens);
+    expect_failure("small vocabulary", sm_tokens_open(path, SM_TOKENS_AUTO, 100000, &tokens), SM_ERR_INVALID,
+                   "wide.bin: token 2 |is 100000|vocabulary of 100000");
+    temp_write(path, bytes, sizeof bytes - 1);
+    expect_failure("cut", sm_tokens_open(path, SM_TOKENS_AUTO, 0x01000000, &tokens), SM_ERR_FORMAT,
+                   "4 tokens|15 bytes");
+    bytes[SM_LLMC_HEADER_BYTES + 3] = 0xff;
+    temp_write(path, bytes, sizeof bytes);
+    expect_failure("beyond all", sm_tokens_open(path, SM_TOKENS_AUTO, INT64_MAX, &tokens), SM_ERR_INVALID,
+                   "token 0 |is 4278190080");
+    free(path);
+}
+
+// What is written is what make_llmc has written by hand; more than 2^32 tokens are counted in two words.
+static void headers_are_llmc_s(void **state) {
+    (void)state;
+    uint8_t expected[SM_LLMC_HEADER_BYTES];
+    uint8_t header[SM_LLMC_HEADER_BYTES];
+    make_llmc(expected, MAGIC, 1, 1234567, 0);
+    sm_llmc_header(2, 1234567, header);
+    assert_memory_equal(header, expected, sizeof header);
+    make_llmc(expected, 20240801, 7, 5, 0);
+    expected[12] = 2;
+    sm_llmc_header(4, ((int64_t)2 << 32) + 5, header);
+    assert_memory_equal(header, expected, sizeof header);
+}
+
 static void formats_are_detected_or_forced(void **state) {
     (void)state;
     uint8_t llmc[HEADER_WORDS * 4 + 6];
@@ -99,10 +145,10 @@ static void malformed_files_are_refused(void **state) {
         {"empty.txt", "", 0, SM_TOKENS_AUTO, 256, SM_ERR_FORMAT, "empty.txt|empty"},
         {"empty.bin", "", 0, SM_TOKENS_UINT16, 256, SM_ERR_FORMAT, "empty.bin|empty"},
         {"odd.bin", "abc", 3, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "odd.bin|3 bytes|odd"},
-        {"version.bin", llmc[1], whole, SM_TOKENS_AUTO, 65536, SM_ERR_UNSUPPORTED, "version.bin|version 7"},
+        {"version.bin", llmc[1], whole, SM_TOKENS_AUTO, 65536, SM_ERR_UNSUPPORTED, "version.bin|version 7|only 1"},
         {"more.bin", llmc[2], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "more.bin|5 tokens|8 bytes"},
         {"fewer.bin", llmc[3], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "fewer.bin|3 tokens|8 bytes"},
-        {"negative.bin", llmc[4], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "-4 tokens"},
+        {"negative.bin", llmc[4], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "4294967292 tokens"},
         {"huge.bin", llmc[5], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "2147483647 tokens"},
         {"none.bin", llmc[6], HEADER_WORDS * 4, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "none.bin|empty"},
         {"magic.bin", llmc[7], whole, SM_TOKENS_LLMC, 65536, SM_ERR_FORMAT, "magic.bin|magic number 20240520"},
@@ -243,6 +289,7 @@ static void batches_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_of_32_bits_are_read),         cmocka_unit_test(headers_are_llmc_s),
         cmocka_unit_test(formats_are_detected_or_forced),  cmocka_unit_test(format_names_parse),
         cmocka_unit_test(malformed_files_are_refused),     cmocka_unit_test(only_regular_files_open),
         cmocka_unit_test(a_file_that_changes_is_an_error), cmocka_unit_test(bytes_in_memory_are_tokens),

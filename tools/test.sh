@@ -15,9 +15,13 @@ $make CONFIG=clang tests >/dev/null
 step "tests"
 $make tests >/dev/null
 $make run-tests
+step "manual pages and completions"
+$make test-pages
 step "the README's commands"
 tools/test_readme.sh
+step "the scripts for Slurm"
+tools/test_slurm_scripts.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 $make CONFIG=asan tests >/dev/null
 $make CONFIG=asan run-tests
-step "left out: the comparison with PyTorch and transformers (make test-peers)"
+step "left out: the comparison with PyTorch and transformers (make test-peers), a real Slurm (make test-slurm)"

@@ -358,10 +358,14 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
     return list_unmatched(c, b, a, false);
 }
 
-#define TEXT(field, text, head) \
-    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }
-#define REAL(field, its_unit, text, head, how) \
-    { .name = field, .type = SM_COLUMN_REAL, .unit = its_unit, .description = text, .heading = head, .show = how }
+#define RANKED(field, text, head, its_rank) \
+    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head, .rank = its_rank }
+#define TEXT(field, text, head) RANKED(field, text, head, 0)
+#define REAL(field, its_unit, text, head, how, its_rank)                                                            \
+    {                                                                                                               \
+        .name = field, .type = SM_COLUMN_REAL, .unit = its_unit, .description = text, .heading = head, .show = how, \
+        .rank = its_rank                                                                                            \
+    }
 #define COUNT(field, text) \
     { .name = field, .type = SM_COLUMN_INTEGER, .unit = "", .description = text }
 
@@ -391,31 +395,32 @@ static void show_detectable(const json_t *record, const sm_column *column, char 
 }
 
 static const sm_column compare_columns[] = {
-    TEXT("verdict", "B against A: faster, slower, no-difference or inconclusive", "verdict"),
+    RANKED("verdict", "B against A: faster, slower, no-difference or inconclusive", "verdict", SM_RANK_ALWAYS),
     {.name = "model_type",
      .type = SM_COLUMN_TEXT,
      .unit = "",
      .description = "size of the model by name",
      .heading = "model",
      .view = SM_SHOWN_WHEN_VARIED},
-    TEXT("test", "what a sample is of", "test"),
-    TEXT("a", "configuration of A", "A"),
-    TEXT("b", "configuration of B", "B"),
+    RANKED("test", "what a sample is of", "test", 8),
+    RANKED("a", "configuration of A", "A", 6),
+    RANKED("b", "configuration of B", "B", 6),
     TEXT("differs", "factors in which the two differ", NULL),
-    REAL("median_a_ns", "ns", "median of A's values", "A ms", sm_show_ms),
-    REAL("median_b_ns", "ns", "median of B's values", "B ms", sm_show_ms),
-    REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", "change", show_change),
-    REAL("ci_lo_percent", "%", "lower end of its interval", "interval", show_interval),
-    REAL("ci_hi_percent", "%", "upper end", NULL, NULL),
-    REAL("confidence", "", "of the interval", NULL, NULL),
-    REAL("p_value", "", "of a difference at least as large by chance", "p", sm_show_real),
+    REAL("median_a_ns", "ns", "median of A's values", "A ms", sm_show_ms, 5),
+    REAL("median_b_ns", "ns", "median of B's values", "B ms", sm_show_ms, 5),
+    REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", "change", show_change,
+         SM_RANK_ALWAYS),
+    REAL("ci_lo_percent", "%", "lower end of its interval", "interval", show_interval, 7),
+    REAL("ci_hi_percent", "%", "upper end", NULL, NULL, 0),
+    REAL("confidence", "", "of the interval", NULL, NULL, 0),
+    REAL("p_value", "", "of a difference at least as large by chance", "p", sm_show_real, 0),
     REAL("detectable_percent", "%", "a true change of this size would have been seen in 4 of 5 such comparisons",
-         "could see", show_detectable),
-    REAL("threshold_percent", "%", "smallest change worth a verdict", NULL, NULL),
+         "could see", show_detectable, 4),
+    REAL("threshold_percent", "%", "smallest change worth a verdict", NULL, NULL, 0),
     TEXT("basis", "what the values are: medians of interleaved pairs, of runs, or samples", "basis"),
     COUNT("n_a", "values of A"),
     COUNT("n_b", "values of B"),
-    TEXT("reason", "why it is neither faster nor slower", "why not"),
+    RANKED("reason", "why it is neither faster nor slower", "why not", 3),
 };
 
 const sm_table sm_compare_table = {"comparisons", compare_columns,

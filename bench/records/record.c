@@ -2,6 +2,7 @@
 #include "record.h"
 
 #include "markdown.h"
+#include "screen.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct sm_record_writer {
     sm_format format;
     FILE *out;
     int64_t n_records;
-    json_t *kept; // md: an array of the records so far, laid out at the close
+    json_t *kept; // md, text: an array of the records so far, laid out at the close
 };
 
 static const char *const format_names[] = {
@@ -26,6 +27,8 @@ static const char *const format_names[] = {
 };
 
 const char *sm_format_name(sm_format format) { return format_names[format]; }
+
+bool sm_format_is_read(sm_format format) { return format == SM_FORMAT_MARKDOWN || format == SM_FORMAT_TEXT; }
 
 bool sm_format_parse(const char *name, sm_format *format) {
     for (int i = 0; i < SM_FORMAT_COUNT; i++) {
@@ -308,18 +311,20 @@ static sm_status sql_record(sm_record_writer *w, json_t *record) {
     return SM_OK;
 }
 
-// --- md ----------------------------------------------------------------------------------
+// --- md, text ----------------------------------------------------------------------------------
 
-static sm_status markdown_begin(sm_record_writer *w) {
+static sm_status keep_begin(sm_record_writer *w) {
     w->kept = json_array();
     return w->kept != NULL ? SM_OK : no_memory();
 }
 
-static sm_status markdown_record(sm_record_writer *w, json_t *record) {
+static sm_status keep_record(sm_record_writer *w, json_t *record) {
     return json_array_append(w->kept, record) == 0 ? SM_OK : no_memory();
 }
 
 static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w->table, w->kept, w->out); }
+
+static sm_status text_end(sm_record_writer *w) { return sm_text_write(w->table, w->kept, w->out); }
 
 // --- writer --------------------------------------------------------------------------------
 
@@ -337,7 +342,8 @@ static const struct {
     [SM_FORMAT_JSONL] = {nothing, jsonl_record, nothing},
     [SM_FORMAT_CSV] = {csv_begin, csv_record, nothing},
     [SM_FORMAT_SQL] = {sql_begin, sql_record, nothing},
-    [SM_FORMAT_MARKDOWN] = {markdown_begin, markdown_record, markdown_end},
+    [SM_FORMAT_MARKDOWN] = {keep_begin, keep_record, markdown_end},
+    [SM_FORMAT_TEXT] = {keep_begin, keep_record, text_end},
 };
 
 static sm_status check_stream(sm_record_writer *w) {

@@ -8,6 +8,7 @@
 //          would run as a formula gets an apostrophe in front; control characters become spaces
 //   sql    "create table if not exists", then an insert a record; sqlite3 reads it as it is
 //   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
+//   text   the columns that a reader asks for first, within the width of the terminal (screen.h)
 //
 // In csv and sql a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
 // and arrays and objects become JSON text. Every record is flushed when written (md: all at the
@@ -29,7 +30,8 @@
     X(SM_FORMAT_JSONL, "jsonl") \
     X(SM_FORMAT_CSV, "csv")     \
     X(SM_FORMAT_SQL, "sql")     \
-    X(SM_FORMAT_MARKDOWN, "md")
+    X(SM_FORMAT_MARKDOWN, "md") \
+    X(SM_FORMAT_TEXT, "text")
 
 typedef enum {
 #define X(code, name) code,
@@ -39,6 +41,7 @@ typedef enum {
 } sm_format;
 
 const char *sm_format_name(sm_format format);
+bool sm_format_is_read(sm_format format);                  // by a person: md or text
 bool sm_format_parse(const char *name, sm_format *format); // "markdown" is md, too
 
 // A column's type, and what a struct behind the table keeps it in. X(code, SQL type)
@@ -85,6 +88,8 @@ typedef enum {
     SM_SHOWN_BELOW,       // likewise, but of the table as a whole: not marked
 } sm_column_view;
 
+enum { SM_RANK_ALWAYS = 9 };
+
 struct sm_column {
     const char *name; // dotted where it lies in a nested object
     sm_column_type type;
@@ -95,6 +100,11 @@ struct sm_column {
     const char *heading; // NULL: not shown
     sm_column_view view;
     sm_show show; // NULL: by the type
+
+    // Text. What does not fit is left out, the lowest rank first.
+    int rank;                  // 0: no place, where another column of the table has a rank
+    const char *brief_heading; // NULL: heading
+    sm_show brief;             // NULL: show
 
     bool is_speed; // how fast, or how much energy: not to be told of steps that computed a wrong loss
 

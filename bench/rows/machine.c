@@ -12,11 +12,30 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#ifndef SM_BUILD_VERSION
+#define SM_BUILD_VERSION "0"
+#endif
 #ifndef SM_BUILD_COMMIT
 #define SM_BUILD_COMMIT ""
 #endif
+#ifndef SM_BUILD_DATE
+#define SM_BUILD_DATE ""
+#endif
+#ifndef SM_BUILD_ISAS
+#define SM_BUILD_ISAS ""
+#endif
 #ifndef SM_COMPILER_FLAGS
 #define SM_COMPILER_FLAGS ""
+#endif
+#ifdef SM_OPENCL
+enum { HAS_OPENCL = true };
+#else
+enum { HAS_OPENCL = false };
+#endif
+#ifdef SM_MPI
+enum { HAS_MPI = true };
+#else
+enum { HAS_MPI = false };
 #endif
 
 #if defined(__clang__)
@@ -29,9 +48,22 @@
 
 enum { LINE_SIZE = 8192 };
 
+const char *sm_build_version(void) { return SM_BUILD_VERSION; }
 const char *sm_build_commit(void) { return SM_BUILD_COMMIT; }
 const char *sm_build_flags(void) { return SM_COMPILER_FLAGS; }
+const char *sm_build_date(void) { return SM_BUILD_DATE; }
+const char *sm_build_isas(void) { return SM_BUILD_ISAS; }
 const char *sm_build_compiler(void) { return COMPILER; }
+bool sm_build_has_opencl(void) { return HAS_OPENCL; }
+bool sm_build_has_mpi(void) { return HAS_MPI; }
+
+bool sm_build_is_dirty(void) {
+#ifdef SM_BUILD_DIRTY
+    return SM_BUILD_DIRTY;
+#else
+    return false;
+#endif
+}
 
 // --- small files -----------------------------------------------------------------------
 

@@ -6,12 +6,18 @@
 #include "backend.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
-// Commit and flags that the build passes in as SM_BUILD_COMMIT and SM_COMPILER_FLAGS (string
-// literals); "" where it did not.
+// What the build passes in as SM_BUILD_* and SM_COMPILER_FLAGS (string literals); "" where it did not.
+const char *sm_build_version(void);
 const char *sm_build_commit(void);
+const char *sm_build_date(void); // of the sources: "2026-11-22"
+bool sm_build_is_dirty(void);
 const char *sm_build_flags(void);
+const char *sm_build_isas(void);     // of the cpu backend's kernels: "baseline avx2"
 const char *sm_build_compiler(void); // "gcc 12.2.0"
+bool sm_build_has_opencl(void);
+bool sm_build_has_mpi(void);
 
 // {host, os, kernel,
 //  cpu {name, sockets, cores, threads, threads_allowed, quota, numa_nodes, isa [], governor,

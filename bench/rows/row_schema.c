@@ -32,6 +32,22 @@ static void show_step(const json_t *record, const sm_column *column, char *text,
     }
 }
 
+static void show_median(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
+}
+
+// "349 ± 0.6%": with its 95% interval.
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double percent = sm_json_number(record, "noise_percent");
+    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
+    const size_t end = strlen(text);
+    if (percent >= 100 && end > 0) {
+        snprintf(text + end, size_bytes - end, " ± over 99%%");
+    } else if (isfinite(percent) && end > 0) {
+        snprintf(text + end, size_bytes - end, " ± %.1f%%", percent);
+    }
+}
+
 // Phases that a pass type does not run took no time: nothing to show.
 static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double phase_ns = sm_json_number(record, column->name);
@@ -91,6 +107,14 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
     snprintf(text, size_bytes, "%s%s%s%s", status, judged, more[0] != '\0' ? ": " : "", more);
 }
 
+// In short: "ok", "ok, noisy"; else with the reason.
+static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    show_status(record, column, text, size_bytes);
+    if (strncmp(text, "ok", 2) == 0 && text_of(record, column->name)[0] != '\0') {
+        text[strcspn(text, ":")] = '\0';
+    }
+}
+
 #define FIELD(member, column_type, its_unit, its_description)                                     \
     .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description), \
     .offset = offsetof(sm_row, member), .size_bytes = sizeof(((sm_row *)0)->member)
@@ -107,6 +131,8 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
 
 #define SHOWN(title, function)             .heading = (title), .show = (function)
 #define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
+#define RANK(which)                        .rank = (which)
+#define BRIEF(title, function)             .brief_heading = (title), .brief = (function)
 #define SHOWN_AS_NOTES(title)              .heading = (title), .view = SM_SHOWN_AS_NOTES
 
 static const sm_column columns[] = {
@@ -126,7 +152,7 @@ static const sm_column columns[] = {
     {TEXT(backends, "backends in this build, separated by commas")},
     {TEXT(backend, "backend that was asked for")},
     {TEXT(backend_used, "backend that ran")},
-    {TEXT(device, "device that ran, as --list-devices names it"), SHOWN("device", show_device)},
+    {TEXT(device, "device that ran, as --list-devices names it"), SHOWN("device", show_device), RANK(8)},
     {TEXT(cpu_info, "processor of the host"), SHOWN_WHEN_VARIED("on", NULL)},
     {TEXT(gpu_info, "device other than the host's processor"), SHOWN_WHEN_VARIED("GPU", NULL)},
     {TEXT(isa, "instruction set of the kernels that ran")},
@@ -136,6 +162,10 @@ static const sm_column columns[] = {
           "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
           "block but its input); null: the pass has no backward"),
      SHOWN_WHEN_VARIED("recompute", NULL)},
+    {TEXT(attention,
+          "how attention keeps its weights for backward: naive (all of the square), blocked (blocks of rows, "
+          "up to the diagonal) or flash (none: they are computed again)"),
+     SHOWN_WHEN_VARIED("attention", NULL)},
     {TEXT(precision, "fp32, tf32, tf32x3, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(
         emulated, SM_COLUMN_BOOLEAN, "",
@@ -149,7 +179,7 @@ static const sm_column columns[] = {
     {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free")},
     {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
-    {TEXT(test, "name of the test: what, b = batch, s = sequence length"), SHOWN("test", NULL)},
+    {TEXT(test, "name of the test: what, b = batch, s = sequence length"), SHOWN("test", NULL), RANK(7)},
     {INTEGER(n_batch, "", "B: sequences a micro-batch")},
     {INTEGER(n_seq, "", "T: tokens a sequence")},
     {INTEGER(n_accum, "", "micro-batches a step"), SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
@@ -167,8 +197,13 @@ static const sm_column columns[] = {
     {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
                     "`stepmark again` runs them")},
     {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
-    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, as 32-bit "
-                       "integers")},
+    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, and with "
+                       "documents where they begin, as 32-bit integers")},
+    {TEXT(documents, "documents that rows hold: least and most of lengths that were drawn, the id of the token that "
+                     "separates those of the data, or the file that names it; null: rows are cut out of the data"),
+     SHOWN_WHEN_VARIED("documents", NULL)},
+    {TEXT(padding, "how documents are placed in rows: none, batch, max, bucket or packed; none where there are none"),
+     SHOWN_WHEN_VARIED("padding", NULL)},
     {TEXT(weights, "folder that the weights were read from; null: drawn from the seed")},
     {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
 
@@ -207,7 +242,8 @@ static const sm_column columns[] = {
 
     {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order"), SPEED},
     {REALS(samples_ts, "tokens/s", "tokens per second of every sample"), SPEED},
-    {INTEGER(median_ns, "ns", "median of the samples"), SHOWN("step ms ± spread", show_step), SPEED},
+    {INTEGER(median_ns, "ns", "median of the samples"), SHOWN("step ms ± spread", show_step),
+     BRIEF("step ms", show_median), RANK(6), SPEED},
     {INTEGER(mad_ns, "ns", "median absolute deviation from the median, unscaled"), SPEED},
     {INTEGER(q1_ns, "ns", "first quartile, interpolated linearly"), SPEED},
     {INTEGER(q3_ns, "ns", "third quartile"), SPEED},
@@ -236,9 +272,19 @@ static const sm_column columns[] = {
     {INTEGER(harness_ns, "ns",
              "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample"),
      SPEED},
-    {REAL(median_ts, "tokens/s", "tokens per second at the median"), SHOWN("tokens/s", sm_show_count), SPEED},
+    {REAL(median_ts, "tokens/s", "tokens per second at the median; padding is no token"), SHOWN("tokens/s", sm_show_count),
+     BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
     {REAL(avg_ts, "tokens/s", "mean of samples_ts"), SPEED},
     {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1"), SPEED},
+    {REAL(real_tokens, "tokens",
+          "positions of a sample whose target counts: the tokens of tokens/s; of documents the "
+          "mean over the batches that steps are fed with")},
+    {REAL(padded_tokens, "tokens", "positions of a sample that are padding: computed, and not counted")},
+    {REAL(real_tokens_per_s, "tokens/s", "median_ts: real tokens per second"), SPEED},
+    {REAL(padded_tokens_per_s, "tokens/s", "positions of padding per second at the median"), SPEED},
+    {REAL(attended_pairs, "",
+          "of a mean micro-batch of documents: pairs of a position and one that attention lets it "
+          "see; what flops counts; null: the whole causal half")},
 
     {INTEGERS(samples_forward_ns, "ns", "pass type separate: the forward part of every sample"), SPEED},
     {INTEGERS(samples_backward_ns, "ns", "pass type separate: the backward part of every sample"), SPEED},
@@ -255,7 +301,7 @@ static const sm_column columns[] = {
     {INTEGER(ideal_ns, "ns",
              "flops/peak_flops, plus the traffic of the update's ops / peak_bandwidth; AdamW: 28 bytes a parameter, "
              "and 2 more where matmuls read it in bf16 or fp16")},
-    {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), SPEED},
+    {REAL(mfu, "", "flops / (median_ns x peak_flops)"), SHOWN("% of peak", sm_show_percent), RANK(5), SPEED},
     {REAL(step_efficiency, "", "ideal_ns / median_ns"), SHOWN("efficiency", sm_show_percent), SPEED},
     {REAL(energy_j, "J", "energy of one sample"), SPEED},
     {REAL(energy_per_token_j, "J", "energy_j over the tokens of a sample"), SPEED},
@@ -282,7 +328,7 @@ static const sm_column columns[] = {
     {TEXT(sensors.gpu_throttle, "why it slowed itself down")},
 
     {INTEGER(peak_rss_bytes, "bytes", "largest resident memory of the process while it measured"),
-     SHOWN("memory", show_memory)},
+     SHOWN("memory", show_memory), RANK(4)},
     {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},
     {INTEGER(estimated_bytes, "bytes",
              "what the planner and the kernels foretell for the device: parameters, gradients, optimizer, activations, "
@@ -297,7 +343,8 @@ static const sm_column columns[] = {
 
     {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
     {REAL(loss_reference, "", "what it was checked against")},
-    {TEXT(loss_check, "how it was checked"), SHOWN("status", show_status)},
+    {TEXT(loss_check, "how it was checked"), SHOWN("status", show_status), BRIEF(NULL, show_brief_status),
+     RANK(SM_RANK_ALWAYS)},
     {TEXT(gradient_check, "how the gradients of the first step were checked against differences of the loss")},
     {REAL(gradient_error, "", "how far these are apart, relative to the change that the gradients foretell")},
     {REAL(gradient_tolerance, "", "how far they may be apart")},

@@ -37,6 +37,15 @@ sm_status sm_row_write(sm_row_writer *writer, const sm_row *row) {
 
 sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }
 
+void sm_row_write_brief_legend(FILE *out) {
+    fputs("\n"
+          "- tokens/s: at the median step, and how far its 95% interval reaches;\n"
+          "  % of peak: floating-point work against the peak measured on this device;\n"
+          "  ok: losses, gradients and update agree with the reference.\n"
+          "- `--wide` shows phases, efficiency, loss, and what each column means.\n",
+          out);
+}
+
 void sm_row_write_legend(FILE *out) {
     fputs("\n"
           "- test: what one sample runs; b4s64 = 4 sequences of 64 tokens.\n"

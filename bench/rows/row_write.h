@@ -17,5 +17,6 @@ sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
 // What the columns of the Markdown table mean, for someone who sees it for the first time.
 void sm_row_write_legend(FILE *out);
+void sm_row_write_brief_legend(FILE *out); // of format text
 
 #endif

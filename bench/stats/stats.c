@@ -63,6 +63,22 @@ static double stddev_of(const double *values, int64_t n, double mean) {
     return sqrt(sum / (double)(n - 1));
 }
 
+double sm_stats_mean_ci95_half(const double *series, int64_t n) {
+    enum { MOST_BLOCKS = 20 };
+    double means[MOST_BLOCKS];
+    int64_t n_blocks = n >= 100 ? 20 : n >= 20 ? 10 : 5;
+    double t = n_blocks == 20 ? 2.0930 : n_blocks == 10 ? 2.2622 : 2.7764; // 97.5% of n_blocks - 1 degrees of freedom
+    if (n < n_blocks) {
+        return NAN;
+    }
+    for (int64_t i = 0; i < n_blocks; i++) {
+        int64_t begin = i * n / n_blocks;
+        means[i] = mean_of(series + begin, (i + 1) * n / n_blocks - begin);
+    }
+    double mean = mean_of(means, n_blocks);
+    return t * stddev_of(means, n_blocks, mean) / sqrt((double)n_blocks);
+}
+
 static int64_t count_outside(const double *values, int64_t n, double lo, double hi) {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -81,6 +97,7 @@ static void compute(double *values, int64_t n, sm_stats *s) {
     s->q1 = sm_stats_quantile(values, n, 0.25);
     s->median = sm_stats_quantile(values, n, 0.5);
     s->q3 = sm_stats_quantile(values, n, 0.75);
+    s->p95 = sm_stats_quantile(values, n, 0.95);
     s->max = values[n - 1];
     int64_t k = sm_stats_ci95_rank(n);
     s->ci95_lo = k > 0 ? values[k - 1] : NAN;

@@ -10,6 +10,9 @@
 //                x(k), x(n+1-k) with the largest k for which 1 - 2 P(Bin(n,1/2) < k) >= 0.95.
 //                The binomial is summed exactly for every n. Below six samples even
 //                [min, max] covers the median with less than 95%: there is no interval.
+//   mean's ci95  of a series in the order of time, whose neighbours may resemble each other: the series is
+//                cut into 20 blocks (10 below 100 samples, 5 below 20), whose means are taken as independent
+//                (batch means); Student's t of their spread
 //   n_outliers   samples outside of Tukey's fences [q1 - 1.5 IQR, q3 + 1.5 IQR]. They are
 //                counted and stay in every other figure.
 #ifndef STEPMARK_STATS_H
@@ -28,6 +31,7 @@ typedef struct {
     double q1;
     double median;
     double q3;
+    double p95;
     double max;
     double mad;
     double ci95_lo;
@@ -44,6 +48,9 @@ sm_status sm_stats_compute_real(const double *samples, int64_t n, sm_stats *stat
 
 // k of the interval above, counted from 1; 0 where n is too small for one.
 int64_t sm_stats_ci95_rank(int64_t n);
+
+// Half the width of the interval of the mean, as above; NaN below five samples.
+double sm_stats_mean_ci95_half(const double *series, int64_t n);
 
 // Quantile p in [0, 1] of n >= 1 ascending values.
 double sm_stats_quantile(const double *sorted, int64_t n, double p);

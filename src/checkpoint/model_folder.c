@@ -37,6 +37,10 @@ static sm_status join(const char *dir, const char *name, char path[PATH_MAX]) {
     return SM_OK;
 }
 
+sm_status sm_model_file_path(const char *dir, sm_model_file file, char path[PATH_MAX]) {
+    return join(dir, file_names[file], path);
+}
+
 static bool exists(const char *path) { return access(path, F_OK) == 0 || errno != ENOENT; }
 
 // Waits until no other process moves files in `dir`. Closing the descriptor ends the lock; -1: none to be had.
@@ -173,9 +177,7 @@ sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder) {
     return SM_OK;
 }
 
-sm_status sm_model_folder_path(const sm_model_folder *folder, sm_model_file file, char path[PATH_MAX]) {
-    return join(folder->temporary, file_names[file], path);
-}
+const char *sm_model_folder_new(const sm_model_folder *folder) { return folder->temporary; }
 
 // Gives the new files the permissions of those that they replace.
 static sm_status take_permissions(const sm_model_folder *folder) {

@@ -23,13 +23,16 @@ typedef enum { SM_FILE_MODEL, SM_FILE_CONFIG, SM_FILE_OPTIMIZER, SM_MODEL_FILE_C
 // Where a file of the folder's state is to be read; *found says whether it is there. SM_ERR_IO: too long a path.
 sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PATH_MAX], bool *found);
 
+// Where a file is in a folder that no save is under way in, or has been interrupted in. SM_ERR_IO: too long a path.
+sm_status sm_model_file_path(const char *dir, sm_model_file file, char path[PATH_MAX]);
+
 typedef struct sm_model_folder sm_model_folder;
 
 // Begins a new state of `dir`, whose parent exists. SM_ERR_IO names the path and the reason.
 sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder);
 
-// Where the new state's file is to be written. A file that is not written is not part of the new state.
-sm_status sm_model_folder_path(const sm_model_folder *folder, sm_model_file file, char path[PATH_MAX]);
+// The folder that the new state's files are to be written in. A file that is not written is not part of the new state.
+const char *sm_model_folder_new(const sm_model_folder *folder);
 
 // Makes the new state the folder's, durably. `folder` is gone afterwards, whatever is returned. After a failure the
 // folder reads as the old state; or as the new one, if the message says so.

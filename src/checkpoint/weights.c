@@ -36,7 +36,8 @@ typedef struct {
     slot *slots;
     int n_slots;
     int64_t max_elems; // of the largest
-    uint64_t digest;   // of the values loaded or saved so far
+    bool is_model;     // parameters, not an optimizer's state
+    uint64_t digest;   // of the parameters loaded or saved so far
 } slot_list;
 
 // ---- slots ----
@@ -57,7 +58,8 @@ static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_l
 
 // The saved tensors of a role, as `prefix` + their names; bytes last, so that floats are aligned.
 static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
-    *list = (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot))};
+    *list =
+        (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot)), .is_model = role == SM_ROLE_PARAMETER};
     if (list->slots == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", plan->n_tensors);
     }
@@ -93,6 +95,9 @@ static sm_status allocate_values(const char *path, const slot_list *list, float 
 // sum, so that the order of the tensors does not matter. Each bit of a value ends up in all higher ones by the
 // multiplication, and in the lower ones by the shift.
 static void digest_add(slot_list *list, const slot *s, const float *values) {
+    if (!list->is_model) {
+        return;
+    }
     uint64_t hash = sm_philox_key(0, s->name);
     for (int64_t i = 0; i < s->n_elems; i++) {
         uint32_t bits;
@@ -379,24 +384,31 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
 
 // ---- saving ----
 
-// Where the values of a slot come from: a session, or the initialisation.
+// Where the values of a slot come from: a session, a copy of one, or the initialisation.
 typedef struct {
-    sm_session *session; // NULL: initialise
+    sm_session *session;         // NULL: from the copy
+    const sm_weights_copy *copy; // NULL: initialise
     const sm_model_config *config;
     const sm_plan *plan;
     uint64_t seed;
 } source;
 
-static sm_status fetch(const source *from, const slot *s, float *values) {
+// *values: in `room`, or where they lie already.
+static sm_status fetch(const source *from, const slot *s, float *room, const float **values) {
+    *values = room;
     if (from->session != NULL) {
-        return sm_session_read(from->session, s->tensor, s->n_elems, values);
+        return sm_session_read(from->session, s->tensor, s->n_elems, room);
     }
-    sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, values);
+    if (from->copy != NULL) {
+        *values = sm_weights_copy_values(from->copy, s->tensor);
+        return SM_OK;
+    }
+    sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, room);
     return SM_OK;
 }
 
 static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
-                             int n_metadata, sm_safetensors_writer **writer) {
+                             int n_metadata, char *digest, sm_safetensors_writer **writer) {
     int n_floats = 0;
     sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
     if (specs == NULL) {
@@ -408,14 +420,15 @@ static sm_status create_file(const char *path, const slot_list *list, const sm_s
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
         n_floats += !s->is_bytes; // which come first
     }
-    sm_status status = sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, writer);
+    sm_status status =
+        sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, writer);
     free(specs);
     return status;
 }
 
-// The slot's values, as they are stored; they are not needed any more.
-static sm_status append(sm_safetensors_writer *writer, const slot *s, float *values) {
-    uint8_t *bytes = (uint8_t *)values; // each behind what it is made of
+// The slot's values, as they are stored. Bytes are made in `room`, which may be where the values lie.
+static sm_status append(sm_safetensors_writer *writer, const slot *s, const float *values, float *room) {
+    uint8_t *bytes = (uint8_t *)room; // each behind what it is made of
     if (!s->is_bytes) {
         return sm_safetensors_append(writer, values, s->n_elems);
     }
@@ -426,24 +439,25 @@ static sm_status append(sm_safetensors_writer *writer, const slot *s, float *val
 }
 
 static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
-                            int n_metadata) {
+                            int n_metadata, char *digest) {
     sm_status status;
     sm_safetensors_writer *writer = NULL;
-    float *values = NULL;
-    SM_TRY_GOTO(allocate_values(path, list, &values));
-    SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, &writer));
+    float *room = NULL;
+    SM_TRY_GOTO(allocate_values(path, list, &room));
+    SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, digest, &writer));
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
-        SM_TRY_GOTO(fetch(from, s, values));
+        const float *values;
+        SM_TRY_GOTO(fetch(from, s, room, &values));
         digest_add(list, s, values);
-        SM_TRY_GOTO(append(writer, s, values));
+        SM_TRY_GOTO(append(writer, s, values, room));
     }
     status = sm_safetensors_finish(writer);
     writer = NULL;
 
 cleanup:
     sm_safetensors_abandon(writer);
-    free(values);
+    free(room);
     return status;
 }
 
@@ -457,15 +471,16 @@ static double plan_dropout(const sm_plan *plan) {
     return 0;
 }
 
-static sm_status write_model(const sm_model_folder *folder, const source *from, char digest[DIGEST_SIZE]) {
+// file_digest: of model.safetensors; NULL: nobody asks.
+static sm_status write_model(const char *dir, const source *from, char digest[DIGEST_SIZE], char *file_digest) {
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
     SM_TRY_GOTO(param_slots(from->plan, from->config->model, &list));
-    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_MODEL, path));
-    SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0));
+    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_MODEL, path));
+    SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0, file_digest));
     format_digest(&list, digest);
-    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_CONFIG, path));
+    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_CONFIG, path));
     SM_TRY_GOTO(sm_hf_config_write(path, from->config, plan_dropout(from->plan)));
 
 cleanup:
@@ -473,7 +488,8 @@ cleanup:
     return status;
 }
 
-static sm_status write_optimizer(const sm_model_folder *folder, const source *from, const char *digest, int64_t step) {
+static sm_status write_optimizer(const char *dir, const source *from, const char *digest, int64_t step,
+                                 char *file_digest) {
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
@@ -482,22 +498,26 @@ static sm_status write_optimizer(const sm_model_folder *folder, const source *fr
     const sm_safetensors_pair metadata[] = {
         {"step", step_text}, {"model", digest}, {"optimizer", from->plan->optimizer->name}};
     SM_TRY_GOTO(optimizer_slots(from->plan, &list));
-    SM_TRY_GOTO(sm_model_folder_path(folder, SM_FILE_OPTIMIZER, path));
-    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3));
+    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_OPTIMIZER, path));
+    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3, file_digest));
 
 cleanup:
     free(list.slots);
     return status;
 }
 
-static sm_status save(const char *dir, const source *from, int64_t step) {
+static bool has_optimizer(const sm_plan *plan) {
+    const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
+    return optimizer.first < optimizer.end;
+}
+
+static sm_status save(const char *dir, const source *from, bool with_optimizer, int64_t step) {
     char digest[DIGEST_SIZE];
-    sm_range optimizer = sm_plan_range(from->plan, SM_PHASE_OPTIMIZER);
     sm_model_folder *folder;
     SM_TRY(sm_model_folder_begin(dir, &folder));
-    sm_status status = write_model(folder, from, digest);
-    if (status == SM_OK && optimizer.first < optimizer.end) {
-        status = write_optimizer(folder, from, digest, step);
+    sm_status status = write_model(sm_model_folder_new(folder), from, digest, NULL);
+    if (status == SM_OK && with_optimizer) {
+        status = write_optimizer(sm_model_folder_new(folder), from, digest, step, NULL);
     }
     if (status != SM_OK) {
         sm_model_folder_abandon(folder);
@@ -507,7 +527,31 @@ static sm_status save(const char *dir, const source *from, int64_t step) {
 }
 
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step) {
-    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, step);
+    return save(dir, &(source){.session = session, .config = config, .plan = session->plan},
+                has_optimizer(session->plan), step);
+}
+
+sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
+                               int64_t step) {
+    const sm_plan *plan = sm_weights_copy_plan(copy);
+    return save(dir, &(source){.copy = copy, .config = config, .plan = plan}, has_optimizer(plan), step);
+}
+
+sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session) {
+    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, false, 0);
+}
+
+sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
+                           char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]) {
+    const source from = {.copy = copy, .config = config, .plan = sm_weights_copy_plan(copy)};
+    char digest[DIGEST_SIZE];
+    char path[PATH_MAX];
+    int64_t size_bytes;
+    digests[SM_FILE_OPTIMIZER][0] = '\0';
+    SM_TRY(write_model(dir, &from, digest, digests[SM_FILE_MODEL]));
+    SM_TRY(sm_model_file_path(dir, SM_FILE_CONFIG, path));
+    SM_TRY(sm_file_digest(path, digests[SM_FILE_CONFIG], &size_bytes));
+    return has_optimizer(from.plan) ? write_optimizer(dir, &from, digest, step, digests[SM_FILE_OPTIMIZER]) : SM_OK;
 }
 
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed) {
@@ -515,7 +559,7 @@ sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     sm_plan *plan;
     SM_TRY(sm_model_build(config, &options, &plan));
-    sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, 0);
+    sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, false, 0);
     sm_plan_free(plan);
     return status;
 }

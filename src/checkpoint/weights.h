@@ -15,8 +15,11 @@
 #ifndef STEPMARK_WEIGHTS_H
 #define STEPMARK_WEIGHTS_H
 
+#include "file_digest.h"
 #include "model.h"
+#include "model_folder.h"
 #include "session.h"
+#include "weights_copy.h"
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 
@@ -29,6 +32,18 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
 // Writes parameters, config and, where the plan has one, the optimizer state after `step` steps; makes the folder if
 // need be (its parent exists). All of it is in place afterwards, or the folder's model is as before.
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
+
+// The same of a copy.
+sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
+                               int64_t step);
+
+// Without an optimizer's state.
+sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session);
+
+// Writes the files of a copy of a session's state into a folder that is there, and that nobody else knows yet; the
+// digest of each file as digests[SM_FILE_*], "" where there is none. May run while the session does.
+sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
+                           char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]);
 
 // Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no
 // device.

@@ -4,6 +4,7 @@
 
 #include "cli_commands.h"
 #include "cli_last_words.h"
+#include "cli_live.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_workload.h"
@@ -27,13 +28,14 @@ static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,
     SM_COLUMN_OF_TEST,
     SM_COLUMNS_OF_DEVICE,
-    {SM_COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without"},
+    {SM_COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without",
+     .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("with_ns", SM_COLUMN_INTEGER, "ns", "median step with all rewrites, in turn with the other"),
-     .heading = "with all ms", .show = sm_show_ms},
+     .heading = "with all ms", .show = sm_show_ms, .rank = 5},
     {SM_COLUMN("without_ns", SM_COLUMN_INTEGER, "ns", "median step without this one"), .heading = "without ms",
-     .show = sm_show_ms},
+     .show = sm_show_ms, .rank = 6},
     {SM_COLUMN("ratio", SM_COLUMN_REAL, "", "without / with, median of the rounds: above 1 the rewrite is worth it"),
-     .heading = "without / with (95%)", .show = show_ratio},
+     .heading = "without / with (95%)", .show = show_ratio, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("ratio_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null below 6 rounds")},
     {SM_COLUMN("ratio_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
     {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds of with, without, without, with"), .heading = "rounds"},
@@ -41,12 +43,12 @@ static const sm_column columns[] = {
      .heading = "memory with all", .show = sm_show_bytes},
     {SM_COLUMN("without_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated without this one")},
     {SM_COLUMN("saved_bytes", SM_COLUMN_INTEGER, "bytes", "without_bytes - with_bytes"), .heading = "memory saved",
-     .show = sm_show_bytes},
+     .show = sm_show_bytes, .rank = 4},
     {SM_COLUMN("n_ops_with", SM_COLUMN_INTEGER, "", "ops of the step with all rewrites")},
     {SM_COLUMN("n_ops_without", SM_COLUMN_INTEGER, "", "ops without this one")},
     {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or no difference: by the interval"),
-     .heading = "it makes"},
-    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status"},
+     .heading = "it makes", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status", .rank = 8},
     {SM_COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
     {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
@@ -62,6 +64,7 @@ typedef struct {
     sm_workload interface;
     sm_stepper with;
     sm_record_writer *writer;
+    int n_done;
 } ablation;
 
 // --- sessions -----------------------------------------------------------------------------
@@ -156,9 +159,12 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
 
 // A pair that cannot be measured (out of memory, for one) is a row that says why; the others go on.
 static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char *name, const char *summary) {
-    cli_note("%s: with and without %s ...", a->job.model, name);
+    cli_say("%s: with and without %s ...", a->job.model, name);
+    cli_live_parts("rewrite", a->n_done++, sm_rewrite_count() + 1);
+    cli_live_show(name, 0, 0);
     json_t *record = start_record(a, name, summary);
     sm_status status = measure_pair(a, mode, without, record);
+    cli_live_clear();
     bool interrupted = status == SM_ERR_INTERRUPTED;
     if (status == SM_ERR_MISMATCH || (interrupted && json_object_get(record, "ratio") == NULL)) {
         json_decref(record);

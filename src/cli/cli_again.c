@@ -158,7 +158,7 @@ static sm_status run_again(repetition *r, json_t **again) {
 
 // --- output --------------------------------------------------------------------------------------------
 
-static void write_markdown(const sm_again *result) {
+static void write_read(const sm_again *result) {
     printf("\n- losses: %s\n- speed: %s\n", result->losses, result->speed);
     if (result->conditions[0] != '\0') {
         printf("- conditions that differ: %s\n", result->conditions);
@@ -186,8 +186,8 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
         return write_json(r, result, again);
     }
     SM_TRY(sm_record_write_all(&sm_again_table, format, stdout, result->fields));
-    if (format == SM_FORMAT_MARKDOWN) {
-        write_markdown(result);
+    if (sm_format_is_read(format)) {
+        write_read(result);
     } else {
         cli_note("losses: %s; speed: %s", result->losses, result->speed);
     }

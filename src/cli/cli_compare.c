@@ -54,11 +54,11 @@ static sm_status write_json(const sm_comparison *c) {
     return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the comparison");
 }
 
-static sm_status write_markdown(const sm_comparison *c) {
-    SM_TRY(sm_record_write_all(&sm_compare_table, SM_FORMAT_MARKDOWN, stdout, c->compared));
+static sm_status write_read(const sm_comparison *c, sm_format format) {
+    SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
     if (json_array_size(c->apart) > 0) {
         putchar('\n');
-        SM_TRY(sm_record_write_all(&sm_apart_table, SM_FORMAT_MARKDOWN, stdout, c->apart));
+        SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
     }
     for (size_t i = 0; i < json_array_size(c->notes); i++) {
         fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
@@ -75,8 +75,8 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (format == SM_FORMAT_JSON) {
         return write_json(c);
     }
-    if (format == SM_FORMAT_MARKDOWN) {
-        return write_markdown(c);
+    if (sm_format_is_read(format)) {
+        return write_read(c, format);
     }
     for (size_t i = 0; i < json_array_size(c->apart); i++) { // their stream has one kind of record
         const json_t *apart = json_array_get(c->apart, i);

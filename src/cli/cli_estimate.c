@@ -38,10 +38,15 @@ static void show_state(const json_t *record, const sm_column *column, char *text
 #define BYTES(field, text, head) INTEGER(field, "bytes", text, head, .show = sm_show_bytes)
 
 static const sm_column columns[] = {
-    {.name = "model_type", .type = SM_COLUMN_TEXT, .unit = "", .description = "size of the model", .heading = "model"},
-    INTEGER("model_n_params", "", "parameters, padding excluded", "parameters", .show = sm_show_count),
-    INTEGER("n_batch", "", "B, sequences", "B", .view = SM_SHOWN),
-    INTEGER("n_seq", "", "T, tokens a sequence", "T", .view = SM_SHOWN),
+    {.name = "model_type",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "size of the model",
+     .heading = "model",
+     .rank = SM_RANK_ALWAYS},
+    INTEGER("model_n_params", "", "parameters, padding excluded", "parameters", .show = sm_show_count, .rank = 5),
+    INTEGER("n_batch", "", "B, sequences", "B", .rank = SM_RANK_ALWAYS),
+    INTEGER("n_seq", "", "T, tokens a sequence", "T", .rank = SM_RANK_ALWAYS),
     {.name = "mode",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -80,15 +85,16 @@ static const sm_column columns[] = {
     BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
     INTEGER("memory.parameters_bytes", "bytes",
             "weights, padding included; in bf16 and fp16 also the copies that are multiplied",
-            "weights + grads + state", .show = show_state),
+            "weights + grads + state", .show = show_state, .rank = 6),
     BYTES("memory.gradients_bytes", "gradients of the parameters", NULL),
     BYTES("memory.optimizer_bytes", "the optimizer's state, as AdamW's m and v", NULL),
-    BYTES("memory.activations_bytes", "activations, packed by lifetime", "activations"),
+    INTEGER("memory.activations_bytes", "bytes", "activations, packed by lifetime", "activations",
+            .show = sm_show_bytes, .rank = 7),
     BYTES("memory.scratch_bytes", "short-lived buffers", "scratch"),
     BYTES("memory.batch_bytes", "tokens, targets, settings", NULL),
     BYTES("memory.results_bytes", "losses", NULL),
     BYTES("memory.working_bytes", "the kernels' own: scratch, packed operands", NULL),
-    BYTES("memory.peak_bytes", "all of it, at once", "peak"),
+    INTEGER("memory.peak_bytes", "bytes", "all of it, at once", "peak", .show = sm_show_bytes, .rank = SM_RANK_ALWAYS),
     BYTES("memory.process_bytes", "with what the program holds besides, where the device computes in its memory", NULL),
     {.name = "device",
      .type = SM_COLUMN_TEXT,
@@ -103,8 +109,10 @@ static const sm_column columns[] = {
      .unit = "",
      .description = "the peak is within what is available",
      .heading = "fits",
+     .rank = SM_RANK_ALWAYS,
      .show = sm_show_yes_no},
-    INTEGER("max_batch", "", "largest B that fits; 0: none; searched up to 65536", "largest B", .show = sm_show_count),
+    INTEGER("max_batch", "", "largest B that fits; 0: none; searched up to 65536", "largest B", .show = sm_show_count,
+            .rank = 8),
 };
 
 static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
@@ -172,6 +180,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     }
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options, job->mode))));
+    sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
     sm_json_set_new(record, "device", sm_json_text(e->info.id));
     set_costs(record, f, &e->info);
@@ -255,11 +264,11 @@ sm_status cli_estimate(const cli_options *options) {
     if (e.info.available) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
-    if (options->output != SM_FORMAT_MARKDOWN || !is_single(options)) {
+    if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
         SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
-    bool is_table = e.writer != NULL && options->output == SM_FORMAT_MARKDOWN;
+    bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
     if (status == SM_OK && is_table) {

@@ -158,7 +158,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
         .timeout_s = options->timeout_s, .without_times = options->no_peaks, .interrupted = &cli_interrupted};
     sm_exercise_report report;
     sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
-    if (status == SM_OK && options->output == SM_FORMAT_MARKDOWN) {
+    if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {
         print_report(exercise, &report);
     } else if (status == SM_OK) {
         status = write_record(options, exercise, &report);

@@ -1,5 +1,6 @@
 // cli_fit.c: chooses B and T by the planner's memory and a roofline's time.
 #include "cli_fit.h"
+#include "cli_live.h"
 
 #include "cli_commands.h"
 #include "show.h"
@@ -61,10 +62,10 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
     char available[32];
     sm_text_bytes((double)p->memory_bytes, memory, sizeof(memory));
     sm_text_bytes((double)info->free_bytes, available, sizeof(available));
-    cli_note("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "
-             "--seq-len choose otherwise)",
-             info->id, job->model, fits ? "chose" : "nothing fits; takes", (long long)job->B, (long long)job->T, memory,
-             available, p->step_seconds, fits ? ", to end within" : ", more than", fit_s);
+    cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "
+            "--seq-len choose otherwise)",
+            info->id, job->model, fits ? "chose" : "nothing fits; takes", (long long)job->B, (long long)job->T, memory,
+            available, p->step_seconds, fits ? ", to end within" : ", more than", fit_s);
 }
 
 sm_status cli_fit(cli_bench *bench, cli_job *job) {

@@ -51,6 +51,8 @@ typedef struct cli_flag {
     const cli_choice *choices;
 } cli_flag;
 
+enum { CLI_MAX_FLAGS = 96 }; // of one subcommand
+
 int cli_flag_count(void);
 const cli_flag *cli_flag_at(int index);
 
@@ -67,6 +69,11 @@ void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes);
 // A flag's argument as --help shows it; "" for a switch.
 enum { CLI_ARGUMENT_SIZE = 128 };
 void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_ARGUMENT_SIZE]);
+
+// The words that its argument, or each entry of its list, may be: choices, formats, and names of sizes, backends,
+// presets and rewrites; how many. 0: it is not one of a few.
+enum { CLI_MAX_WORDS = 64 };
+int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
 
 // Looks at every file and folder that the command line asks to write: that it can be, so that nothing is measured or
 // computed in vain. SM_ERR_IO or SM_ERR_USAGE names the flag and the path.

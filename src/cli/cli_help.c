@@ -1,12 +1,14 @@
 // cli_help.c: --help of a subcommand, printed from the table of flags.
+#include "cli_help.h"
+
 #include <string.h>
 
-#include "cli_flag.h"
-#include "cli_options.h"
+#include "cli_front.h"
+#include "screen.h"
 
-enum { HELP_COLUMN = 34, HELP_WIDTH = 100, MAX_EXAMPLES = 3 };
+enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 
-static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
+static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
     [CLI_DEVICES] = {"stepmark devices", "stepmark devices -o json"},
     [CLI_RUN] = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",
                  "stepmark run -m tiny --pass-type separate -r 20 -o json"},
@@ -26,6 +28,10 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},
+    [CLI_CHECK_RUN] = {"stepmark check-run runs/n1 runs/n2 runs/n4",
+                       "stepmark check-run training_metrics.json -o json"},
+    [CLI_SCALING] = {"stepmark scaling runs/n1 runs/n2 runs/n4",
+                     "stepmark scaling runs/* --page scaling.html --predict 8-256*2"},
     [CLI_SCHEMA] = {"stepmark schema"},
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
@@ -35,15 +41,58 @@ static const char *const examples[CLI_COMMAND_COUNT][MAX_EXAMPLES] = {
                    "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},
     [CLI_RECOMMEND] = {"stepmark recommend rows.jsonl"},
+    [CLI_TOKENIZER] = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",
+                       "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",
+                       "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"},
+    [CLI_TOKENIZE] = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",
+                      "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"},
+    [CLI_GENERATE] = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",
+                      "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"},
     [CLI_INIT] = {"stepmark init -m small --seed 1 --save model"},
 };
 
+const char *cli_command_example(cli_command command, int index) {
+    return index < CLI_MAX_EXAMPLES ? examples[command][index] : NULL;
+}
+
+int cli_flags_of(cli_command command, const cli_flag *flags[CLI_MAX_FLAGS]) {
+    bool listed[CLI_MAX_ROWS] = {false};
+    int n = 0;
+    for (int i = 0; i < cli_flag_count(); i++) { // the first of a group brings the others along
+        for (int k = i; k < cli_flag_count() && k < CLI_MAX_ROWS && n < CLI_MAX_FLAGS; k++) {
+            const cli_flag *flag = cli_flag_at(k);
+            if (!listed[k] && (flag->commands & (1u << command)) != 0 &&
+                strcmp(flag->group, cli_flag_at(i)->group) == 0) {
+                listed[k] = true;
+                flags[n++] = flag;
+            }
+        }
+    }
+    return n;
+}
+
+bool cli_takes_ranges(cli_command command) {
+    const cli_flag *flags[CLI_MAX_FLAGS];
+    for (int i = cli_flags_of(command, flags) - 1; i >= 0; i--) {
+        if (flags[i]->type == CLI_INTS && cli_takes_list(flags[i], command)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]) {
+    snprintf(text, CLI_HELP_SIZE, flag->initial != NULL ? "%s (default %s)" : "%s", flag->help, flag->initial);
+}
+
 // Prints `text` from column HELP_COLUMN on, broken between words.
 static void print_wrapped(FILE *stream, const char *text) {
+    const int screen = sm_screen_width(stream);
+    const int width = screen > 0 && screen < WIDTH_ELSEWHERE ? screen : WIDTH_ELSEWHERE;
     int column = HELP_COLUMN;
     while (*text != '\0') {
         int length = (int)strcspn(text, " ");
-        if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
+        if (column > HELP_COLUMN && column + 1 + length > width) {
             fprintf(stream, "\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
         } else if (column > HELP_COLUMN) {
@@ -61,7 +110,7 @@ static void print_wrapped(FILE *stream, const char *text) {
 static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) {
     char left[256];
     char argument[CLI_ARGUMENT_SIZE];
-    char right[256];
+    char right[CLI_HELP_SIZE];
     int used = flag->letter != 0 ? snprintf(left, sizeof(left), "  -%c, --%s", flag->letter, flag->name)
                                  : snprintf(left, sizeof(left), "      --%s", flag->name);
     cli_flag_argument(flag, command, argument);
@@ -73,35 +122,27 @@ static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) 
     } else {
         fprintf(stream, "%-*s", HELP_COLUMN, left);
     }
-    if (flag->initial != NULL) {
-        snprintf(right, sizeof(right), "%s (default %s)", flag->help, flag->initial);
-    } else {
-        snprintf(right, sizeof(right), "%s", flag->help);
-    }
+    cli_flag_text(flag, right);
     print_wrapped(stream, right);
 }
 
 void cli_options_help(FILE *stream, cli_command command) {
+    const cli_flag *flags[CLI_MAX_FLAGS];
+    const int n = cli_flags_of(command, flags);
     fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]%s\n", cli_command_name(command),
             cli_command_purpose(command), cli_command_name(command), cli_command_operands(command));
     const char *group = "";
-    bool has_numbers = false; // in lists
-    for (int i = 0; i < cli_flag_count(); i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        if ((flag->commands & (1u << command)) == 0) {
-            continue;
-        }
-        if (strcmp(group, flag->group) != 0) {
-            group = flag->group;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(group, flags[i]->group) != 0) {
+            group = flags[i]->group;
             fprintf(stream, "\n%s\n", group);
         }
-        print_flag(stream, command, flag);
-        has_numbers = has_numbers || (flag->type == CLI_INTS && cli_takes_list(flag, command));
+        print_flag(stream, command, flags[i]);
     }
-    fprintf(stream, "\n%sResults go to stdout, the rest to stderr.\n\nExamples\n",
-            has_numbers ? "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor). " : "");
-    for (int i = 0; i < MAX_EXAMPLES && examples[command][i] != NULL; i++) {
-        fprintf(stream, "  %s\n", examples[command][i]);
+    fprintf(stream, "\n%s%sResults go to stdout, the rest to stderr.\n\nExamples\n",
+            cli_takes_ranges(command) ? CLI_RANGES_TEXT : "", cli_takes_ranges(command) ? " " : "");
+    for (int i = 0; cli_command_example(command, i) != NULL; i++) {
+        fprintf(stream, "  %s\n", cli_command_example(command, i));
     }
-    fputs("\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n", stream);
+    fputs("\nExit codes: " CLI_EXIT_TEXT ".\n", stream);
 }

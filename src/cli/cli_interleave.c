@@ -7,6 +7,8 @@
 #include <wordexp.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
+#include "cli_sweep.h"
 #include "cli_interleave.h"
 #include "clock.h"
 #include "philox.h"
@@ -171,12 +173,24 @@ typedef struct {
     int64_t number;
     bool b_first;
     char total[32]; // " of 20", " of at most 100"
+    int64_t most;
+    int64_t begin_ns; // of the first pair
 } pair_place;
+
+// "; about 45 s left", once a pair is over.
+static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
+    char duration[32];
+    const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
+    cli_sweep_text_duration(pair_s * (double)(pair->most - pair->number - 1), duration, sizeof(duration));
+    snprintf(text, size_bytes, "; about %s left", duration);
+    return pair->number + 1 < pair->most ? text : "";
+}
 
 static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
                           sm_rows *rows_b) {
     char text_a[32];
     char text_b[32];
+    char left[64];
     double a_ns;
     double b_ns;
     if (pair->b_first) {
@@ -188,8 +202,8 @@ static sm_status run_pair(const command *a, const command *b, const pair_place *
     }
     sm_text_ms(a_ns, text_a, sizeof(text_a));
     sm_text_ms(b_ns, text_b, sizeof(text_b));
-    cli_note("pair %lld%s: A %s ms, B %s ms%s", (long long)pair->number + 1, pair->total, text_a, text_b,
-             pair->b_first ? " (B first)" : "");
+    cli_say("pair %lld%s: A %s ms, B %s ms%s%s", (long long)pair->number + 1, pair->total, text_a, text_b,
+            pair->b_first ? " (B first)" : "", text_left(pair, left, sizeof(left)));
     return SM_OK;
 }
 
@@ -220,9 +234,11 @@ static sm_status run_pairs(const command *a, const command *b, const cli_interle
                            sm_rows *rows_b) {
     const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;
     int64_t next_look = how->n_pairs > 0 ? most : LEAST_PAIRS;
+    const int64_t begin_ns = sm_now_ns();
     bool sharp = false;
     for (int64_t pair = 0; pair < most && !sharp; pair++) {
-        pair_place place = {.number = pair, .b_first = begins_with_b(how->seed, pair)};
+        pair_place place = {
+            .number = pair, .b_first = begins_with_b(how->seed, pair), .most = most, .begin_ns = begin_ns};
         snprintf(place.total, sizeof(place.total), how->n_pairs > 0 ? " of %lld" : " of at most %lld", (long long)most);
         sm_status status = run_pair(a, b, &place, rows_a, rows_b);
         if (status != SM_OK) {

@@ -11,10 +11,11 @@
 #include "cli_flag.h"
 #include "cli_precision.h"
 #include "record.h"
+#include "collate.h"
 #include "rewrite.h"
+#include "screen.h"
 
 enum {
-    MAX_FLAGS = 64,         // of one subcommand
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
 };
 
@@ -40,7 +41,11 @@ const char *cli_command_operands(cli_command command) {
     case CLI_AGAIN: return " ROWS";
     case CLI_EXERCISE: return " [NAME]";
     case CLI_RECOMMEND:
-    case CLI_REPORT: return " FILE...";
+    case CLI_REPORT:
+    case CLI_TOKENIZE: return " FILE...";
+    case CLI_CHECK_RUN:
+    case CLI_SCALING: return " RUN...";
+    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
     default: return "";
     }
 }
@@ -247,11 +252,11 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
 
 // What getopt_long wants to know, for one subcommand.
 typedef struct {
-    struct option longs[MAX_FLAGS + 1];
-    const char *names[MAX_FLAGS];
-    const cli_flag *rows[MAX_FLAGS];
+    struct option longs[CLI_MAX_FLAGS + 1];
+    const char *names[CLI_MAX_FLAGS];
+    const cli_flag *rows[CLI_MAX_FLAGS];
     int n;
-    char shorts[2 * MAX_FLAGS + 2];
+    char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
 } getopt_tables;
 
@@ -260,7 +265,7 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     tables->command = command;
     char *letter = tables->shorts;
     *letter++ = ':'; // a missing argument is reported as ':'
-    for (int i = 0; i < cli_flag_count() && tables->n < MAX_FLAGS; i++) {
+    for (int i = 0; i < cli_flag_count() && tables->n < CLI_MAX_FLAGS; i++) {
         const cli_flag *flag = cli_flag_at(i);
         if ((flag->commands & (1u << command)) == 0) {
             continue;
@@ -410,6 +415,18 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
     return SM_OK;
 }
 
+// Flags that only mean something together.
+static sm_status check_documents(const cli_options *options) {
+    if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
+        return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
+                       sm_padding_name((sm_padding)(options->padding - 1)));
+    }
+    if (options->documents == NULL && options->long_documents != SM_LONG_REFUSE) {
+        return sm_fail(SM_ERR_USAGE, "--long-documents is of documents; give --documents, for instance 20-512, too");
+    }
+    return SM_OK;
+}
+
 // --without's names as bits.
 static sm_status find_rewrites(cli_options *options) {
     const char *names[CLI_MAX_TEXTS];
@@ -430,7 +447,23 @@ static sm_status find_rewrites(cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
                        sm_recompute_name(asked));
     }
+    const sm_attention attention = (sm_attention)options->attention;
+    if (attention == SM_ATTENTION_FLASH &&
+        sm_attention_resolve(attention, SM_MODE_FUSED, options->without_bits) != attention) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--attention flash and --without flash_attention contradict each other; leave one out");
+    }
     return SM_OK;
+}
+
+// What a person reads fits the terminal, if there is one.
+static void choose_format(cli_options *options) {
+    const bool is_asked = options->output >= 0;
+    if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
+        options->output = SM_FORMAT_MARKDOWN;
+    } else if (!is_asked) {
+        options->output = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+    }
 }
 
 sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
@@ -439,6 +472,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
     memset(options, 0, sizeof(*options));
     options->command = command;
     options->layer = -1;
+    options->output = -1;
     for (int i = 0; i < sm_setting_count(); i++) {
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
@@ -448,7 +482,9 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         }
     }
     SM_TRY(read_arguments(&tables, argc, argv, options));
+    choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
+    SM_TRY(check_documents(options));
     return find_rewrites(options);
 }

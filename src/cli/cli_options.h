@@ -11,26 +11,32 @@
 #include "optimizer.h"
 
 // X(code, name, function, purpose)
-#define CLI_COMMAND_LIST(X)                                                                                      \
-    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")           \
-    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")        \
-    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")    \
-    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")  \
-    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory") \
-    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                    \
-    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")     \
-    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")           \
-    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")      \
-    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")     \
-    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")     \
-    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                 \
-      "what measured rows say: the fastest, the steadiest, what to try next")                                    \
-    X(CLI_COMPARE, "compare", cli_compare,                                                                       \
-      "two result sets, or two command lines in turn: faster, slower or no difference")                          \
-    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")      \
-    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                       \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                 \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+#define CLI_COMMAND_LIST(X)                                                                                          \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")               \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")            \
+    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")        \
+    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")      \
+    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")     \
+    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
+    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
+    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
+      "what measured rows say: the fastest, the steadiest, what to try next")                                        \
+    X(CLI_COMPARE, "compare", cli_compare,                                                                           \
+      "two result sets, or two command lines in turn: faster, slower or no difference")                              \
+    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")          \
+    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                           \
+    X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
+      "whether trainings' metrics are what their logs say, and may stand in one table")                              \
+    X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -98,6 +104,7 @@ typedef struct {
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
     int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -131,7 +138,10 @@ typedef struct {
     const char *trace; // file to write it to
 
     const char *data;
-    int data_format; // sm_tokens_format
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a file
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
     const char *weights;
     const char *save;
     const char *log;
@@ -142,6 +152,31 @@ typedef struct {
     sm_step_settings settings; // NaN = as the optimizer has it
     int64_t warmup_steps;
     int schedule; // sm_schedule_kind
+    int64_t epochs, tokens, global_batch;
+    int data_order; // sm_order_kind
+    const char *val_data;
+    int64_t val_every, val_batches;
+    const char *run;
+    int64_t save_every, keep;
+    int resume_run; // sm_resume
+
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
@@ -177,10 +212,15 @@ typedef struct {
     const char *report_file;
     int report_format; // cli_report_format
     bool no_peaks;
+    bool weak;
+    cli_ints predict;
+    const char *page;
     char **operands; // what is no flag, in argv; only where cli_command_operands says so
     int n_operands;
 
     int output; // sm_format
+    bool wide;
+    bool quiet;
     bool list_devices;
     bool help;
 

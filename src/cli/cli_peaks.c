@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
 #include "cli_session.h"
 #include "show.h"
 
@@ -41,24 +42,26 @@ static const sm_column columns[] = {
      .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("isa", SM_COLUMN_TEXT, "", "instruction set of the kernels"), .heading = "isa",
      .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads"},
-    {SM_COLUMN("binding", SM_COLUMN_TEXT, "", "where they run"), .heading = "binding", .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("ceiling", SM_COLUMN_TEXT, "", "what is done"), .heading = "ceiling"},
-    {SM_COLUMN("where", SM_COLUMN_TEXT, "", "where the operands lie"), .heading = "where"},
+    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("binding", SM_COLUMN_TEXT, "", "where they run"), .heading = "binding", .view = SM_SHOWN_WHEN_VARIED,
+     .rank = 2},
+    {SM_COLUMN("ceiling", SM_COLUMN_TEXT, "", "what is done"), .heading = "ceiling", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("where", SM_COLUMN_TEXT, "", "where the operands lie"), .heading = "where", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("working_set_bytes", SM_COLUMN_INTEGER, "bytes", "operands of all threads together"),
-     .heading = "operands", .show = sm_show_bytes},
+     .heading = "operands", .show = sm_show_bytes, .rank = 6},
     {SM_COLUMN("unit", SM_COLUMN_TEXT, "", "of best and median")},
     {SM_COLUMN("best", SM_COLUMN_REAL, "unit", "best trial, all threads together"), .heading = "best",
-     .show = show_rate},
-    {SM_COLUMN("median", SM_COLUMN_REAL, "unit", "median trial"), .heading = "median trial", .show = show_shortfall},
+     .show = show_rate, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("median", SM_COLUMN_REAL, "unit", "median trial"), .heading = "median trial", .show = show_shortfall,
+     .rank = 7},
     {SM_COLUMN("n_trials", SM_COLUMN_INTEGER, "", "trials of some milliseconds each")},
     {SM_COLUMN("clock_hz", SM_COLUMN_REAL, "Hz", "processor clock right after the trials, median"),
-     .heading = "clock GHz", .show = show_clock},
+     .heading = "clock GHz", .show = show_clock, .rank = 4},
     {SM_COLUMN("clock_low_hz", SM_COLUMN_REAL, "Hz", "lowest clock of any trial and thread")},
     {SM_COLUMN("clock_high_hz", SM_COLUMN_REAL, "Hz", "highest clock")},
     {SM_COLUMN("per_cycle", SM_COLUMN_REAL, "", "best / (n_threads x clock_hz): FLOP or bytes a cycle and thread"),
-     .heading = "a cycle and thread", .show = sm_show_real},
-    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure"), .heading = "reason"},
+     .heading = "a cycle and thread", .show = sm_show_real, .rank = 5},
+    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure"), .heading = "reason", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what is done, and what counts")},
     {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
@@ -70,6 +73,7 @@ typedef struct {
     sm_record_writer *writer;
     const sm_device *device; // the one that is measured now
     char legend[4096];
+    int n_done;
 } peaks_output;
 
 static json_t *positive(double value) { return sm_json_real(value > 0 ? value : NAN); }
@@ -121,7 +125,10 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
         return SM_ERR_INTERRUPTED;
     }
     add_to_legend(output, ceiling);
-    return sm_record_write(output->writer, make_record(&output->device->info, ceiling));
+    cli_live_clear();
+    SM_TRY(sm_record_write(output->writer, make_record(&output->device->info, ceiling)));
+    cli_live_show("ceilings", ++output->n_done, 0);
+    return SM_OK;
 }
 
 // What a backend without ceilings of its own still tells: the two that rows are judged by.
@@ -172,7 +179,8 @@ static sm_status measure_device(const cli_options *options, cli_device device, p
         SM_TRY(default_threads(options, device, &threads));
     }
     for (int i = 0; i < threads.n; i++) {
-        cli_note("%s: measuring ...", device.backend->name);
+        cli_say("%s: measuring ...", device.backend->name);
+        cli_live_parts("setting", i, threads.n);
         SM_TRY(measure_threads(options, device, threads.values[i], output));
     }
     return SM_OK;
@@ -187,8 +195,9 @@ sm_status cli_peaks(const cli_options *options) {
     for (int i = 0; status == SM_OK && i < devices.n; i++) {
         status = measure_device(options, devices.devices[i], &output);
     }
+    cli_live_clear();
     sm_status closed = sm_record_writer_close(output.writer);
-    if (options->output == SM_FORMAT_MARKDOWN && output.legend[0] != '\0') {
+    if (sm_format_is_read((sm_format)options->output) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
                "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
                output.legend);

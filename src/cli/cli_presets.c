@@ -42,6 +42,8 @@ static const preset presets[] = {
 
 enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
 
+const char *cli_preset_at(int index) { return index < N_PRESETS ? presets[index].name : NULL; }
+
 const char *cli_preset_find(const char *name) {
     for (int i = 0; i < N_PRESETS; i++) {
         if (strcmp(presets[i].name, name) == 0) {

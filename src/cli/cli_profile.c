@@ -1,5 +1,6 @@
 // cli_profile.c: where the step's time goes. Measures a row as `stepmark run` does, and joins the op
 // times of its attribution pass to the plan.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     sm_device_info info;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY_GOTO(cli_job_plan(options, job, info.max_alloc_bytes, &plan));
+    plan->attended_pairs = isfinite(row->attended_pairs) ? row->attended_pairs : 0;
     if (row->op_ns.n != plan->n_ops) {
         SM_TRY_GOTO(sm_fail(SM_ERR_INTERNAL, "profile: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
                             plan->n_ops));
@@ -114,7 +116,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     };
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(&profile, row, (sm_format)options->output));
-    if (options->output == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read((sm_format)options->output)) {
         print_legend();
     }
     note_reconciliation(&profile);

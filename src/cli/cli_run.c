@@ -5,8 +5,10 @@
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_run_jobs.h"
+#include "cli_second.h"
 #include "cli_worker.h"
 #include "clock.h"
+#include "fastest.h"
 #include "machine.h"
 #include "read_rows.h"
 #include "row_write.h"
@@ -14,6 +16,8 @@
 typedef struct {
     cli_run_state state;
     sm_row_writer *writer; // NULL: nothing written yet
+    cli_second second;     // --output-file
+    json_t *rows;          // all that were written
     int n_rows;
     int n_ok;     // with figures
     int n_failed; // status error, or timeout without figures
@@ -79,6 +83,11 @@ static sm_status open_writer(run *r) {
                              : sm_row_writer_open((sm_format)r->state.bench.options->output, stdout, &r->writer);
 }
 
+static sm_status keep_row(run *r, json_t *row) {
+    SM_TRY(cli_second_add(&r->second, row));
+    return json_array_append(r->rows, row) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the rows");
+}
+
 static sm_status write_row(run *r, json_t *row) {
     json_t *n_done = json_object_get(r->state.n_done, r->place);
     json_t *next = json_integer(json_integer_value(n_done) + 1);
@@ -91,6 +100,9 @@ static sm_status write_row(run *r, json_t *row) {
     json_decref(r->draft);
     r->draft = NULL;
     sm_status status = open_writer(r);
+    if (status == SM_OK) {
+        status = keep_row(r, row);
+    }
     if (status != SM_OK) {
         json_decref(row);
         return status;
@@ -256,10 +268,31 @@ static sm_status start(run *r) {
     SM_TRY(check_data(options));
     r->state.n_done = json_object();
     r->state.fits = json_object();
-    if (r->state.n_done == NULL || r->state.fits == NULL) {
+    r->rows = json_array();
+    if (r->state.n_done == NULL || r->state.fits == NULL || r->rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for the number of rows");
     }
+    SM_TRY(cli_second_open(options->output_file, &r->second));
     return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
+}
+
+static void print_legend(sm_format format) {
+    if (format == SM_FORMAT_MARKDOWN) {
+        sm_row_write_legend(stdout);
+    } else if (format == SM_FORMAT_TEXT) {
+        sm_row_write_brief_legend(stdout);
+    }
+}
+
+// Of rows that did the same work, how much faster the fastest is.
+static sm_status print_comparison(const run *r) {
+    json_t *sentences;
+    size_t i;
+    json_t *sentence;
+    SM_TRY(sm_fastest_sentences(r->rows, &sentences));
+    json_array_foreach(sentences, i, sentence) { printf("%s%s.\n", i == 0 ? "\n" : "", json_string_value(sentence)); }
+    json_decref(sentences);
+    return SM_OK;
 }
 
 // Also where no row came, the output is whole.
@@ -273,8 +306,14 @@ static sm_status finish(run *r, sm_status status) {
     if (closed == SM_OK) {
         closed = sm_row_writer_close(r->writer);
     }
-    if (r->state.bench.options->output == SM_FORMAT_MARKDOWN && r->n_ok > 0) {
-        sm_row_write_legend(stdout);
+    if (r->n_ok > 0) {
+        print_legend((sm_format)r->state.bench.options->output);
+    }
+    if (closed == SM_OK && r->n_ok > 1 && sm_format_is_read((sm_format)r->state.bench.options->output)) {
+        closed = print_comparison(r);
+    }
+    if (closed == SM_OK) {
+        closed = cli_second_close(&r->second);
     }
     return status != SM_OK ? sm_fail(status, "%s", message) : closed != SM_OK ? closed : verdict(r);
 }
@@ -286,6 +325,8 @@ sm_status cli_run(const cli_options *options) {
     if (status == SM_OK) {
         status = finish(&r, run_workers(&r));
     }
+    (void)cli_second_close(&r.second); // what was left open by a failure
+    json_decref(r.rows);
     json_decref(r.draft);
     json_decref(r.state.n_done);
     json_decref(r.state.fits);

@@ -6,6 +6,7 @@
 
 #include "cli_commands.h"
 #include "cli_fit.h"
+#include "cli_live.h"
 #include "cli_model.h"
 #include "cli_worker.h"
 
@@ -14,6 +15,8 @@ typedef struct {
     const cli_run_state *state;
     char place[SM_TEXT_SIZE + 16];
     json_int_t n_jobs; // of this place, so far
+    int n_begun;       // rows, of all places
+    int n_rows;
 } worker;
 
 static sm_status send(const char *name, json_t *value) {
@@ -37,14 +40,16 @@ static sm_status run_job(worker *w, const cli_job *job) {
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
+    cli_live_parts("row", w->n_begun++, w->n_rows);
     if (w->n_jobs++ < json_integer_value(json_object_get(w->state->n_done, w->place))) {
         return SM_OK;
     }
     SM_TRY(sm_row_init(&row));
-    cli_note("%s: %s, %s, %s, B=%lld T=%lld ...", job->device.backend->name, job->model, sm_mode_name(job->mode),
-             sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
+    cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", job->device.backend->name, job->model, sm_mode_name(job->mode),
+            sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
     sm_status sent = send("begin", json_string(w->place));
     sm_status status = sent == SM_OK ? cli_measure(&w->bench, job, &row) : sent;
+    cli_live_clear();
     if (sent == SM_OK && status != SM_ERR_USAGE) { // what no row could be measured with, such as an unknown --isa
         note_failure(&row);
         sent = send("row", sm_row_to_json(&row));
@@ -139,12 +144,18 @@ static sm_status run_device(worker *w, cli_job *job) {
     return SM_OK;
 }
 
+static int rows_of_a_device(const cli_options *o) {
+    return o->precisions.n * o->modes.n * o->passes.n * cli_count_of(&o->threads) * cli_count_of(&o->seq_lens) *
+           cli_count_of(&o->batch_sizes);
+}
+
 static sm_status run_all(worker *w) {
     const cli_options *o = w->bench.options;
     const int n_models = o->weights != NULL ? 1 : o->models.n;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&o->backends, &devices));
     w->bench.n_devices = devices.n;
+    w->n_rows = n_models * devices.n * rows_of_a_device(o);
     for (int m = 0; m < n_models; m++) {
         for (int d = 0; d < devices.n; d++) {
             sm_device_info info;

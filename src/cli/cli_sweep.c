@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli_commands.h"
+#include "cli_live.h"
 #include "cli_recommend.h"
 #include "cli_sweep.h"
 #include "cli_sweep_row.h"
@@ -60,8 +61,8 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
         cli_sweep_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
     }
-    cli_note("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
-             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
+    cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
+            step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
 }
 
 // --- one configuration ---------------------------------------------------------------------------
@@ -150,11 +151,11 @@ static sm_status run_all(cli_sweep *s) {
 // Under a table for readers; other formats hold rows and nothing else.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     size_t n = 0;
-    if (s->sweeper.options->output != SM_FORMAT_MARKDOWN || json_array_size(rows) < 2) {
+    if (!sm_format_is_read((sm_format)s->sweeper.options->output) || json_array_size(rows) < 2) {
         return SM_OK;
     }
     puts("");
-    return cli_recommend_print(rows, SM_FORMAT_MARKDOWN, &n);
+    return cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n);
 }
 
 // What came of the rows.

@@ -98,7 +98,7 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
 // Time is known from rows that are there, at the speed that they ran at.
 static void print_totals(const cli_sweep *s, const totals *t) {
     char left[32];
-    FILE *stream = s->sweeper.options->output == SM_FORMAT_MARKDOWN ? stdout : stderr;
+    FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->output) ? stdout : stderr;
     fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
             stream == stdout ? "\n" : "stepmark: ", s->plan.n, t->n_run, t->n_skipped, t->n_oom, t->n_done);
     if (t->work_done > 0 && t->n_run > 0) {

@@ -15,6 +15,9 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
 // Lines of a preset by its name, "\n" between them; NULL if there is none of that name.
 const char *cli_preset_find(const char *name);
 
+// The name of a preset, from index 0; NULL behind the last.
+const char *cli_preset_at(int index);
+
 // The names, for messages: "macro, sizes, ...".
 void cli_preset_names(char *text, size_t size_bytes);
 

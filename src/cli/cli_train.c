@@ -1,55 +1,69 @@
-// cli_train.c: real training on a data file, one line a step.
-#include <errno.h>
-#include <math.h>
+// cli_train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "clock.h"
 #include "cli_commands.h"
-#include "cli_measure.h"
 #include "cli_model.h"
+#include "cli_processes.h"
+#include "cli_run_complete.h"
 #include "cli_settings.h"
-#include "cli_precision.h"
-#include "cli_session.h"
-#include "cli_train_log.h"
-#include "schedule.h"
-#include "show.h"
+#include "cli_train_facts.h"
+#include "cli_train_show.h"
+#include "clock.h"
+#include "machine.h"
+#include "trainer.h"
 #include "weights.h"
 #include "worker.h"
 
+enum { DEFAULT_STEPS = 10 };
+
 static const double peak_seconds = 0.5; // for measuring what 100% is
-static const double cosine_final_fraction = 0.1;
-static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
 
 typedef struct {
-    const cli_options *options;
-    cli_job job; // its device is not used
-    sm_step_settings settings;
-    sm_tokens *tokens;
+    cli_options options; // the micro-batches of a step, and the files of a folder, are set
+    cli_job job;         // its device is not used
+    sm_train_settings settings;
+    char data_path[PATH_MAX];
+    char val_path[PATH_MAX];
+    sm_tokens *data;
+    sm_tokens *validation;
+    sm_comm *comm;
     sm_device *device;
     sm_session *session;
-    cli_train_log *log;
-    int32_t *inputs; // B*T, then as many targets
-    int32_t *targets;
-    int64_t n_skipped;  // so far, because their gradients were not finite
-    int64_t first_step; // steps that the loaded optimizer state has behind it
-    double step_flops;  // of all micro-batches and the update
-    double peak_flops;  // FLOP/s; 0 = unknown
-    bool file_failed;   // data, log or stdout: what ends the training left the weights whole
+    sm_session *val_session;
+    json_t *configuration;
+    char *command_line;
+    cli_train_show show;
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
 
+// What goes on with a run folder, and without one, only.
+static sm_status check_folder_flags(const cli_options *o) {
+    if (o->run != NULL && (o->log != NULL || o->save != NULL)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: with --run the %s in its folder; leave it out",
+                       o->log != NULL ? "log" : "save", o->log != NULL ? "log is log.jsonl" : "weights are in model/");
+    }
+    if (o->run == NULL && (o->save_every > 0 || o->resume_run != SM_RESUME_NONE)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: goes with --run DIR, where checkpoints are",
+                       o->save_every > 0 ? "save-every" : "resume");
+    }
+    return SM_OK;
+}
+
 static sm_status check_options(training *t) {
-    const cli_options *options = t->options;
+    const cli_options *options = &t->options;
     SM_TRY(cli_check_single("--model-size", options->models.n));
     SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
     SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--mode", options->modes.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(check_folder_flags(options));
     t->job.precision = (cli_precision)options->precisions.values[0];
     t->job.mode = (sm_mode)options->modes.values[0];
     t->job.pass = SM_PASS_STEP;
@@ -57,19 +71,63 @@ static sm_status check_options(training *t) {
     t->job.T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
     SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
-    return cli_settings(options, &t->settings);
+    return cli_settings(options, &t->settings.optimizer);
+}
+
+// --accum of --global-batch.
+static sm_status set_accum(training *t) {
+    cli_options *o = &t->options;
+    const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
+    if (o->global_batch == 0) {
+        o->global_batch = o->accum * round;
+    }
+    if (o->global_batch % round != 0 || (o->accum > 1 && o->accum * round != o->global_batch)) {
+        return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
+                       (long long)o->global_batch, o->accum > 1 ? "--accum times " : "a multiple of ", (long long)round,
+                       (long long)t->job.B, sm_comm_size(t->comm));
+    }
+    o->accum = o->global_batch / round;
+    return SM_OK;
+}
+
+// Of a folder: the files that `tokenize` writes there.
+static sm_status set_data_files(training *t) {
+    cli_options *o = &t->options;
+    struct stat info;
+    if (o->data == NULL || stat(o->data, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return SM_OK;
+    }
+    const int n = snprintf(t->val_path, sizeof(t->val_path), "%s/val.bin", o->data);
+    const int m = snprintf(t->data_path, sizeof(t->data_path), "%s/train.bin", o->data);
+    if (n >= PATH_MAX || m >= PATH_MAX) {
+        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->data);
+    }
+    o->data = t->data_path;
+    if (o->val_data == NULL && access(t->val_path, F_OK) == 0) {
+        o->val_data = t->val_path;
+    }
+    return SM_OK;
+}
+
+static sm_status open_data(training *t) {
+    const cli_options *o = &t->options;
+    SM_TRY(set_data_files(t));
+    SM_TRY(cli_open_tokens(o, t->job.config.vocab, &t->data));
+    t->settings.data = (sm_train_source){.tokens = t->data, .path = o->data};
+    if (o->val_data != NULL) {
+        SM_TRY(sm_tokens_open(o->val_data, (sm_tokens_format)o->data_format, t->job.config.vocab, &t->validation));
+        t->settings.validation = (sm_train_source){.tokens = t->validation, .path = o->val_data};
+    }
+    return SM_OK;
 }
 
 static sm_status open_device(training *t) {
-    const cli_options *options = t->options;
+    const cli_options *options = &t->options;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    if (devices.n != 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
-                       devices.n);
-    }
-    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options,
-                           &t->device);
+    cli_device device;
+    SM_TRY(cli_choose_device(t->comm, &devices, &device));
+    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -82,13 +140,13 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 }
 
 static sm_status open_session(training *t) {
-    const cli_options *options = t->options;
     sm_plan *plan;
-    SM_TRY(cli_job_plan(options, &t->job, t->device->info.max_alloc_bytes, &plan));
-    t->step_flops =
-        (double)options->accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
+    t->job.processes = cli_plan_processes(&t->options, t->comm);
+    SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
+    t->show.step_flops =
+        (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
-    SM_TRY(sm_session_open(t->device, plan, &t->session));
+    SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
@@ -98,236 +156,163 @@ static sm_status open_session(training *t) {
     return SM_OK;
 }
 
-static sm_status load_state(training *t) {
-    const cli_options *options = t->options;
-    if (options->weights == NULL) {
-        return cli_load_weights(t->session, &t->job.config, (uint64_t)options->seed, NULL);
+// Dropout is part of a plan: validation, which has none, needs one of its own.
+static sm_status open_val_session(training *t) {
+    static cli_options options; // large: lists
+    cli_job job = t->job;
+    sm_plan *plan;
+    if (t->validation == NULL || t->options.dropout == 0) {
+        return SM_OK;
     }
-    SM_TRY(sm_weights_load(options->weights, &t->job.config, t->session, &t->first_step));
-    int64_t last_micro_step;
-    if (__builtin_mul_overflow(t->first_step + options->steps, options->accum, &last_micro_step)) {
-        return sm_fail(SM_ERR_INVALID, "%s: continues after step %lld; too many to count with --accum %lld",
-                       options->weights, (long long)t->first_step, (long long)options->accum);
+    options = t->options;
+    options.dropout = 0;
+    job.pass = SM_PASS_FORWARD;
+    job.processes = (sm_processes){.n = 1};
+    SM_TRY(cli_job_plan(&options, &job, t->device->info.max_alloc_bytes, &plan));
+    return sm_session_open(t->device, plan, &t->val_session);
+}
+
+// What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
+static void measure_peak(training *t) {
+    sm_peaks peaks;
+    if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
+        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
+        t->show.peak_flops = peaks.flops;
     }
-    if (t->first_step > 0) {
-        cli_note("%s: continues after step %lld", options->weights, (long long)t->first_step);
-    } else {
-        cli_note("%s: no optimizer state; %s starts anew", options->weights, t->session->plan->optimizer->title);
+}
+
+static void set_work(training *t) {
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
+    s->session = t->session;
+    s->val_session = t->val_session;
+    s->config = &t->job.config;
+    s->comm = t->comm;
+    s->global_batch = o->global_batch;
+    s->order = (sm_order_kind)o->data_order;
+    s->seed = (uint64_t)o->seed;
+    s->schedule = (sm_schedule_kind)o->schedule;
+    s->warmup_steps = o->warmup_steps;
+    s->max_steps = o->steps == 0 && o->epochs == 0 && o->tokens == 0 ? DEFAULT_STEPS : o->steps;
+    s->max_epochs = o->epochs;
+    s->max_tokens = o->tokens;
+    s->val_every = o->val_every;
+    s->val_batches = o->val_batches;
+    s->log = o->log;
+    s->save = o->save;
+    s->interrupted = &cli_interrupted;
+}
+
+static sm_status set_run(training *t) {
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
+    if (o->run == NULL) {
+        return SM_OK;
     }
-    return SM_OK;
+    s->run_dir = o->run;
+    measure_peak(t); // before the training's time and memory are counted
+    sm_machine_reset_peak_rss();
+    s->save_every = o->save_every;
+    s->keep = o->keep;
+    s->resume = (sm_resume)o->resume_run;
+    t->show.tells_progress = true;
+    t->configuration = cli_train_configuration(o, &t->job, t->device);
+    t->command_line = cli_command_line(o);
+    s->configuration = t->configuration;
+    s->command_line = t->command_line;
+    if (t->configuration == NULL || t->command_line == NULL) {
+        return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->run);
+    }
+    return cli_train_facts(o, t->device, t->comm, &s->facts);
 }
 
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
-    SM_TRY(cli_open_tokens(t->options, t->job.config.vocab, &t->tokens));
-    t->inputs = malloc(2 * (size_t)(t->job.B * t->job.T) * sizeof(*t->inputs));
-    if (t->inputs == NULL) {
-        return sm_fail(SM_ERR_OOM, "train: no memory for a batch of %lld x %lld tokens", (long long)t->job.B,
-                       (long long)t->job.T);
-    }
-    t->targets = t->inputs + t->job.B * t->job.T;
-    SM_TRY(
-        sm_tokens_batch(t->tokens, 0, t->job.B, t->job.T, t->inputs, t->targets)); // too short a file is told at once
-    if (t->options->log != NULL) {
-        SM_TRY(cli_train_log_open(t->options->log, &t->log));
-    }
+    SM_TRY(set_accum(t));
+    SM_TRY(open_data(t));
     SM_TRY(open_device(t));
     SM_TRY(open_session(t));
-    SM_TRY(load_state(t));
-    SM_TRY(sm_session_skipped(t->session, &t->n_skipped));
-    t->session->n_micro_steps = (uint64_t)(t->first_step * t->options->accum); // dropout's masks go on, too
-    return SM_OK;
+    SM_TRY(open_val_session(t));
+    set_work(t);
+    return set_run(t);
 }
 
-// Between the first step and the second, so that the first does not wait for it. Without it the share of the
-// peak is left out.
-static void measure_peak(training *t) {
-    sm_peaks peaks;
-    if (cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
-        t->peak_flops = peaks.flops;
+// --- what the trainer asks for -------------------------------------------------------------
+
+static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
+    training *t = ctx;
+    const char *folder = t->options.weights;
+    *step = 0;
+    if (folder == NULL) {
+        return cli_load_weights(session, &t->job.config, (uint64_t)t->options.seed, NULL);
     }
-}
-
-// --- a step --------------------------------------------------------------------------------
-
-static sm_status next_batch(training *t, int64_t index) {
-    sm_status status = sm_tokens_batch(t->tokens, index, t->job.B, t->job.T, t->inputs, t->targets);
-    t->file_failed = status != SM_OK;
-    SM_TRY(status);
-    return sm_session_set_batch(t->session, t->inputs, t->targets);
-}
-
-// Gradients of one step's micro-batches; *loss is the mean of theirs. Ctrl-C ends it between two of them.
-static sm_status accumulate(training *t, int64_t step, double *loss) {
-    int64_t n_accum = t->options->accum;
-    *loss = 0;
-    for (int64_t micro = 0; micro < n_accum; micro++) {
-        double micro_loss;
-        if (cli_interrupted) {
-            return SM_ERR_INTERRUPTED;
-        }
-        SM_TRY(next_batch(t, (step - 1) * n_accum + micro));
-        unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        SM_TRY(sm_session_run(t->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
-        SM_TRY(sm_session_loss(t->session, &micro_loss));
-        *loss += micro_loss / (double)n_accum;
-    }
-    return SM_OK;
-}
-
-// What became of the loss scale, where there is one.
-static sm_status tell_scaler(training *t, cli_train_step *result) {
-    const int64_t before = t->n_skipped;
-    result->is_scaled = t->session->plan->scaler != SM_NO_TENSOR;
-    SM_TRY(sm_session_skipped(t->session, &t->n_skipped));
-    result->is_skipped = t->n_skipped > before;
-    return sm_session_loss_scale(t->session, &result->loss_scale);
-}
-
-static sm_status take_step(training *t, const sm_schedule *schedule, int64_t step, cli_train_step *result) {
-    const cli_options *o = t->options;
-    sm_step_settings settings = t->settings;
-    settings.lr = sm_schedule_lr(schedule, step);
-    int64_t start_ns = sm_now_ns();
-    SM_TRY(sm_session_set_hyper(t->session, &settings, step, o->accum));
-    SM_TRY(accumulate(t, step, &result->loss));
-    if (!isfinite(result->loss)) {
-        return sm_fail(SM_ERR_INVALID, "step %lld: the loss is %g; nothing is saved; try a lower --lr or --grad-clip 1",
-                       (long long)step, result->loss);
-    }
-    SM_TRY(sm_session_run(t->session, SM_RUN_OPTIMIZER, NULL));
-    SM_TRY(sm_session_grad_norm(t->session, &result->grad_norm));
-    SM_TRY(tell_scaler(t, result));
-    if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
-        return sm_fail(SM_ERR_INVALID, "step %lld: the gradient's norm is %g; nothing is saved; try a lower --lr",
-                       (long long)step, result->grad_norm);
-    }
-    result->step = step;
-    result->lr = settings.lr;
-    result->elapsed_ns = sm_now_ns() - start_ns;
-    result->n_tokens = t->job.B * t->job.T * o->accum;
-    return SM_OK;
-}
-
-static sm_status print_step(const training *t, int64_t last_step, const cli_train_step *s) {
-    double seconds = (double)s->elapsed_ns / 1e9;
-    char tokens_per_s[32];
-    char mfu[32] = "-";
-    sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
-    if (t->peak_flops > 0) {
-        snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * t->step_flops / seconds / t->peak_flops);
-    }
-    char norm[32] = "-"; // of a step that is skipped it is not finite
-    char skipped[64] = "";
-    if (!s->is_skipped) {
-        snprintf(norm, sizeof(norm), "%.4f", s->grad_norm);
+    SM_TRY(sm_weights_load(folder, &t->job.config, session, step));
+    if (*step > 0) {
+        cli_note("%s: continues after step %lld", folder, (long long)*step);
     } else {
-        snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
+        cli_note("%s: no optimizer state; %s starts anew", folder, session->plan->optimizer->title);
     }
-    int written = printf("step %lld/%lld | loss %.6f | norm %s | lr %.1e | %.1f ms | %s of peak | %s tok/s%s\n",
-                         (long long)s->step, (long long)last_step, s->loss, norm, s->lr, 1e3 * seconds, mfu,
-                         tokens_per_s, skipped);
-    return written > 0 && fflush(stdout) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s; training ends after step %lld", strerror(errno),
-                         (long long)s->step);
-}
-
-// Prints and logs it.
-static sm_status tell_step(training *t, int64_t last_step, const cli_train_step *result) {
-    sm_status status = print_step(t, last_step, result);
-    if (t->log != NULL && status == SM_OK) {
-        status = cli_train_log_write(t->log, result);
-        status = status == SM_OK ? SM_OK
-                                 : sm_fail(status, "%s; training ends after step %lld", sm_error_message(),
-                                           (long long)result->step);
-    }
-    t->file_failed = status != SM_OK;
-    return status;
-}
-
-// --- the training --------------------------------------------------------------------------
-
-static sm_status save(training *t, int64_t step) {
-    const char *folder = t->options->save;
-    sm_worker_set_saving(true); // takes as long as it takes, also after Ctrl-C
-    sm_status status = sm_weights_save(folder, &t->job.config, t->session, step);
-    sm_worker_set_saving(false);
-    SM_TRY(status);
-    cli_note("%s: saved after step %lld", folder, (long long)step);
     return SM_OK;
 }
 
-// Saves the steps that were taken, also if Ctrl-C or a file ended them: the weights are whole. After any other failure
-// the folder keeps what it has.
-static sm_status save_what_is_whole(training *t, sm_status ended, int64_t step) {
-    bool whole = ended == SM_OK || ended == SM_ERR_INTERRUPTED || t->file_failed;
-    char reason[1024] = "";
-    if (t->options->save == NULL || step == t->first_step || !whole) {
-        return ended;
+static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_train_step *step) {
+    training *t = ctx;
+    SM_TRY(cli_train_show_step(&t->show, progress, step));
+    if (t->options.run == NULL && step->step == progress->first_step + 1 && step->step < progress->n_steps) {
+        measure_peak(t); // so that the first step does not wait for it
     }
-    if (t->file_failed) {
-        snprintf(reason, sizeof(reason), "%s", sm_error_message());
-    }
-    sm_status saved = save(t, step);
-    if (saved != SM_OK && reason[0] != '\0') {
-        cli_note("%s", reason); // the caller prints why nothing was saved
-    }
-    SM_TRY(saved);
-    return t->file_failed ? sm_fail(ended, "%s", reason) : ended;
+    return SM_OK;
 }
 
-static sm_status train(training *t) {
-    const cli_options *o = t->options;
-    int64_t last_step = t->first_step + o->steps;
-    int64_t step = t->first_step;
-    sm_status status = SM_OK;
-    const sm_schedule schedule = {
-        .kind = (sm_schedule_kind)o->schedule,
-        .lr = t->settings.lr,
-        .final_fraction = cosine_final_fraction,
-        .warmup_steps = o->warmup_steps,
-        .n_steps = last_step,
-    };
-    while (status == SM_OK && step < last_step && !cli_interrupted) {
-        cli_train_step result;
-        status = take_step(t, &schedule, step + 1, &result);
-        if (status == SM_OK) {
-            step++;
-            status = tell_step(t, last_step, &result);
-        }
-        if (status == SM_OK && step == t->first_step + 1 && step < last_step && !cli_interrupted) {
-            measure_peak(t);
-        }
-    }
-    SM_TRY(save_what_is_whole(t, status, step));
-    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+static void note(void *ctx, const char *text) {
+    (void)ctx;
+    cli_note("%s", text);
 }
 
-// A log that cannot be closed is an error only if nothing else went wrong: its message would take the other's place.
-static sm_status close_log(training *t, sm_status status) {
-    char reason[1024];
-    snprintf(reason, sizeof(reason), "%s", sm_error_message());
-    sm_status closed = cli_train_log_close(t->log);
-    if (status == SM_OK || closed == SM_OK) {
-        return status != SM_OK ? status : closed;
+static void set_saving(void *ctx, bool saving) {
+    (void)ctx;
+    sm_worker_set_saving(saving);
+}
+
+static json_t *end_facts(void *ctx) { return cli_train_end_facts(((training *)ctx)->session); }
+
+static sm_status completed(void *ctx, const char *run_dir) {
+    (void)ctx;
+    return cli_run_complete(run_dir);
+}
+
+// --- the whole -----------------------------------------------------------------------------
+
+static void close_all(training *t) {
+    json_decref(t->settings.facts);
+    json_decref(t->configuration);
+    free(t->command_line);
+    sm_session_close(t->val_session);
+    sm_session_close(t->session);
+    if (t->device != NULL) {
+        t->device->backend->close(t->device);
     }
-    return sm_fail(status, "%s", reason);
+    sm_tokens_close(t->validation);
+    sm_tokens_close(t->data);
 }
 
 sm_status cli_train(const cli_options *options) {
-    training t = {.options = options};
+    static training t; // large: lists
+    t = (training){.options = *options,
+                   .settings = {.process_start_ns = sm_now_ns(), .background = sm_background_here()}};
+    const sm_train_callbacks callbacks = {.ctx = &t,
+                                          .initialise = initialise,
+                                          .stepped = stepped,
+                                          .note = note,
+                                          .saving = set_saving,
+                                          .end_facts = end_facts,
+                                          .completed = completed};
     signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
-    sm_status status = set_up(&t);
+    sm_status status = cli_join(options, &t.comm);
+    status = status == SM_OK ? sm_comm_agree(t.comm, set_up(&t)) : status;
     if (status == SM_OK) {
-        status = train(&t);
+        status = sm_train(&t.settings, &callbacks);
     }
-    status = close_log(&t, status);
-    sm_session_close(t.session);
-    if (t.device != NULL) {
-        t.device->backend->close(t.device);
-    }
-    sm_tokens_close(t.tokens);
-    free(t.inputs);
-    return status;
+    close_all(&t);
+    return cli_leave(t.comm, status);
 }

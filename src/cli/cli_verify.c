@@ -7,6 +7,7 @@
 
 #include "cli_commands.h"
 #include "cli_filter.h"
+#include "cli_live.h"
 #include "cli_precision.h"
 #include "cli_session.h"
 #include "show.h"
@@ -170,7 +171,8 @@ static void report(const sm_verify_row *row, void *context) {
     } else if (v->options->progress) {
         cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
     }
-    if (v->options->output == SM_FORMAT_MARKDOWN) {
+    if (sm_format_is_read((sm_format)v->options->output)) {
+        cli_live_show(row->check, 0, 0);
         add_to_sum(v, &l);
     } else {
         write_line(v, &l);
@@ -279,8 +281,9 @@ static sm_status write_all(verification *v) {
     SM_TRY(cli_select_devices(&v->options->backends, &devices));
     SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
+    cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);
-    if (v->options->output == SM_FORMAT_MARKDOWN && status == SM_OK) {
+    if (sm_format_is_read((sm_format)v->options->output) && status == SM_OK) {
         printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
     }
     SM_TRY(status);

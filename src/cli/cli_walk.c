@@ -37,7 +37,7 @@ static bool is_shown(const walk *w, int index) {
     if (o->at != NULL) {
         return is_at(op, index, o->at) && (o->layer < 0 || in_layer);
     }
-    const bool every = o->all || (o->output != SM_FORMAT_MARKDOWN && o->layer < 0);
+    const bool every = o->all || (!sm_format_is_read((sm_format)o->output) && o->layer < 0);
     return every || in_layer;
 }
 
@@ -147,9 +147,9 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
 
 static sm_status write_walk(walk *w) {
     const int format = w->options->output;
-    cli_walk_writer writer = format == SM_FORMAT_MARKDOWN ? cli_walk_text_writer()
-                             : format == SM_FORMAT_JSON   ? cli_walk_json_writer()
-                                                          : cli_walk_record_writer();
+    cli_walk_writer writer = sm_format_is_read(format)  ? cli_walk_text_writer()
+                             : format == SM_FORMAT_JSON ? cli_walk_json_writer()
+                                                        : cli_walk_record_writer();
     cli_walk_head head = {.options = w->options,
                           .config = &w->config,
                           .plan = w->plan,
@@ -164,7 +164,7 @@ static sm_status write_walk(walk *w) {
     }
     SM_TRY(writer.begin(&writer, &head));
     sm_status status = walk_ops(w, &writer);
-    const bool is_text = format == SM_FORMAT_MARKDOWN;
+    const bool is_text = sm_format_is_read(format);
     sm_status ended = is_text && status != SM_OK ? SM_OK : writer.end(&writer, w->plan);
     return status != SM_OK ? status : ended;
 }

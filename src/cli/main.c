@@ -5,33 +5,78 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "backend.h"
 #include "cli_commands.h"
 #include "cli_flag.h"
+#include "cli_front.h"
+#include "cli_live.h"
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_worker.h"
-#include "machine.h"
+#include "screen.h"
 
-#define STEPMARK_VERSION "0.1.0"
-
-enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_REGRESSION = 3, EXIT_INTERRUPTED = 130 };
+enum {
+    EXIT_OK = 0,
+    EXIT_ERROR = 1,
+    EXIT_USAGE = 2,
+    EXIT_REGRESSION = 3,
+    EXIT_INTERRUPTED = 130,
+    EXIT_TERMINATED = 143
+};
 
 volatile sig_atomic_t cli_interrupted;
+static volatile sig_atomic_t first_signal; // that counted it up; 0: none
+
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
+static void note(const char *format, va_list arguments) {
+    char *text = NULL;
+    if (is_muted) {
+        return;
+    }
+    fflush(stdout); // the lines of both streams keep their order where they share a terminal
+    cli_live_clear();
+    const int length = vasprintf(&text, format, arguments);
+    fputs("stepmark: ", stderr);
+    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
+                         length >= 0 ? text : "no memory for a message");
+    fputc('\n', stderr);
+    free(length >= 0 ? text : NULL);
+}
 
 void cli_note(const char *format, ...) {
     va_list arguments;
-    fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    fputs("stepmark: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    note(format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!cli_is_quiet) {
+        note(format, arguments);
+    }
+    va_end(arguments);
+}
+
+// What a person reads keeps within the terminal; data stay as they are.
+static void fit_terminal(const cli_options *options) {
+    if (options->help || sm_format_is_read((sm_format)options->output)) {
+        stdout = sm_screen_open(stdout);
+    }
 }
 
 static void on_signal(int number) {
-    (void)number;
+    if (first_signal == 0) {
+        first_signal = number;
+    }
     if (cli_interrupted < SIG_ATOMIC_MAX) {
         cli_interrupted++;
     }
@@ -68,22 +113,6 @@ static bool has_stack(void) {
     return now_bytes >= LEAST_BYTES;
 }
 
-static void print_help(FILE *stream) {
-    fputs("stepmark measures, and performs, the training step of GPT-2 on this machine.\n\nusage: stepmark SUBCOMMAND "
-          "[flags]\n\n",
-          stream);
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fprintf(stream, "  %-10s %s\n", cli_command_name((cli_command)i), cli_command_purpose((cli_command)i));
-    }
-    fputs("\n  --version  print the version\n"
-          "  --help     print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags\n"
-          "\nExamples\n"
-          "  stepmark run                     measure GPT-2 124M on every device, about a minute in all\n"
-          "  stepmark walk --values           follow a tiny model's step with its numbers\n"
-          "\nExit codes: 0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted.\n",
-          stream);
-}
-
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
     fprintf(stderr, "stepmark: `stepmark %s%s--help` lists what there is\n", command, command[0] != '\0' ? " " : "");
@@ -109,6 +138,7 @@ static sm_status close_stdout(void) {
 }
 
 static int conclude(cli_command command, sm_status status) {
+    cli_live_clear();
     if (status == SM_OK) {
         status = close_stdout();
     }
@@ -127,11 +157,20 @@ static int perform(void *ctx) {
     return conclude(options->command, call(options));
 }
 
+// A batch system that ends a run by SIGTERM is told apart from a user's Ctrl-C by the exit code of a run folder's
+// training, which goes on later. The signal is the one that this process got: it asks its worker by SIGTERM always.
+static int code_of_run(const cli_options *options, int code) {
+    const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
+    return is_asked && options->command == CLI_TRAIN && options->run != NULL ? EXIT_TERMINATED : code;
+}
+
 static int run_command(cli_command command, int argc, char **argv) {
     static cli_options options; // large: lists
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_command_name(command));
     }
+    fit_terminal(&options);
+    cli_is_quiet = options.quiet;
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
@@ -144,7 +183,70 @@ static int run_command(cli_command command, int argc, char **argv) {
     }
     int code = EXIT_OK;
     sm_status status = cli_perform_in_worker(&options, perform, &code);
-    return status == SM_OK ? code : conclude(command, status);
+    return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
+}
+
+static int first_words(void) {
+    if (isatty(STDERR_FILENO)) {
+        cli_front_hello(stderr);
+    } else {
+        cli_front_help(stderr);
+    }
+    return EXIT_USAGE;
+}
+
+static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }
+
+static int print_manual(const char *name) {
+    const cli_command command = name != NULL ? cli_command_find(name) : CLI_COMMAND_COUNT;
+    if (name != NULL && command == CLI_COMMAND_COUNT) {
+        return usage_error("");
+    }
+    cli_manual_print(stdout, command);
+    return printed();
+}
+
+static int print_completion(const char *shell) {
+    return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
+}
+
+// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+static int help_backend(int n_words, char **words) {
+    const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (backend == NULL || backend->help == NULL) {
+        return EXIT_USAGE;
+    }
+    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+}
+
+// A flag where a subcommand could be.
+static int front_option(int argc, char **argv) {
+    const char *name = argv[1];
+    if (strcmp(name, "--list-devices") == 0) {
+        return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--helper") == 0) {
+        return help_backend(argc - 2, argv + 2);
+    }
+    if (strcmp(name, "--manual") == 0) {
+        return print_manual(argv[2]);
+    }
+    if (strcmp(name, "--completion") == 0) {
+        return print_completion(argv[2]);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        stdout = sm_screen_open(stdout);
+        cli_front_help(stdout);
+        return printed();
+    }
+    if (strcmp(name, "--version") == 0) {
+        stdout = sm_screen_open(stdout);
+        cli_version_print(stdout);
+        return printed();
+    }
+    (void)cli_command_find(name); // for its message
+    return usage_error("");
 }
 
 int main(int argc, char **argv) {
@@ -153,21 +255,10 @@ int main(int argc, char **argv) {
         return EXIT_ERROR;
     }
     if (argc < 2) {
-        print_help(stderr);
-        return EXIT_USAGE;
+        return first_words();
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help(stdout);
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        const char *commit = sm_build_commit();
-        printf("stepmark %s (commit %s, %s)\n", STEPMARK_VERSION, commit[0] != '\0' ? commit : "unknown",
-               sm_build_compiler());
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
-    }
-    if (strcmp(argv[1], "--list-devices") == 0) {
-        return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    if (argv[1][0] == '-') {
+        return front_option(argc, argv);
     }
     cli_command command = cli_command_find(argv[1]);
     if (command == CLI_COMMAND_COUNT) {

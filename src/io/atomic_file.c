@@ -15,6 +15,8 @@ struct sm_atomic_file {
     int fd;
     char *path;
     char *temporary;
+    sm_digester *digester; // NULL: nobody asked
+    char *digest;          // the caller's
 };
 
 static sm_status fail_errno(const char *action, const char *path, int error) {
@@ -39,6 +41,7 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions) {
 
 // Frees the struct; its temporary and descriptor are gone, or never came to be.
 static void release(sm_atomic_file *file) {
+    sm_digester_close(file->digester);
     free(file->temporary);
     free(file->path);
     free(file);
@@ -81,10 +84,19 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
         if (n < 0) {
             return fail_errno("write", file->path, errno);
         }
+        if (file->digester != NULL) {
+            sm_digester_add(file->digester, bytes, (size_t)n);
+        }
         bytes += n;
         size_bytes -= (size_t)n;
     }
     return SM_OK;
+}
+
+sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]) {
+    file->digester = sm_digester_open();
+    file->digest = digest;
+    return file->digester != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory to write it", file->path);
 }
 
 sm_status sm_sync_folder_of(const char *path) {
@@ -117,6 +129,9 @@ sm_status sm_atomic_commit(sm_atomic_file *file) {
     if (status != SM_OK) {
         sm_atomic_abandon(file);
         return status;
+    }
+    if (file->digester != NULL) {
+        sm_digester_text(file->digester, file->digest);
     }
     status = sm_sync_folder_of(file->path);
     close(file->fd); // not earlier: the lock on the temporary ends here

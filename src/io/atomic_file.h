@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "file_digest.h"
 #include "status.h"
 
 typedef struct sm_atomic_file sm_atomic_file;
@@ -25,6 +26,9 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file);
 
 // Appends. After a failure (disk full, for one) only abandon makes sense.
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes);
+
+// Takes the digest of what is written from now on, which is kept as *digest when the file is committed. SM_ERR_OOM.
+sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]);
 
 // Ends the file: `file` is gone afterwards, and so is the temporary, whatever is returned.
 sm_status sm_atomic_commit(sm_atomic_file *file);

@@ -415,11 +415,11 @@ cleanup:
 
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
-    return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, writer);
+    return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, NULL, writer);
 }
 
 sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
-                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      const sm_safetensors_pair *metadata, int n_metadata, char *digest,
                                       sm_safetensors_writer **writer) {
     sm_status status = SM_OK;
     *writer = NULL;
@@ -431,6 +431,9 @@ sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spe
     }
     SM_TRY_GOTO(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
     SM_TRY_GOTO(sm_atomic_open(path, &w->file));
+    if (digest != NULL) {
+        SM_TRY_GOTO(sm_atomic_take_digest(w->file, digest));
+    }
     SM_TRY_GOTO(write_header(w, header));
     *writer = w;
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "file_digest.h"
 #include "status.h"
 
 // The dtypes of the format whose elements are whole bytes. X(code, name, bytes)
@@ -92,11 +93,12 @@ typedef struct sm_safetensors_writer sm_safetensors_writer;
 
 // Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
 // the given pairs as metadata. Written by way of atomic_file.h. All tensors are F32, or, where n_floats is given, the
-// first n_floats, and the others U8.
+// first n_floats, and the others U8. Where `digest` is given (SM_FILE_DIGEST_SIZE), it is the file's when that is
+// finished.
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
 sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
-                                      const sm_safetensors_pair *metadata, int n_metadata,
+                                      const sm_safetensors_pair *metadata, int n_metadata, char *digest,
                                       sm_safetensors_writer **writer);
 
 // Appends the next n_elems floats of the data: the tensors one after the other.

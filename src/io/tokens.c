@@ -6,7 +6,7 @@
 #include "input_file.h"
 #include "tokens.h"
 
-enum { LLMC_MAGIC = 20240520, LLMC_VERSION = 1, LLMC_WORDS = 3, LLMC_HEADER_BYTES = 256 * 4, PIECE_IDS = 8192 };
+enum { HEAD_WORDS = 4, PIECE_IDS = 8192, MAX_ID_BYTES = 4 };
 
 struct sm_tokens {
     char *path;            // for messages
@@ -15,8 +15,18 @@ struct sm_tokens {
     int64_t offset_bytes;  // where in file or memory the first id is
     int64_t count;
     int64_t vocab;
+    int64_t id_bytes; // 1, 2 or 4
     sm_tokens_format format;
 };
+
+// llm.c's header: magic number, version, count (low and high word), zeros. The magic number says how wide ids are.
+static const struct {
+    int32_t magic;
+    int32_t version;
+    int64_t id_bytes;
+} llmc_variants[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+enum { N_LLMC_VARIANTS = sizeof llmc_variants / sizeof llmc_variants[0] };
 
 static const char *const format_names[] = {
 #define X(code, name) [code] = name,
@@ -43,9 +53,19 @@ static int32_t word_at(const uint8_t *bytes, int index) {
     return (int32_t)((uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
 }
 
+// Index of the variant of llm.c's format that a file of these first bytes is, or -1.
+static int llmc_variant(const uint8_t *head) {
+    for (int i = 0; i < N_LLMC_VARIANTS; i++) {
+        if (word_at(head, 0) == llmc_variants[i].magic) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static sm_tokens_format detect(const char *path, const uint8_t *head, int64_t size_bytes) {
     size_t length = strlen(path);
-    if (size_bytes >= 4 && word_at(head, 0) == LLMC_MAGIC) {
+    if (size_bytes >= 4 && llmc_variant(head) >= 0) {
         return SM_TOKENS_LLMC;
     }
     return length >= 4 && strcmp(path + length - 4, ".bin") == 0 ? SM_TOKENS_UINT16 : SM_TOKENS_BYTES;
@@ -53,10 +73,18 @@ static sm_tokens_format detect(const char *path, const uint8_t *head, int64_t si
 
 // ---- reading ----
 
+static uint32_t id_at(const uint8_t *bytes, int64_t id_bytes) {
+    switch (id_bytes) {
+    case 1: return bytes[0];
+    case 2: return (uint32_t)(bytes[0] | bytes[1] << 8);
+    default: return (uint32_t)word_at(bytes, 0);
+    }
+}
+
 // The ids [first, first + n), n at most PIECE_IDS, as the file has them now.
 static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
-    uint8_t bytes[2 * PIECE_IDS];
-    int64_t id_bytes = tokens->format == SM_TOKENS_BYTES ? 1 : 2;
+    uint8_t bytes[MAX_ID_BYTES * PIECE_IDS];
+    const int64_t id_bytes = tokens->id_bytes;
     int64_t offset = tokens->offset_bytes + first * id_bytes;
     if (tokens->fd < 0) {
         memcpy(bytes, tokens->memory + offset, (size_t)(n * id_bytes));
@@ -64,51 +92,56 @@ static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int
         SM_TRY(sm_input_read(tokens->fd, tokens->path, offset, bytes, (size_t)(n * id_bytes)));
     }
     for (int64_t i = 0; i < n; i++) {
-        ids[i] = id_bytes == 1 ? bytes[i] : bytes[2 * i] | bytes[2 * i + 1] << 8;
-        if (ids[i] >= tokens->vocab) {
-            return sm_fail(SM_ERR_INVALID, "%s: token %lld (%s) is %d, outside the vocabulary of %lld", tokens->path,
-                           (long long)(first + i), format_names[tokens->format], ids[i], (long long)tokens->vocab);
+        const uint32_t id = id_at(bytes + i * id_bytes, id_bytes);
+        if (id >= tokens->vocab || id > INT32_MAX) {
+            return sm_fail(SM_ERR_INVALID, "%s: token %lld (%s) is %u, outside the vocabulary of %lld", tokens->path,
+                           (long long)(first + i), format_names[tokens->format], id, (long long)tokens->vocab);
         }
+        ids[i] = (int32_t)id;
     }
     return SM_OK;
 }
 
 // ---- opening ----
 
-static sm_status set_uint16(sm_tokens *tokens, int64_t offset_bytes, int64_t size_bytes) {
-    if (size_bytes % 2 != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %lld bytes, an odd number, cannot be 16-bit tokens", tokens->path,
-                       (long long)size_bytes);
+static sm_status set_ids(sm_tokens *tokens, int64_t offset_bytes, int64_t size_bytes, int64_t id_bytes) {
+    if (size_bytes % id_bytes != 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %lld bytes%s cannot be %lld-bit tokens", tokens->path, (long long)size_bytes,
+                       id_bytes == 2 ? ", an odd number," : "", (long long)(8 * id_bytes));
     }
     tokens->offset_bytes = offset_bytes;
-    tokens->count = size_bytes / 2;
+    tokens->id_bytes = id_bytes;
+    tokens->count = size_bytes / id_bytes;
     return SM_OK;
 }
 
 static sm_status parse_llmc(sm_tokens *tokens, const uint8_t *head, int64_t size_bytes) {
-    if (size_bytes < LLMC_HEADER_BYTES || word_at(head, 0) != LLMC_MAGIC) {
-        return sm_fail(SM_ERR_FORMAT, "%s: does not begin with llm.c's header of %d bytes, magic number %d",
-                       tokens->path, LLMC_HEADER_BYTES, LLMC_MAGIC);
+    const int variant = llmc_variant(head);
+    if (size_bytes < SM_LLMC_HEADER_BYTES || variant < 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: does not begin with llm.c's header of %d bytes, magic number %d or %d",
+                       tokens->path, SM_LLMC_HEADER_BYTES, llmc_variants[0].magic, llmc_variants[1].magic);
     }
-    if (word_at(head, 1) != LLMC_VERSION) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: version %d of llm.c's format; only %d, 16-bit ids, is supported",
-                       tokens->path, word_at(head, 1), LLMC_VERSION);
+    if (word_at(head, 1) != llmc_variants[variant].version) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "%s: version %d of llm.c's format; with magic number %d only %d is supported", tokens->path,
+                       word_at(head, 1), llmc_variants[variant].magic, llmc_variants[variant].version);
     }
-    int64_t told = word_at(head, 2);
-    if (told < 0 || told * 2 != size_bytes - LLMC_HEADER_BYTES) {
+    const int64_t told = (int64_t)((uint64_t)(uint32_t)word_at(head, 3) << 32 | (uint32_t)word_at(head, 2));
+    const int64_t found_bytes = size_bytes - SM_LLMC_HEADER_BYTES;
+    const int64_t id_bytes = llmc_variants[variant].id_bytes;
+    if (told != found_bytes / id_bytes || found_bytes % id_bytes != 0) {
         return sm_fail(SM_ERR_FORMAT, "%s: its header tells of %lld tokens, but %lld bytes follow it", tokens->path,
-                       (long long)told, (long long)(size_bytes - LLMC_HEADER_BYTES));
+                       (long long)told, (long long)found_bytes);
     }
-    return set_uint16(tokens, LLMC_HEADER_BYTES, size_bytes - LLMC_HEADER_BYTES);
+    return set_ids(tokens, SM_LLMC_HEADER_BYTES, found_bytes, id_bytes);
 }
 
 // Sets where the ids are and their count, from the format, the first bytes and the size of the whole.
 static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_bytes) {
-    tokens->count = size_bytes;
     if (tokens->format == SM_TOKENS_LLMC) {
         SM_TRY(parse_llmc(tokens, head, size_bytes));
-    } else if (tokens->format == SM_TOKENS_UINT16) {
-        SM_TRY(set_uint16(tokens, 0, size_bytes));
+    } else {
+        SM_TRY(set_ids(tokens, 0, size_bytes, tokens->format == SM_TOKENS_UINT16 ? 2 : 1));
     }
     if (tokens->count == 0) {
         return sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", tokens->path);
@@ -118,8 +151,7 @@ static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_byte
 
 static sm_status check_ids(const sm_tokens *tokens) {
     int32_t ids[PIECE_IDS];
-    int64_t most = tokens->format == SM_TOKENS_BYTES ? UINT8_MAX : UINT16_MAX;
-    if (most < tokens->vocab) {
+    if (tokens->id_bytes < MAX_ID_BYTES && (int64_t)1 << (8 * tokens->id_bytes) <= tokens->vocab) {
         return SM_OK; // no id can be too large
     }
     for (int64_t first = 0; first < tokens->count; first += PIECE_IDS) {
@@ -146,7 +178,7 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
     sm_status status;
     sm_tokens *t;
     int64_t size_bytes;
-    uint8_t head[4 * LLMC_WORDS] = {0};
+    uint8_t head[4 * HEAD_WORDS] = {0};
     *tokens = NULL;
     SM_TRY(tokens_new(path, format, vocab, &t));
     SM_TRY_GOTO(sm_input_open(path, &t->fd, &size_bytes));
@@ -192,9 +224,31 @@ void sm_tokens_close(sm_tokens *tokens) {
     free(tokens);
 }
 
+void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]) {
+    const int variant = id_bytes == 2 ? 0 : 1;
+    const uint64_t n = (uint64_t)count;
+    const uint32_t words[HEAD_WORDS] = {(uint32_t)llmc_variants[variant].magic,
+                                        (uint32_t)llmc_variants[variant].version, (uint32_t)n, (uint32_t)(n >> 32)};
+    memset(header, 0, SM_LLMC_HEADER_BYTES);
+    for (int i = 0; i < 4 * HEAD_WORDS; i++) {
+        header[i] = (uint8_t)(words[i / 4] >> 8 * (i % 4));
+    }
+}
+
 int64_t sm_tokens_count(const sm_tokens *tokens) { return tokens->count; }
 
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens) { return tokens->format; }
+
+sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
+    if (first < 0 || n < 0 || first > tokens->count || n > tokens->count - first) {
+        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens from %lld on: it has %lld", tokens->path, (long long)n,
+                       (long long)first, (long long)tokens->count);
+    }
+    for (int64_t done = 0; done < n; done += PIECE_IDS) {
+        SM_TRY(read_ids(tokens, first + done, n - done < PIECE_IDS ? n - done : PIECE_IDS, ids + done));
+    }
+    return SM_OK;
+}
 
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets) {
     int64_t n;

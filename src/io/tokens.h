@@ -1,9 +1,10 @@
 // tokens.h: the token ids that a model is trained on, from a file.
 //
 //     uint16   little-endian 16-bit ids, nothing else (nanoGPT's .bin)
-//     llmc     the same after a header of 256 32-bit words: 20240520, version 1, the count (llm.c's)
+//     llmc     ids after llm.c's header of 256 32-bit words: magic number, version, the count as two words, low one
+//              first, zeros. 20240520, version 1: 16-bit ids; 20240801, version 7: 32-bit ids
 //     bytes    any file; each byte is an id
-//     auto     llmc if the file begins with its magic number, else uint16 if the name ends in
+//     auto     llmc if the file begins with one of its magic numbers, else uint16 if the name ends in
 //              .bin, else bytes
 //
 // Each batch is read from the file when it is asked for. Should the file have been shortened or overwritten since it
@@ -42,9 +43,16 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens);
 
+// Fills llm.c's header of a file of `count` ids of 2 or 4 bytes.
+enum { SM_LLMC_HEADER_BYTES = 256 * 4 };
+void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]);
+
 void sm_tokens_close(sm_tokens *tokens); // NULL is fine
 int64_t sm_tokens_count(const sm_tokens *tokens);
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
+
+// The n tokens from number `first` on. SM_ERR_INVALID if there are not as many, or one is now outside the vocabulary.
+sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids);
 
 // Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
 // begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.

@@ -5,6 +5,14 @@
 
 static const double pi = 3.14159265358979323846;
 
+static const char *const names[] = {
+#define X(code, name) [code] = name,
+    SM_SCHEDULE_LIST(X)
+#undef X
+};
+
+const char *sm_schedule_name(sm_schedule_kind kind) { return names[kind]; }
+
 double sm_schedule_lr(const sm_schedule *schedule, int64_t step) {
     if (step <= schedule->warmup_steps) {
         return schedule->lr * (double)step / (double)schedule->warmup_steps;

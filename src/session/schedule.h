@@ -4,7 +4,18 @@
 
 #include <stdint.h>
 
-typedef enum { SM_SCHEDULE_CONSTANT, SM_SCHEDULE_COSINE } sm_schedule_kind;
+// X(code, name)
+#define SM_SCHEDULE_LIST(X)             \
+    X(SM_SCHEDULE_CONSTANT, "constant") \
+    X(SM_SCHEDULE_COSINE, "cosine")
+
+typedef enum {
+#define X(code, name) code,
+    SM_SCHEDULE_LIST(X)
+#undef X
+} sm_schedule_kind;
+
+const char *sm_schedule_name(sm_schedule_kind kind);
 
 typedef struct {
     sm_schedule_kind kind;

@@ -1,0 +1,173 @@
+// fastest.c: groups rows by their work, and compares samples.
+#include "fastest.h"
+
+#include "compare_stats.h"
+#include "read_rows.h"
+#include "show.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
+
+// Rows that agree in these did the same work.
+static const char *const work_fields[] = {"model_arch", "model_type", "model_n_params", "test", "n_batch",
+                                          "n_seq",      "n_accum",    "vocab",          "data_digest"};
+
+// What may be compared, in the order that names have it.
+static const char *const factor_fields[] = {"device",   "isa",       "tier",       "mode",   "recompute", "precision",
+                                            "optimizer", "n_threads", "loss_scale", "binding"};
+
+enum {
+    N_WORK = sizeof(work_fields) / sizeof(work_fields[0]),
+    N_FACTORS = sizeof(factor_fields) / sizeof(factor_fields[0]),
+};
+
+typedef struct {
+    const json_t **rows; // of one work, the fastest first
+    size_t n;
+} group;
+
+static bool agree(const json_t *a, const json_t *b, const char *field) {
+    return json_equal(json_object_get(a, field), json_object_get(b, field));
+}
+
+static bool same_work(const json_t *a, const json_t *b) {
+    for (size_t i = 0; i < N_WORK; i++) {
+        if (!agree(a, b, work_fields[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_figures(const json_t *row) {
+    return strcmp(sm_rows_text(row, "status"), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
+}
+
+static int by_median(const void *a, const void *b) {
+    const double x = sm_json_number(*(const json_t *const *)a, "median_ns");
+    const double y = sm_json_number(*(const json_t *const *)b, "median_ns");
+    return (x > y) - (x < y);
+}
+
+// Those of `rows` that did the work of rows[first], if none before it did.
+static void collect(const json_t *rows, size_t first, group *g) {
+    const json_t *of = json_array_get(rows, first);
+    g->n = 0;
+    for (size_t i = 0; i < json_array_size(rows) && has_figures(of); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (!has_figures(row) || !same_work(row, of)) {
+            continue;
+        }
+        if (i < first) {
+            g->n = 0;
+            return;
+        }
+        g->rows[g->n++] = row;
+    }
+    qsort(g->rows, g->n, sizeof(*g->rows), by_median);
+}
+
+static bool varies(const group *g, const char *field) {
+    for (size_t i = 1; i < g->n; i++) {
+        if (!agree(g->rows[0], g->rows[i], field)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void append(char *name, const char *text) {
+    const size_t used = strlen(name);
+    snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 && text[0] != '\0' ? " " : "", text);
+}
+
+// What tells a row from the others of its group: "fused bf16".
+static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
+    name[0] = '\0';
+    for (size_t i = 0; i < N_FACTORS; i++) {
+        char text[NAME_SIZE] = "";
+        const json_t *value = json_object_get(row, factor_fields[i]);
+        if (!varies(g, factor_fields[i]) || (strcmp(factor_fields[i], "recompute") == 0 && varies(g, "mode"))) {
+            continue; // mode brings its recomputation along
+        }
+        if (json_is_string(value)) {
+            snprintf(text, sizeof(text), "%s", json_string_value(value));
+        } else if (json_is_integer(value)) {
+            snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT " threads", json_integer_value(value));
+        }
+        append(name, text);
+    }
+}
+
+static sm_status differ(const json_t *fast, const json_t *slow, sm_difference *difference) {
+    double *a = NULL;
+    double *b = NULL;
+    size_t n_a = 0;
+    size_t n_b = 0;
+    sm_status status = sm_rows_samples(fast, "samples_ns", &a, &n_a);
+    if (status == SM_OK) {
+        status = sm_rows_samples(slow, "samples_ns", &b, &n_b);
+    }
+    *difference = (sm_difference){.estimate = NAN};
+    if (status == SM_OK && n_a > 0 && n_b > 0) {
+        status = sm_compare_unpaired(a, n_a, b, n_b, 0.05, difference);
+    }
+    free(a);
+    free(b);
+    return status;
+}
+
+static sm_status say(const group *g, const json_t *slow, bool names_test, json_t *sentences) {
+    sm_difference d;
+    char fast_name[NAME_SIZE];
+    char slow_name[NAME_SIZE];
+    char interval[64] = "";
+    char text[SENTENCE_SIZE];
+    SM_TRY(differ(g->rows[0], slow, &d));
+    name_row(g, g->rows[0], fast_name);
+    name_row(g, slow, slow_name);
+    if (!isfinite(d.estimate) || fast_name[0] == '\0' || strcmp(fast_name, slow_name) == 0) {
+        return SM_OK;
+    }
+    if (d.has_interval) {
+        snprintf(interval, sizeof(interval), " (%.2f-%.2f)", exp(d.lo), exp(d.hi));
+    }
+    const char *test = names_test ? sm_rows_text(slow, "test") : "";
+    if (d.has_interval && d.lo > 0) {
+        snprintf(text, sizeof(text), "%s%s%s is %.2f%s times faster than %s", test, test[0] != '\0' ? ": " : "",
+                 fast_name, exp(d.estimate), interval, slow_name);
+    } else {
+        snprintf(text, sizeof(text), "%s%s%s and %s are not told apart: %.2f%s times", test, test[0] != '\0' ? ": " : "",
+                 fast_name, slow_name, exp(d.estimate), interval);
+    }
+    return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
+                                                                     : sm_fail(SM_ERR_OOM, "no memory for a sentence");
+}
+
+static sm_status say_all(const json_t *rows, group *g, json_t *sentences) {
+    for (size_t first = 0; first < json_array_size(rows); first++) {
+        collect(rows, first, g);
+        const bool names_test = g->n < json_array_size(rows);
+        for (size_t i = 1; i < g->n && json_array_size(sentences) < MOST_SENTENCES; i++) {
+            SM_TRY(say(g, g->rows[i], names_test, sentences));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_fastest_sentences(const json_t *rows, json_t **sentences) {
+    group g = {.rows = malloc((json_array_size(rows) + 1) * sizeof(*g.rows))};
+    json_t *made = json_array();
+    sm_status status =
+        g.rows != NULL && made != NULL ? say_all(rows, &g, made) : sm_fail(SM_ERR_OOM, "no memory to compare rows");
+    free(g.rows);
+    if (status != SM_OK) {
+        json_decref(made);
+        made = NULL;
+    }
+    *sentences = made;
+    return status;
+}

@@ -1,0 +1,350 @@
+// layout.c: chooses columns, collects notes and fills cells.
+#include "layout.h"
+
+#include "show.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Every byte that does not continue a UTF-8 sequence begins one.
+int sm_text_width(const char *text) {
+    int width = 0;
+    for (; *text != '\0'; text++) {
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    }
+    return width;
+}
+
+// What a character is written as where it would be markup; NULL: as it is.
+static const char *escaped(char c) {
+    switch (c) {
+    case '<': return "&lt;";
+    case '|': return "\\|";
+    case '`': return "\\`";
+    case '\\': return "\\\\";
+    default: return NULL;
+    }
+}
+
+char *sm_clean_text(const char *text, bool escapes) {
+    enum { MOST_BYTES = 4 }; // of what one is written as
+    char *cell = malloc(MOST_BYTES * strlen(text) + 1);
+    if (cell == NULL) {
+        return NULL;
+    }
+    char *end = cell;
+    while (*text != '\0') {
+        int length = sm_utf8_length(text);
+        if (length == 0) { // a sequence cut by a full buffer
+            *end++ = '?';
+            text++;
+            continue;
+        }
+        const char *written = sm_control_length(text) > 0 ? " " : escapes ? escaped(*text) : NULL;
+        size_t n_bytes = written != NULL ? strlen(written) : (size_t)length;
+        memcpy(end, written != NULL ? written : text, n_bytes);
+        end += n_bytes;
+        text += length;
+    }
+    *end = '\0';
+    return cell;
+}
+
+static void show(const sm_layout *l, const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
+    const sm_show usual = column->show != NULL ? column->show : sm_show_by_type(column->type);
+    text[0] = '\0';
+    (l->is_text && column->brief != NULL ? column->brief : usual)(record, column, text, SM_CELL_SIZE);
+}
+
+static const char *heading_of(const sm_layout *l, const sm_column *column) {
+    return l->is_text && column->brief_heading != NULL ? column->brief_heading : column->heading;
+}
+
+// The first record that says anything about a column; NULL if none does. `varied` tells whether
+// another says something else.
+static const json_t *first_told(const sm_layout *l, const sm_column *column, bool *varied) {
+    const json_t *first = NULL;
+    char first_text[SM_CELL_SIZE];
+    char text[SM_CELL_SIZE];
+    *varied = false;
+    for (size_t i = 0; i < json_array_size(l->records); i++) {
+        const json_t *record = json_array_get(l->records, i);
+        show(l, column, record, text);
+        if (text[0] == '\0') {
+            continue;
+        }
+        if (first == NULL) {
+            first = record;
+            strcpy(first_text, text);
+        } else if (strcmp(text, first_text) != 0) {
+            *varied = true;
+        }
+    }
+    return first;
+}
+
+static bool is_note(const sm_column *column) {
+    return column->heading != NULL && (column->view == SM_SHOWN_AS_NOTES || column->view == SM_SHOWN_BELOW);
+}
+
+// Does a reader at a terminal ask for some columns first?
+static bool has_ranks(const sm_layout *l) {
+    bool has = false;
+    for (int i = 0; l->is_text && i < l->table->n_columns; i++) {
+        has = has || l->table->columns[i].rank > 0;
+    }
+    return has;
+}
+
+static void choose_column(sm_layout *l, int i, bool ranked) {
+    const sm_column *column = &l->table->columns[i];
+    bool varied = false;
+    if (column->heading == NULL || is_note(column) || first_told(l, column, &varied) == NULL) {
+        return;
+    }
+    const bool once = ranked && !varied && column->type == SM_COLUMN_TEXT && column->rank < SM_RANK_ALWAYS &&
+                      json_array_size(l->records) > 1;
+    if (ranked && column->rank == 0 && column->view == SM_SHOWN) {
+        l->n_hidden++;
+    } else if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED)) {
+        l->common[l->n_common++] = i;
+    } else {
+        l->shown[l->n_shown++] = i;
+    }
+}
+
+static void choose_columns(sm_layout *l) {
+    const bool ranked = has_ranks(l);
+    for (int i = 0; i < l->table->n_columns; i++) {
+        choose_column(l, i, ranked);
+    }
+}
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to lay out a table"); }
+
+static void put_clean(const sm_layout *l, const char *text, FILE *out) {
+    char *clean = sm_clean_text(text, !l->is_text);
+    fputs(clean != NULL ? clean : "", out);
+    free(clean);
+}
+
+static sm_status close_text(FILE *out, char **text) {
+    if (out != NULL && fclose(out) == 0) {
+        return SM_OK;
+    }
+    free(*text);
+    *text = NULL;
+    return no_memory();
+}
+
+sm_status sm_layout_common_text(const sm_layout *l, char **text) {
+    size_t size_bytes = 0;
+    *text = NULL;
+    FILE *out = open_memstream(text, &size_bytes);
+    for (int i = 0; out != NULL && i < l->n_common; i++) {
+        char value[SM_CELL_SIZE];
+        bool varied;
+        const sm_column *column = &l->table->columns[l->common[i]];
+        show(l, column, first_told(l, column, &varied), value);
+        fprintf(out, "%s%s ",
+                i > 0                                            ? ", "
+                : l->is_text && json_array_size(l->records) == 1 ? ""
+                                                                 : "All rows: ",
+                heading_of(l, column));
+        put_clean(l, value, out);
+    }
+    return close_text(out, text);
+}
+
+// --- notes ---------------------------------------------------------------------------------------
+
+// Behind "0.0026", or "2.1e-05".
+static const char *skip_figure(const char *text) {
+    static const char figures[] = "0123456789.,";
+    text += strspn(text, figures);
+    bool has_exponent = text[0] == 'e' && (text[1] == '-' || text[1] == '+') && isdigit((unsigned char)text[2]);
+    return has_exponent ? text + 2 + strspn(text + 2, figures) : text;
+}
+
+static bool same_kind(const char *a, const char *b) {
+    for (;;) {
+        bool has_figure = isdigit((unsigned char)*a);
+        if (has_figure != (isdigit((unsigned char)*b) != 0)) {
+            return false;
+        }
+        if (has_figure) {
+            a = skip_figure(a);
+            b = skip_figure(b);
+        } else if (*a != *b || *a == '\0') {
+            return *a == *b;
+        } else {
+            a++;
+            b++;
+        }
+    }
+}
+
+static bool has_note(const json_t *record, const sm_note *n) {
+    size_t k;
+    json_t *text;
+    json_array_foreach(sm_json_get(record, n->column->name), k, text) {
+        if (json_is_string(text) && same_kind(json_string_value(text), n->text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status add_note(sm_layout *l, const sm_column *column, const char *text) {
+    for (int i = 0; i < l->n_notes; i++) {
+        sm_note *known = &l->notes[i];
+        if (known->column == column && same_kind(known->text, text)) {
+            known->has_variants = known->has_variants || strcmp(known->text, text) != 0;
+            return SM_OK;
+        }
+    }
+    sm_note *notes = realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*notes));
+    if (notes == NULL) {
+        return no_memory();
+    }
+    l->notes = notes;
+    notes[l->n_notes++] = (sm_note){.column = column, .text = text};
+    return SM_OK;
+}
+
+static sm_status collect_column(sm_layout *l, const sm_column *column) {
+    for (size_t i = 0; i < json_array_size(l->records); i++) {
+        size_t k;
+        json_t *text;
+        json_array_foreach(sm_json_get(json_array_get(l->records, i), column->name), k, text) {
+            if (json_is_string(text)) {
+                SM_TRY(add_note(l, column, json_string_value(text)));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status collect_notes(sm_layout *l) {
+    const size_t n_records = json_array_size(l->records);
+    int n_marks = 0;
+    for (int i = 0; i < l->table->n_columns; i++) {
+        const sm_column *column = &l->table->columns[i];
+        if (is_note(column)) {
+            SM_TRY(collect_column(l, column));
+        }
+    }
+    for (int i = 0; i < l->n_notes; i++) {
+        sm_note *n = &l->notes[i];
+        for (size_t r = 0; r < n_records; r++) {
+            n->n_records += has_note(json_array_get(l->records, r), n);
+        }
+        bool of_some = (size_t)n->n_records < n_records && n->column->view == SM_SHOWN_AS_NOTES;
+        n->mark = of_some ? ++n_marks : 0;
+    }
+    return SM_OK;
+}
+
+// Appends the marks of a record's notes to a text: "ok [1] [3]".
+static void append_marks(const sm_layout *l, const json_t *record, char text[SM_CELL_SIZE]) {
+    for (int i = 0; i < l->n_notes; i++) {
+        const sm_note *n = &l->notes[i];
+        size_t used = strlen(text);
+        if (n->mark > 0 && has_note(record, n)) {
+            snprintf(text + used, SM_CELL_SIZE - used, "%s[%d]", used > 0 ? " " : "- ", n->mark);
+        }
+    }
+}
+
+// --- cells ---------------------------------------------------------------------------------------
+
+static sm_status fill_cell(sm_layout *l, size_t row, int j, const char *text) {
+    char *cell = sm_clean_text(text[0] != '\0' ? text : "-", !l->is_text);
+    if (cell == NULL) {
+        return no_memory();
+    }
+    l->cells[row * (size_t)l->n_shown + (size_t)j] = cell;
+    int width = sm_text_width(cell);
+    if (width > l->widths[j]) {
+        l->widths[j] = width;
+    }
+    return SM_OK;
+}
+
+static sm_status fill_cells(sm_layout *l) {
+    char text[SM_CELL_SIZE];
+    for (int j = 0; j < l->n_shown; j++) {
+        const sm_column *column = &l->table->columns[l->shown[j]];
+        SM_TRY(fill_cell(l, 0, j, heading_of(l, column)));
+        for (size_t i = 0; i < json_array_size(l->records); i++) {
+            show(l, column, json_array_get(l->records, i), text);
+            if (j + 1 == l->n_shown) {
+                append_marks(l, json_array_get(l->records, i), text);
+            }
+            SM_TRY(fill_cell(l, i + 1, j, text));
+        }
+    }
+    return SM_OK;
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+size_t sm_layout_rows(const sm_layout *l) { return json_array_size(l->records) + 1; }
+
+const char *sm_layout_cell(const sm_layout *l, size_t row, int j) {
+    return l->cells[row * (size_t)l->n_shown + (size_t)j];
+}
+
+bool sm_layout_is_number(const sm_layout *l, int j) {
+    sm_column_type type = l->table->columns[l->shown[j]].type;
+    return type == SM_COLUMN_INTEGER || type == SM_COLUMN_REAL;
+}
+
+sm_status sm_layout_note_text(const sm_layout *l, int index, char **text) {
+    const sm_note *n = &l->notes[index];
+    size_t size_bytes = 0;
+    *text = NULL;
+    FILE *out = open_memstream(text, &size_bytes);
+    if (out != NULL) {
+        char mark[32] = "";
+        snprintf(mark, sizeof(mark), n->mark > 0 ? "[%d] " : "", n->mark);
+        fprintf(out, "%s%s: ", mark, n->column->heading);
+        put_clean(l, n->text, out);
+        if (n->has_variants) {
+            fprintf(out, " (figures of the first of %d rows)", n->n_records);
+        }
+    }
+    return close_text(out, text);
+}
+
+sm_status sm_layout_make(sm_layout *l) {
+    const size_t n_columns = (size_t)l->table->n_columns;
+    l->shown = calloc(n_columns, sizeof(*l->shown));
+    l->common = calloc(n_columns, sizeof(*l->common));
+    l->widths = calloc(n_columns, sizeof(*l->widths));
+    if (l->shown == NULL || l->common == NULL || l->widths == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %d columns", l->table->n_columns);
+    }
+    choose_columns(l);
+    if (l->n_shown == 0) {
+        return SM_OK;
+    }
+    l->cells = calloc(sm_layout_rows(l) * (size_t)l->n_shown, sizeof(*l->cells));
+    if (l->cells == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %zu rows", sm_layout_rows(l));
+    }
+    SM_TRY(collect_notes(l));
+    return fill_cells(l);
+}
+
+void sm_layout_free(sm_layout *l) {
+    for (size_t i = 0; l->cells != NULL && i < sm_layout_rows(l) * (size_t)l->n_shown; i++) {
+        free(l->cells[i]);
+    }
+    free(l->cells);
+    free(l->notes);
+    free(l->widths);
+    free(l->common);
+    free(l->shown);
+}

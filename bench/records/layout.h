@@ -1,0 +1,55 @@
+// layout.h: a table of records as texts, before anybody writes it: which columns have a place, what is said once for
+// all records, what stands below as notes, and the cells with their widths. markdown.c and text.c write it.
+#ifndef STEPMARK_LAYOUT_H
+#define STEPMARK_LAYOUT_H
+
+#include "record.h"
+
+// A note under the table. Those that differ in their figures alone are one.
+typedef struct {
+    const sm_column *column;
+    const char *text; // of the first record that has it; the record's
+    bool has_variants;
+    int n_records;
+    int mark; // in the lines of the records that have it; 0 where all have it
+} sm_note;
+
+typedef struct {
+    const sm_table *table;
+    const json_t *records;
+    bool is_text; // for a terminal: the columns asked for first, in their short form; no markup
+
+    int *shown; // column indices, left to right
+    int n_shown;
+    int *common; // of the columns that are said once
+    int n_common;
+    int n_hidden; // columns left out for having no rank
+    char **cells; // (n_records + 1) x n_shown; row 0 holds the headings
+    int *widths;  // n_shown, in characters
+    sm_note *notes;
+    int n_notes;
+} sm_layout;
+
+// Fills the rest; sm_layout_free() also after a failure.
+sm_status sm_layout_make(sm_layout *l);
+void sm_layout_free(sm_layout *l);
+
+size_t sm_layout_rows(const sm_layout *l); // with the headings
+const char *sm_layout_cell(const sm_layout *l, size_t row, int j);
+bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells are aligned right
+
+// "All rows: model small, mode fused": what would be the same in every line. The caller frees it; "" where there is
+// nothing.
+sm_status sm_layout_common_text(const sm_layout *l, char **text);
+
+// "[1] warning: ..."; the caller frees it.
+sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
+
+// Characters on the screen.
+int sm_text_width(const char *text);
+
+// A text that stays a text: control characters become spaces, what is not UTF-8 becomes '?', and, with `escapes`,
+// markup is escaped. NULL when out of memory; the caller frees it.
+char *sm_clean_text(const char *text, bool escapes);
+
+#endif

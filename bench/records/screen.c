@@ -1,0 +1,218 @@
+// screen.c: how wide a terminal is, and texts that keep within.
+#include "screen.h"
+
+#include "layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80 };
+
+// The stream of sm_screen_open().
+typedef struct {
+    FILE *stream; // NULL: none is open
+    int descriptor;
+    int width;
+    char *line; // that has not ended yet
+    size_t length;
+} screen;
+
+static screen opened;
+
+static int terminal_width(int descriptor) {
+    struct winsize size;
+    if (descriptor < 0 || !isatty(descriptor)) {
+        return 0;
+    }
+    if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+        return USUAL_WIDTH;
+    }
+    return size.ws_col > LEAST_WIDTH ? size.ws_col : LEAST_WIDTH;
+}
+
+int sm_screen_width(FILE *out) {
+    return out == opened.stream && out != NULL ? opened.width : terminal_width(fileno(out));
+}
+
+static void put_spaces(FILE *out, int n) {
+    for (int i = 0; i < n; i++) {
+        fputc(' ', out);
+    }
+}
+
+// The first `length` bytes, in characters.
+static int width_of(const char *text, size_t length) {
+    int width = 0;
+    for (size_t i = 0; i < length; i++) {
+        width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    }
+    return width;
+}
+
+// Bytes of the first `width` characters.
+static size_t bytes_of(const char *text, size_t length, int width) {
+    size_t i = 0;
+    while (i < length && (width > 0 || ((unsigned char)text[i] & 0xC0) == 0x80)) {
+        width -= ((unsigned char)text[i] & 0xC0) != 0x80;
+        i++;
+    }
+    while (i < length && ((unsigned char)text[i] & 0xC0) == 0x80) {
+        i++;
+    }
+    return i;
+}
+
+// A word longer than a line is cut where the line ends.
+static int put_word(FILE *out, int width, int indent, int column, const char *word, size_t length) {
+    while (column + width_of(word, length) > width && width > indent) {
+        const size_t n_bytes = bytes_of(word, length, width - column);
+        fprintf(out, "%.*s\n", (int)n_bytes, word);
+        put_spaces(out, indent);
+        column = indent;
+        word += n_bytes;
+        length -= n_bytes;
+    }
+    fprintf(out, "%.*s", (int)length, word);
+    return column + width_of(word, length);
+}
+
+// Where a line's text begins that stands in a column of its own, behind two spaces or more and within the line's first
+// six tenths; 0: there is none.
+static int last_column(const char *line, size_t length, int width) {
+    int column = 0;
+    for (size_t i = 2; i < length && width_of(line, i) <= width * 6 / 10; i++) {
+        if (line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') {
+            column = width_of(line, i);
+        }
+    }
+    return column;
+}
+
+// One line of the text.
+static void put_line(FILE *out, int width, int column, int indent, const char *line, size_t length) {
+    const char *end = line + length;
+    const size_t n_leading = strspn(line, " ") < length ? strspn(line, " ") : length;
+    const int own = column == 0 ? last_column(line, length, width) : 0;
+    indent += column + (int)n_leading;
+    indent = own > indent ? own : indent;
+    indent = indent < width * 6 / 10 ? indent : width / 2;
+    put_spaces(out, (int)n_leading);
+    column += (int)n_leading;
+    line += n_leading;
+    for (bool first = true; line < end; first = false) {
+        const size_t n_spaces = strspn(line, " ");
+        const char *word = line + n_spaces;
+        const size_t n_bytes = word < end ? strcspn(word, " \n") : 0;
+        const int taken = (int)n_spaces + width_of(word, n_bytes);
+        if (!first && column + taken > width && n_bytes > 0) {
+            fputc('\n', out);
+            put_spaces(out, indent);
+            column = indent;
+        } else {
+            put_spaces(out, (int)n_spaces);
+            column += (int)n_spaces;
+        }
+        column = put_word(out, width, indent, column, word, n_bytes);
+        line = word + n_bytes;
+    }
+}
+
+void sm_screen_put_within(FILE *out, int width, int column, int indent, const char *text) {
+    if (width == 0) {
+        fputs(text, out);
+        return;
+    }
+    while (*text != '\0') {
+        const size_t length = strcspn(text, "\n");
+        put_line(out, width, column, indent, text, length);
+        text += length;
+        if (*text == '\n') {
+            fputc('\n', out);
+            text++;
+            column = 0;
+        }
+    }
+}
+
+void sm_screen_put(FILE *out, int indent, const char *text) {
+    sm_screen_put_within(out, sm_screen_width(out), 0, indent, text);
+}
+
+// --- a stream that keeps within --------------------------------------------------------------------
+
+static bool write_all(int descriptor, const char *text, size_t size_bytes) {
+    while (size_bytes > 0) {
+        const ssize_t n = write(descriptor, text, size_bytes);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        text += n > 0 ? n : 0;
+        size_bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+// Writes lines that have ended.
+static bool write_lines(const screen *s, const char *text) {
+    char *within = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&within, &size_bytes);
+    if (out != NULL) {
+        sm_screen_put_within(out, s->width, 0, 2, text);
+    }
+    const bool is_laid_out = out != NULL && fclose(out) == 0;
+    const bool written =
+        is_laid_out ? write_all(s->descriptor, within, size_bytes) : write_all(s->descriptor, text, strlen(text));
+    free(within);
+    return written;
+}
+
+// Takes what was printed, and writes the lines that it ends.
+static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
+    screen *s = cookie;
+    char *grown = realloc(s->line, s->length + size_bytes + 1);
+    if (grown == NULL) {
+        return 0;
+    }
+    s->line = grown;
+    memcpy(s->line + s->length, text, size_bytes);
+    s->length += size_bytes;
+    s->line[s->length] = '\0';
+    char *last = memrchr(s->line, '\n', s->length);
+    if (last == NULL) {
+        return (ssize_t)size_bytes;
+    }
+    const size_t n_ended = (size_t)(last - s->line) + 1;
+    const char kept = s->line[n_ended];
+    s->line[n_ended] = '\0';
+    const bool written = write_lines(s, s->line);
+    s->line[n_ended] = kept;
+    s->length -= n_ended;
+    memmove(s->line, s->line + n_ended, s->length + 1);
+    return written ? (ssize_t)size_bytes : 0;
+}
+
+static int end(void *cookie) {
+    screen *s = cookie;
+    const bool written = s->length == 0 || write_lines(s, s->line);
+    free(s->line);
+    *s = (screen){.stream = NULL};
+    return written ? 0 : EOF;
+}
+
+FILE *sm_screen_open(FILE *out) {
+    const int width = sm_screen_width(out);
+    if (width == 0 || opened.stream != NULL || fflush(out) != 0) {
+        return out;
+    }
+    opened = (screen){.descriptor = fileno(out), .width = width};
+    opened.stream = fopencookie(&opened, "w", (cookie_io_functions_t){.write = take, .close = end});
+    if (opened.stream == NULL) {
+        return out;
+    }
+    setvbuf(opened.stream, NULL, _IOLBF, 0);
+    return opened.stream;
+}

@@ -1,0 +1,29 @@
+// screen.h: what fits a terminal.
+#ifndef STEPMARK_SCREEN_H
+#define STEPMARK_SCREEN_H
+
+#include "record.h"
+
+// Columns of the terminal that `out` is; 0 where it is none.
+int sm_screen_width(FILE *out);
+
+// A text on a terminal: lines that are too wide go on below, `indent` columns further in than where they began.
+// Elsewhere as it is.
+void sm_screen_put(FILE *out, int indent, const char *text);
+
+// The same, for a width; 0: none. `column` is where on the line the text begins.
+void sm_screen_put_within(FILE *out, int width, int column, int indent, const char *text);
+
+// What is printed to the stream that this gives keeps within the terminal that `out` is: a line that is too wide goes
+// on below, two columns further in than it began. `out` itself where it is no terminal, or there is no memory. One at a
+// time.
+FILE *sm_screen_open(FILE *out);
+
+// Writes an array of records so that no line is wider than the terminal (80 columns where there is none): a table of
+// the columns that a reader asks for first, as many as fit, or a line a column.
+//
+//   device               test         tokens/s (95%)  step ms  of peak    memory  status
+//   cpu amx              step b4s256      349 ± 0.6%     2930    54.8%  2.39 GiB  ok
+sm_status sm_text_write(const sm_table *table, const json_t *records, FILE *out);
+
+#endif

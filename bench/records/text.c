@@ -1,0 +1,160 @@
+// text.c: a laid-out table on a terminal.
+#include "layout.h"
+#include "screen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAP = 2, LEAST_TEXT = 24, WIDTH_ELSEWHERE = 80 };
+
+static void put_spaces(FILE *out, int n) {
+    for (int i = 0; i < n; i++) {
+        fputc(' ', out);
+    }
+}
+
+static int total_width(const sm_layout *l) {
+    int width = GAP * (l->n_shown - 1);
+    for (int j = 0; j < l->n_shown; j++) {
+        width += l->widths[j];
+    }
+    return width;
+}
+
+static int rank_of(const sm_layout *l, int j) {
+    const sm_column *column = &l->table->columns[l->shown[j]];
+    return column->rank > 0 ? column->rank : SM_RANK_ALWAYS; // it varies, or no column has a rank
+}
+
+// The column that is missed least; -1 where all must stay.
+static int least_missed(const sm_layout *l) {
+    int least = -1;
+    for (int j = 0; j < l->n_shown; j++) {
+        if (rank_of(l, j) < SM_RANK_ALWAYS && (least < 0 || rank_of(l, j) <= rank_of(l, least))) {
+            least = j;
+        }
+    }
+    return least;
+}
+
+// Takes out a column: its cells go, those behind it move up.
+static void leave_out(sm_layout *l, int j) {
+    size_t n_kept = 0;
+    const size_t n_columns = (size_t)l->n_shown;
+    for (size_t i = 0; i < sm_layout_rows(l) * n_columns; i++) {
+        if (i % n_columns == (size_t)j) {
+            free(l->cells[i]);
+        } else {
+            l->cells[n_kept++] = l->cells[i];
+        }
+    }
+    l->n_shown--;
+    memmove(&l->shown[j], &l->shown[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->shown));
+    memmove(&l->widths[j], &l->widths[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->widths));
+}
+
+// Can the last column go on below itself?
+static bool last_wraps(const sm_layout *l, int width) {
+    const int last = l->n_shown - 1;
+    return !sm_layout_is_number(l, last) && total_width(l) - l->widths[last] + LEAST_TEXT <= width;
+}
+
+static void write_line(const sm_layout *l, size_t row, int width, FILE *out) {
+    int column = 0;
+    for (int j = 0; j < l->n_shown; j++) {
+        const char *cell = sm_layout_cell(l, row, j);
+        const int padding = l->widths[j] - sm_text_width(cell);
+        const bool right = sm_layout_is_number(l, j);
+        if (j + 1 == l->n_shown) {
+            put_spaces(out, right ? padding : 0);
+            sm_screen_put_within(out, width, column + (right ? padding : 0), 0, cell);
+        } else {
+            put_spaces(out, right ? padding : 0);
+            fputs(cell, out);
+            put_spaces(out, (right ? 0 : padding) + GAP);
+            column += l->widths[j] + GAP;
+        }
+    }
+    fputc('\n', out);
+}
+
+// A record with a line a column, as many as say something.
+static void write_upright(const sm_layout *l, size_t row, int width, FILE *out) {
+    int widest = 0;
+    for (int j = 0; j < l->n_shown; j++) {
+        const int wide = sm_text_width(sm_layout_cell(l, 0, j));
+        widest = wide > widest ? wide : widest;
+    }
+    for (int j = 0; j < l->n_shown; j++) {
+        const char *heading = sm_layout_cell(l, 0, j);
+        const char *cell = sm_layout_cell(l, row, j);
+        if (strcmp(cell, "-") == 0) {
+            continue;
+        }
+        fputs(heading, out);
+        put_spaces(out, widest + GAP - sm_text_width(heading));
+        sm_screen_put_within(out, width, widest + GAP, 0, cell);
+        fputc('\n', out);
+    }
+}
+
+static void write_records(sm_layout *l, int width, FILE *out) {
+    const size_t n_rows = sm_layout_rows(l);
+    const bool is_one = n_rows == 2 && total_width(l) > width;
+    for (int j = least_missed(l); !is_one && total_width(l) > width && j >= 0; j = least_missed(l)) {
+        leave_out(l, j);
+    }
+    const bool is_table = !is_one && (total_width(l) <= width || last_wraps(l, width));
+    if (is_table) {
+        write_line(l, 0, width, out);
+    }
+    for (size_t row = 1; row < n_rows; row++) {
+        if (is_table) {
+            write_line(l, row, width, out);
+        } else {
+            fputs(row > 1 ? "\n" : "", out);
+            write_upright(l, row, width, out);
+        }
+    }
+}
+
+static sm_status write_common(const sm_layout *l, int width, FILE *out) {
+    char *text;
+    SM_TRY(sm_layout_common_text(l, &text));
+    sm_screen_put_within(out, width, 0, 2, text);
+    fputs(text[0] != '\0' ? "\n\n" : "", out);
+    free(text);
+    return SM_OK;
+}
+
+static sm_status write_notes(const sm_layout *l, int width, FILE *out) {
+    for (int i = 0; i < l->n_notes; i++) {
+        char *text;
+        SM_TRY(sm_layout_note_text(l, i, &text));
+        fputs(i > 0 ? "- " : "\n- ", out);
+        sm_screen_put_within(out, width, 2, 0, text);
+        fputc('\n', out);
+        free(text);
+    }
+    return SM_OK;
+}
+
+static sm_status write_table(sm_layout *l, int width, FILE *out) {
+    if (l->n_shown == 0) {
+        return SM_OK;
+    }
+    SM_TRY(write_common(l, width, out));
+    write_records(l, width, out);
+    return write_notes(l, width, out);
+}
+
+sm_status sm_text_write(const sm_table *table, const json_t *records, FILE *out) {
+    sm_layout l = {.table = table, .records = records, .is_text = true};
+    const int width = sm_screen_width(out);
+    sm_status status = sm_layout_make(&l);
+    if (status == SM_OK) {
+        status = write_table(&l, width > 0 ? width : WIDTH_ELSEWHERE, out);
+    }
+    sm_layout_free(&l);
+    return status;
+}

@@ -1,0 +1,488 @@
+// run_check.c: see run_check.h. A problem is a text that names the field and both values.
+#include "run_check.h"
+
+#include "show.h"
+#include "training_metrics.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { NAME_SIZE = 160, VALUE_SIZE = 120, PROBLEM_SIZE = 640 };
+
+static const double same_within = 1e-9; // of numbers that were written with 12 digits or more and read again
+
+// --- problems ----------------------------------------------------------------------------------
+
+static sm_status add_problem(sm_training_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sm_status add_problem(sm_training_run *run, const char *format, ...) {
+    char text[PROBLEM_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return json_array_append_new(run->problems, sm_json_bytes(text)) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "%s: no memory for what is wrong with it", run->path);
+}
+
+static void value_text(const json_t *value, char text[VALUE_SIZE]) {
+    char *dumped = value != NULL ? sm_record_dump(value) : NULL;
+    snprintf(text, VALUE_SIZE, "%.100s%s", dumped != NULL ? dumped : "missing",
+             dumped != NULL && strlen(dumped) > 100 ? "..." : "");
+    free(dumped);
+}
+
+// --- two values --------------------------------------------------------------------------------
+
+// What is said of two values that differ: "FIELD is A, and B in WHERE".
+typedef struct {
+    sm_training_run *run;
+    const char *where;
+} comparison;
+
+static bool is_null(const json_t *value) { return value == NULL || json_is_null(value); }
+
+static bool close_to(double a, double b) { return fabs(a - b) <= same_within * fmax(fabs(a), fabs(b)); }
+
+static bool same_value(const json_t *a, const json_t *b) {
+    if (is_null(a) || is_null(b)) {
+        return is_null(a) && is_null(b);
+    }
+    if (json_is_number(a) && json_is_number(b)) {
+        return close_to(json_number_value(a), json_number_value(b));
+    }
+    return json_equal(a, b) == 1;
+}
+
+static sm_status compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b);
+
+// Members of either. Where a file lies is no part of what it is.
+static sm_status compare_members(const comparison *c, const char *name, const json_t *a, const json_t *b) {
+    const char *key;
+    json_t *value;
+    char member[NAME_SIZE];
+    json_object_foreach((json_t *)a, key, value) {
+        snprintf(member, sizeof(member), "%.90s.%.60s", name, key);
+        if (strcmp(key, "path") != 0) {
+            SM_TRY(compare_values(c, member, value, json_object_get(b, key)));
+        }
+    }
+    json_object_foreach((json_t *)b, key, value) {
+        snprintf(member, sizeof(member), "%.90s.%.60s", name, key);
+        if (strcmp(key, "path") != 0 && json_object_get(a, key) == NULL) {
+            SM_TRY(compare_values(c, member, NULL, value));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status compare_items(const comparison *c, const char *name, const json_t *a, const json_t *b) {
+    char item[NAME_SIZE];
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        snprintf(item, sizeof(item), "%.120s[%zu]", name, i);
+        SM_TRY(compare_values(c, item, json_array_get(a, i), json_array_get(b, i)));
+    }
+    return SM_OK;
+}
+
+static sm_status compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b) {
+    char here[VALUE_SIZE];
+    char there[VALUE_SIZE];
+    if (json_is_object(a) && json_is_object(b)) {
+        return compare_members(c, name, a, b);
+    }
+    if (json_is_array(a) && json_is_array(b) && json_array_size(a) == json_array_size(b)) {
+        return compare_items(c, name, a, b);
+    }
+    if (same_value(a, b)) {
+        return SM_OK;
+    }
+    value_text(a, here);
+    value_text(b, there);
+    return add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
+}
+
+// --- a run by itself ---------------------------------------------------------------------------
+
+static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
+
+// `a` is what field `name` says, `b` what follows from the others.
+static sm_status expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
+    double a = number(run, name);
+    return !isfinite(b) || close_to(a, b) ? SM_OK : add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
+}
+
+static double sum_of_epochs(const sm_training_run *run, const char *name) {
+    double sum = 0;
+    size_t i;
+    json_t *epoch;
+    json_array_foreach(json_object_get(run->metrics, "epochs"), i, epoch) { sum += sm_json_number(epoch, name); }
+    return sum;
+}
+
+// Fields without which there is nothing to compare.
+static sm_status check_fields(sm_training_run *run) {
+    static const struct {
+        const char *name;
+        const char *why; // "": it needs no reason
+    } needed[] = {
+        {"training_config.engine", ""},
+        {"training_config.precision", ""},
+        {"training_config.model", ""},
+        {"training_config.optimizer", ""},
+        {"training_config.data", ""},
+        {"training_config.seed", ""},
+        {"training_config.seq_len", ""},
+        {"training_config.global_batch", ""},
+        {"training_config.n_processes", ""},
+        {"summary.steps", ""},
+        {"summary.tokens_processed_global", ""},
+        {"summary.timed_steps_sec",
+         ": the wall time holds validation and checkpoints, too, and steps are not told apart "
+         "from them"},
+        {"summary.untimed_sec", ": what the run did beside its steps is not told"},
+        {"summary.total_wall_time_sec", ""},
+    };
+    const char *version = json_string_value(json_object_get(run->metrics, "schema_version"));
+    if (version == NULL || strcmp(version, SM_TRAINING_SCHEMA_VERSION) != 0) {
+        SM_TRY(add_problem(run, "schema_version is %s; this stepmark knows %s", version != NULL ? version : "missing",
+                           SM_TRAINING_SCHEMA_VERSION));
+    }
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        if (is_null(sm_json_get(run->metrics, needed[i].name))) {
+            SM_TRY(add_problem(run, "%s is missing%s", needed[i].name, needed[i].why));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status check_sums(sm_training_run *run) {
+    static const char *const summed[] = {
+        "steps",           "micro_steps",    "optimizer_steps", "tokens_processed_global",
+        "timed_steps_sec", "validation_sec", "checkpoint_sec"};
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < sizeof(summed) / sizeof(summed[0]); i++) {
+        snprintf(name, sizeof(name), "summary.%s", summed[i]);
+        if (!is_null(sm_json_get(run->metrics, name))) {
+            SM_TRY(expect_equal(run, name, sum_of_epochs(run, summed[i]), "the epochs' sum"));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status check_work(sm_training_run *run) {
+    double global_batch = number(run, "training_config.global_batch");
+    double tokens = number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len");
+    SM_TRY(expect_equal(run, "summary.tokens_processed_global", tokens, "steps x global batch x sequence length"));
+    double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *
+                   number(run, "training_config.n_processes");
+    return expect_equal(run, "training_config.global_batch", batch, "micro-batch x accumulation x processes");
+}
+
+static sm_status check_times(sm_training_run *run) {
+    const double timed_s = number(run, "summary.timed_steps_sec");
+    const double untimed_s = number(run, "summary.untimed_sec");
+    if (!isfinite(timed_s) || !isfinite(untimed_s)) {
+        return SM_OK; // told as missing
+    }
+    SM_TRY(expect_equal(run, "summary.total_wall_time_sec", timed_s + untimed_s, "timed and untimed work"));
+    SM_TRY(expect_equal(run, "summary.untimed_sec",
+                        number(run, "summary.startup_sec") + number(run, "summary.validation_sec") +
+                            number(run, "summary.checkpoint_sec") + number(run, "summary.other_sec"),
+                        "its parts' sum"));
+    SM_TRY(expect_equal(run, "summary.mean_tokens_per_sec_global",
+                        number(run, "summary.tokens_processed_global") / timed_s, "tokens / timed seconds"));
+    if (!(number(run, "summary.other_sec") >= -1e-3 * timed_s)) {
+        SM_TRY(add_problem(run, "summary.other_sec is %.6g: the steps and pauses took longer than the processes ran",
+                           number(run, "summary.other_sec")));
+    }
+    return SM_OK;
+}
+
+static sm_status check_completion(sm_training_run *run) {
+    double n = number(run, "completion.last_step") - number(run, "completion.first_step") + 1;
+    SM_TRY(expect_equal(run, "summary.steps", n, "the number of steps from the first to the last"));
+    const json_t *completed = sm_json_get(run->metrics, "completion.completed");
+    return completed == NULL || json_is_true(completed)
+               ? SM_OK
+               : add_problem(run, "completion.completed is false: the run did not come to its end");
+}
+
+static sm_status check_metrics(sm_training_run *run) {
+    SM_TRY(check_fields(run));
+    SM_TRY(check_sums(run));
+    SM_TRY(check_work(run));
+    SM_TRY(check_times(run));
+    return check_completion(run);
+}
+
+// --- a folder ----------------------------------------------------------------------------------
+
+// The metrics must be those that RUN_COMPLETE.txt was written for.
+static sm_status check_complete(sm_training_run *run, const char *metrics_path) {
+    char path[PATH_MAX];
+    char text[SM_RUN_COMPLETE_SIZE];
+    char expected[SM_DIGEST_SIZE] = "";
+    char digest[SM_DIGEST_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return add_problem(run, "%s: cannot open: %s: the run is not complete", path, strerror(errno));
+    }
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    if (sm_digest_file(metrics_path, digest) != SM_OK) {
+        return add_problem(run, "%s", sm_error_message());
+    }
+    if (!sm_run_complete_digest(text, expected) || strcmp(expected, digest) != 0) {
+        return add_problem(run, "%s has the digest %s, and %s names %s", SM_TRAINING_METRICS_FILE, digest,
+                           SM_RUN_COMPLETE_FILE, expected[0] != '\0' ? expected : "none");
+    }
+    return SM_OK;
+}
+
+// The metrics made anew from the log must be the same.
+static sm_status check_against_log(sm_training_run *run) {
+    static const char *const parts[] = {"run_id", "training_config", "epochs", "summary", "completion"};
+    const comparison with_log = {run, "what the log says"};
+    json_t *again = NULL;
+    sm_status status = sm_training_metrics_make(run->path, &again);
+    if (status != SM_OK) {
+        return status == SM_ERR_OOM ? status : add_problem(run, "%s", sm_error_message());
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == SM_OK; i++) {
+        const json_t *written = json_object_get(run->metrics, parts[i]);
+        status = compare_values(&with_log, parts[i], written, json_object_get(again, parts[i]));
+    }
+    json_decref(again);
+    return status;
+}
+
+// --- reading -----------------------------------------------------------------------------------
+
+static sm_status read_metrics(sm_training_run *run, const char *path) {
+    json_error_t error;
+    run->metrics = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    }
+    if (run->metrics == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return add_problem(run, "%s: cannot open: %s%s", path, strerror(errno),
+                           run->is_folder ? "; the training has not ended" : "");
+    }
+    if (run->metrics == NULL) {
+        return add_problem(run, "%s: %s", path, error.text);
+    }
+    if (!json_is_object(json_object_get(run->metrics, "summary")) ||
+        !json_is_object(json_object_get(run->metrics, "training_config"))) {
+        json_decref(run->metrics);
+        run->metrics = NULL;
+        return add_problem(run, "%s: holds no metrics of a training: training_config and summary are not there", path);
+    }
+    return SM_OK;
+}
+
+static sm_status read_run(sm_training_run *run) {
+    char path[PATH_MAX];
+    struct stat info;
+    run->problems = json_array();
+    if (run->problems == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to check it", run->path);
+    }
+    run->is_folder = stat(run->path, &info) == 0 && S_ISDIR(info.st_mode);
+    snprintf(path, sizeof(path), "%s%s%s", run->path, run->is_folder ? "/" : "",
+             run->is_folder ? SM_TRAINING_METRICS_FILE : "");
+    SM_TRY(read_metrics(run, path));
+    if (run->metrics == NULL) {
+        return SM_OK;
+    }
+    if (run->is_folder) {
+        SM_TRY(check_complete(run, path));
+        SM_TRY(check_against_log(run));
+    }
+    return check_metrics(run);
+}
+
+void sm_training_runs_free(sm_training_runs *runs) {
+    for (size_t i = 0; i < runs->n; i++) {
+        json_decref(runs->runs[i].metrics);
+        json_decref(runs->runs[i].problems);
+    }
+    free(runs->runs);
+    *runs = (sm_training_runs){.runs = NULL};
+}
+
+sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs) {
+    sm_status status = SM_OK;
+    *runs = (sm_training_runs){.runs = calloc((size_t)n + 1, sizeof(*runs->runs))};
+    if (runs->runs == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for runs");
+    }
+    for (; runs->n < (size_t)n && status == SM_OK; runs->n++) {
+        runs->runs[runs->n].path = paths[runs->n];
+        status = read_run(&runs->runs[runs->n]);
+    }
+    if (status != SM_OK) {
+        sm_training_runs_free(runs);
+    }
+    return status;
+}
+
+// --- runs together -----------------------------------------------------------------------------
+
+static const char *const invariants[] = {
+    "training_config.engine",    "training_config.model",     "training_config.seq_len",  "training_config.precision",
+    "training_config.gradients", "training_config.recompute", "training_config.dropout",  "training_config.loss_scale",
+    "training_config.optimizer", "training_config.schedule",  "training_config.seed",     "training_config.order",
+    "training_config.weights",   "training_config.data",      "training_config.val_data", "summary.steps",
+    "hardware.cpu.name",         "hardware.device.name",
+};
+
+static sm_status compare_work(const comparison *c, const sm_training_run *first, sm_work work) {
+    static const char *const fixed[] = {"training_config.global_batch", "summary.tokens_processed_global"};
+    sm_training_run *run = c->run;
+    for (size_t i = 0; i < 2 && work == SM_WORK_FIXED; i++) {
+        SM_TRY(compare_values(c, fixed[i], sm_json_get(run->metrics, fixed[i]), sm_json_get(first->metrics, fixed[i])));
+    }
+    if (work == SM_WORK_FIXED) {
+        return SM_OK;
+    }
+    double here = number(run, "training_config.global_batch") / number(run, "training_config.n_processes");
+    double there = number(first, "training_config.global_batch") / number(first, "training_config.n_processes");
+    return close_to(here, there)
+               ? SM_OK
+               : add_problem(run, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there,
+                             c->where);
+}
+
+sm_status sm_training_runs_compare(sm_training_runs *runs, sm_work work) {
+    const sm_training_run *first = NULL;
+    for (size_t i = 0; i < runs->n; i++) {
+        sm_training_run *run = &runs->runs[i];
+        if (run->metrics == NULL) {
+            continue;
+        }
+        if (first == NULL) {
+            first = run;
+            continue;
+        }
+        const comparison with_first = {run, first->path};
+        for (size_t k = 0; k < sizeof(invariants) / sizeof(invariants[0]); k++) {
+            SM_TRY(compare_values(&with_first, invariants[k], sm_json_get(run->metrics, invariants[k]),
+                                  sm_json_get(first->metrics, invariants[k])));
+        }
+        SM_TRY(compare_work(&with_first, first, work));
+    }
+    return SM_OK;
+}
+
+sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
+    const sm_training_run *worst = NULL;
+    size_t n_problems = 0;
+    for (size_t i = 0; i < runs->n; i++) {
+        const size_t n = json_array_size(runs->runs[i].problems);
+        worst = worst == NULL && n > 0 ? &runs->runs[i] : worst;
+        n_problems += n;
+    }
+    char more[48] = "";
+    if (n_problems > 1) {
+        snprintf(more, sizeof(more), "; %zu more", n_problems - 1);
+    }
+    if (worst == NULL) {
+        return SM_OK;
+    }
+    const char *problem = json_string_value(json_array_get(worst->problems, 0));
+    bool names_it = strncmp(problem, worst->path, strlen(worst->path)) == 0;
+    return sm_fail(SM_ERR_INVALID, "%s%s%.300s%s", names_it ? "" : worst->path, names_it ? "" : ": ", problem, more);
+}
+
+// --- the table ---------------------------------------------------------------------------------
+
+static const sm_column columns[] = {
+    {SM_COLUMN("run", SM_COLUMN_TEXT, "", "folder or file"), .heading = "run", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("engine", SM_COLUMN_TEXT, "", "what trained"), .heading = "engine", .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "number format"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = 8},
+    {SM_COLUMN("global_batch", SM_COLUMN_INTEGER, "sequences", "sequences a step"), .heading = "global batch",
+     .rank = 4, .show = sm_show_count},
+    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .rank = 5,
+     .show = sm_show_count},
+    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens", .rank = 3,
+     .show = sm_show_count},
+    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of the steps"), .heading = "timed s", .rank = 6,
+     .show = sm_show_real},
+    {SM_COLUMN("untimed_s", SM_COLUMN_REAL, "s", "start-up, validation, checkpoints and the rest"),
+     .heading = "untimed s", .rank = 5, .show = sm_show_real},
+    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s", .rank = 7,
+     .show = sm_show_count},
+    {SM_COLUMN("checked", SM_COLUMN_TEXT, "", "against its log, or the metrics by themselves"), .heading = "checked",
+     .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("problems", SM_COLUMN_JSON, "", "why it is rejected"), .heading = "rejected", .rank = 9,
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+const sm_table sm_run_check_table = {"runs", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+// "cpu fused amx 1a2b3c", or what a foreign run says.
+static json_t *engine_of(const json_t *metrics) {
+    static const char *const names[] = {"name", "backend", "mode", "isa", "tier", "build_commit"};
+    const json_t *engine = sm_json_get(metrics, "training_config.engine");
+    char text[256] = "";
+    if (json_is_string(engine)) {
+        return sm_json_text(json_string_value(engine));
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *part = json_string_value(json_object_get(engine, names[i]));
+        size_t used = strlen(text);
+        if (part != NULL && part[0] != '\0') {
+            snprintf(text + used, sizeof(text) - used, "%s%.40s", used > 0 ? " " : "", part);
+        }
+    }
+    return sm_json_text(text);
+}
+
+static json_t *field_of(const json_t *metrics, const char *name) {
+    json_t *value = metrics != NULL ? sm_json_get(metrics, name) : NULL;
+    return value != NULL ? json_incref(value) : json_null();
+}
+
+static sm_status add_record(const sm_training_run *run, json_t *records) {
+    const json_t *m = run->metrics;
+    const bool ok = json_array_size(run->problems) == 0;
+    json_t *r = json_object();
+    int failed = json_array_append_new(records, r);
+    failed |= json_object_set_new(r, "run", sm_json_text(run->path));
+    failed |= json_object_set_new(r, "run_id", field_of(m, "run_id"));
+    failed |= json_object_set_new(r, "engine", engine_of(m));
+    failed |= json_object_set_new(r, "precision", field_of(m, "training_config.precision"));
+    failed |= json_object_set_new(r, "n_processes", field_of(m, "training_config.n_processes"));
+    failed |= json_object_set_new(r, "global_batch", field_of(m, "training_config.global_batch"));
+    failed |= json_object_set_new(r, "steps", field_of(m, "summary.steps"));
+    failed |= json_object_set_new(r, "tokens", field_of(m, "summary.tokens_processed_global"));
+    failed |= json_object_set_new(r, "timed_s", field_of(m, "summary.timed_steps_sec"));
+    failed |= json_object_set_new(r, "untimed_s", field_of(m, "summary.untimed_sec"));
+    failed |= json_object_set_new(r, "tokens_per_s", field_of(m, "summary.mean_tokens_per_sec_global"));
+    failed |= json_object_set_new(r, "checked", json_string(run->is_folder ? "with its log" : "metrics alone"));
+    failed |= json_object_set_new(r, "status", json_string(ok ? "ok" : "rejected"));
+    failed |= json_object_set(r, "problems", run->problems);
+    return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its record", run->path);
+}
+
+sm_status sm_training_runs_records(const sm_training_runs *runs, json_t **records) {
+    sm_status status = SM_OK;
+    *records = json_array();
+    for (size_t i = 0; i < runs->n && status == SM_OK; i++) {
+        status = add_record(&runs->runs[i], *records);
+    }
+    if (status != SM_OK) {
+        json_decref(*records);
+        *records = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,385 @@
+// scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
+#include "scaling.h"
+
+#include "show.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double normal_95 = 1.959964;
+
+// V100s of one node; sequences of 512 tokens, global batch 16, 3,561 steps. Its wall time holds validation and
+// checkpoints, and one device ran another engine than two: beside ours, they are no measure of ours.
+static const sm_published_scaling published[] = {
+    {1, 29600, 1017.6, 1.00}, {2, 57289, 522.0, 0.97}, {4, 100791, 296.1, 0.85}};
+
+const sm_published_scaling *sm_scaling_published(double n_processes) {
+    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
+        if (published[i].n_processes == n_processes) {
+            return &published[i];
+        }
+    }
+    return NULL;
+}
+
+static sm_status add_note(sm_scaling *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sm_status add_note(sm_scaling *s, const char *format, ...) {
+    char text[640];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return json_array_append_new(s->notes, sm_json_bytes(text)) == 0 ? SM_OK
+                                                                     : sm_fail(SM_ERR_OOM, "no memory for a note");
+}
+
+// --- groups ------------------------------------------------------------------------------------
+
+static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
+
+static double processes_of(const sm_training_run *run) { return number(run, "training_config.n_processes"); }
+
+static double global_batch_of(const sm_training_run *run) { return number(run, "training_config.global_batch"); }
+
+static double sequences_of(const sm_training_run *run) { return global_batch_of(run) / processes_of(run); }
+
+static const sm_training_run *fewest_processes(const sm_training_runs *runs) {
+    const sm_training_run *base = &runs->runs[0];
+    for (size_t i = 1; i < runs->n; i++) {
+        base = processes_of(&runs->runs[i]) < processes_of(base) ? &runs->runs[i] : base;
+    }
+    return base;
+}
+
+static bool belongs(const sm_training_run *run, const sm_training_run *base, sm_work work) {
+    bool strong = global_batch_of(run) == global_batch_of(base);
+    bool weak = sequences_of(run) == sequences_of(base);
+    return work == SM_WORK_FIXED ? strong || !weak : weak; // what is neither is refused as the former
+}
+
+// The runs of one kind, the base first; they stay `runs`'.
+static sm_status select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
+    const sm_training_run *base = fewest_processes(runs);
+    *selected = (sm_training_runs){.runs = calloc(runs->n, sizeof(*selected->runs))};
+    if (selected->runs == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for runs");
+    }
+    selected->runs[selected->n++] = *base;
+    for (size_t i = 0; i < runs->n; i++) {
+        if (&runs->runs[i] != base && belongs(&runs->runs[i], base, work)) {
+            selected->runs[selected->n++] = runs->runs[i];
+        }
+    }
+    return SM_OK;
+}
+
+// --- measured rows -----------------------------------------------------------------------------
+
+// Hosts that took part, as far as the run says.
+static double nodes_of(const sm_training_run *run) {
+    const json_t *starts = json_object_get(run->metrics, "starts");
+    const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
+    double n = 0;
+    for (size_t i = 0; i < json_array_size(hosts); i++) {
+        bool again = false;
+        for (size_t k = 0; k < i; k++) {
+            again = again || json_equal(json_array_get(hosts, i), json_array_get(hosts, k));
+        }
+        n += !again;
+    }
+    return n > 0 ? n : number(run, "scheduler.n_nodes");
+}
+
+// Means of the runs of as many processes. The interval is the wider of two: that of the runs' own spread, and that of
+// their means.
+static sm_scaling_row pool(const sm_training_runs *runs, double n_processes, sm_work work) {
+    sm_scaling_row r = {.work = work, .n_processes = n_processes, .n_nodes = NAN};
+    double squares = 0;
+    double halves = 0;
+    for (size_t i = 0; i < runs->n; i++) {
+        const sm_training_run *run = &runs->runs[i];
+        if (processes_of(run) != n_processes) {
+            continue;
+        }
+        double step_s = number(run, "summary.step_time_mean_sec");
+        double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
+        r.n_runs++;
+        r.n_nodes = fmax(r.n_nodes, nodes_of(run));
+        r.global_batch = global_batch_of(run);
+        r.steps = number(run, "summary.steps");
+        r.tokens = number(run, "summary.tokens_processed_global");
+        r.step_s += step_s;
+        squares += step_s * step_s;
+        halves += half_s * half_s;
+        r.comm_s += number(run, "summary.comm_exposed_time_mean_sec");
+        r.timed_s += number(run, "summary.timed_steps_sec");
+        r.wall_s += number(run, "summary.total_wall_time_sec");
+    }
+    double k = r.n_runs;
+    r.step_s /= k;
+    r.comm_s /= k;
+    r.timed_s /= k;
+    r.wall_s /= k;
+    double between_s = k > 1 ? normal_95 * sqrt(fmax(0, squares / k - r.step_s * r.step_s) / (k - 1)) : 0;
+    r.step_half_s = fmax(sqrt(halves) / k, between_s);
+    return r;
+}
+
+static void derive(const sm_scaling_fit *fit, const sm_scaling_row *base, sm_scaling_row *r) {
+    const double base_rate = base->tokens / base->timed_s;
+    r->tokens_per_s = r->tokens / r->timed_s;
+    r->tokens_half_per_s = r->tokens_per_s * r->step_half_s / r->step_s;
+    r->speedup = r->tokens_per_s / base_rate * base->n_processes;
+    double relative = hypot(r->step_half_s / r->step_s, r == base ? 0 : base->step_half_s / base->step_s);
+    r->speedup_half = r == base ? 0 : r->speedup * relative;
+    r->efficiency = r->speedup / r->n_processes;
+    r->model = sm_scaling_time_at(fit, r->n_processes, ceil(r->global_batch / r->n_processes));
+}
+
+static int by_processes(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
+    if (s->n == SM_MOST_SCALING_ROWS) {
+        return sm_fail(SM_ERR_INVALID, "more than %d rows: give fewer runs or predictions", SM_MOST_SCALING_ROWS);
+    }
+    s->rows[s->n++] = *row;
+    return SM_OK;
+}
+
+static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_work work) {
+    sm_status status = SM_OK;
+    double *processes = calloc(runs->n, sizeof(*processes));
+    if (processes == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a table");
+    }
+    for (size_t i = 0; i < runs->n; i++) {
+        processes[i] = processes_of(&runs->runs[i]);
+    }
+    qsort(processes, runs->n, sizeof(*processes), by_processes);
+    for (size_t i = 0; i < runs->n && status == SM_OK; i++) {
+        if (i == 0 || processes[i] != processes[i - 1]) {
+            sm_scaling_row row = pool(runs, processes[i], work);
+            status = add_row(s, &row);
+        }
+    }
+    free(processes);
+    return status;
+}
+
+// --- predicted rows ----------------------------------------------------------------------------
+
+static bool is_measured(const sm_scaling *s, size_t begin, double n_processes) {
+    for (size_t i = begin; i < s->n; i++) {
+        if (s->rows[i].n_processes == n_processes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The slowest process sets the pace: it has a sequence more where they do not divide.
+static sm_scaling_row predict_row(const sm_scaling *s, const sm_scaling_row *base, double n) {
+    sm_scaling_row r = *base;
+    r.is_predicted = true;
+    r.n_processes = n;
+    r.n_nodes = r.n_runs = r.wall_s = NAN;
+    if (r.work == SM_WORK_FIXED_A_PROCESS) {
+        r.global_batch *= n / base->n_processes;
+        r.tokens *= n / base->n_processes;
+    }
+    r.model = sm_scaling_time_at(&s->fit, n, ceil(r.global_batch / n));
+    r.step_s = r.model.step_s;
+    r.step_half_s = r.model.half_s;
+    r.comm_s = r.model.comm_s;
+    r.timed_s = r.step_s * r.steps;
+    return r;
+}
+
+static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predict, int n_predict) {
+    const sm_scaling_row base = s->rows[begin];
+    int n_too_many = 0;
+    for (int i = 0; i < n_predict; i++) {
+        double n = (double)predict[i];
+        if (is_measured(s, begin, n)) {
+            continue;
+        }
+        if (base.work == SM_WORK_FIXED && n > base.global_batch) {
+            n_too_many++;
+            continue;
+        }
+        sm_scaling_row row = predict_row(s, &base, n);
+        SM_TRY(add_row(s, &row));
+    }
+    return n_too_many == 0
+               ? SM_OK
+               : add_note(s, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most",
+                          base.global_batch, base.global_batch);
+}
+
+// --- the model ---------------------------------------------------------------------------------
+
+static sm_status fit_runs(sm_scaling *s, const sm_training_runs *runs) {
+    sm_scaling_point *points = calloc(runs->n, sizeof(*points));
+    if (points == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a fit");
+    }
+    for (size_t i = 0; i < runs->n; i++) {
+        const sm_training_run *run = &runs->runs[i];
+        points[i] = (sm_scaling_point){
+            .n_processes = processes_of(run),
+            .sequences = ceil(sequences_of(run)),
+            .step_s = number(run, "summary.step_time_mean_sec"),
+            .step_error_s = number(run, "summary.step_time_mean_ci95_half_sec") / normal_95,
+            .comm_s = number(run, "summary.comm_exposed_time_mean_sec"),
+            .comm_error_s = number(run, "summary.comm_exposed_time_mean_ci95_half_sec") / normal_95,
+        };
+        s->most_processes = fmax(s->most_processes, points[i].n_processes);
+    }
+    s->n_points = runs->n;
+    sm_scaling_fit_points(points, runs->n, &s->fit);
+    free(points);
+    return SM_OK;
+}
+
+json_t *sm_scaling_model(const sm_scaling *scaling) {
+    static const char *const names[2][2] = {{"serial_s", "per_sequence_s"}, {"volume_s", "message_s"}};
+    const sm_part_fit *parts[] = {&scaling->fit.compute, &scaling->fit.comm};
+    json_t *model = json_object();
+    int failed = model == NULL;
+    for (int i = 0; i < 4; i++) {
+        const sm_part_fit *part = parts[i / 2];
+        double error = sqrt(part->variance[i % 2]);
+        json_t *value = part->is_told[i % 2] ? json_pack("{s:f, s:f}", "value", part->value[i % 2], "standard_error",
+                                                         isfinite(error) ? error : 0)
+                                             : json_null();
+        failed |= json_object_set_new(model, names[i / 2][i % 2], value);
+    }
+    failed |= json_object_set_new(model, "worst_deviation", sm_json_real(scaling->fit.worst));
+    failed |= json_object_set_new(model, "n_runs", json_integer((json_int_t)scaling->n_points));
+    if (failed) {
+        json_decref(model);
+        return NULL;
+    }
+    return model;
+}
+
+// --- notes -------------------------------------------------------------------------------------
+
+// What may differ between runs of one table, and is said.
+static sm_status note_differences(sm_scaling *s, const sm_training_runs *runs) {
+    static const char *const names[] = {"micro_batch", "n_threads", "shard"};
+    const json_t *first = json_object_get(runs->runs[0].metrics, "training_config");
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+        for (size_t i = 1; i < runs->n; i++) {
+            const json_t *other = json_object_get(runs->runs[i].metrics, "training_config");
+            if (!json_equal(json_object_get(first, names[k]), json_object_get(other, names[k])) &&
+                (json_object_get(first, names[k]) != NULL || json_object_get(other, names[k]) != NULL)) {
+                SM_TRY(add_note(s, "training_config.%s is not the same in all runs (%s, %s)", names[k],
+                                runs->runs[0].path, runs->runs[i].path));
+                break;
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status note_model(sm_scaling *s) {
+    const sm_part_fit *compute = &s->fit.compute;
+    const sm_part_fit *comm = &s->fit.comm;
+    SM_TRY(add_note(s,
+                    "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
+                    "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
+                    s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
+                    1e3 * comm->value[0], 1e3 * comm->value[1]));
+    if (!compute->is_told[0]) {
+        SM_TRY(add_note(s,
+                        "the serial part is not told apart from the rest: all runs have as many sequences a process; "
+                        "it counts as 0"));
+    }
+    if (s->most_processes < 2) {
+        SM_TRY(add_note(s, "no run has more than one process: predictions are without communication, and too good"));
+    } else if (!comm->is_told[1]) {
+        SM_TRY(add_note(s, "communication was measured at one number of processes: what it costs for each further one "
+                           "is not in the predictions, which are too good by that"));
+    }
+    return SM_OK;
+}
+
+static sm_status note_predictions(sm_scaling *s) {
+    double most_nodes = 0;
+    bool any = false;
+    for (size_t i = 0; i < s->n; i++) {
+        any = any || s->rows[i].is_predicted;
+        most_nodes = fmax(most_nodes, s->rows[i].n_nodes);
+    }
+    if (!any) {
+        return SM_OK;
+    }
+    SM_TRY(add_note(s, "predicted rows were not measured: they are the model's, for processes and links like the "
+                       "measured ones (docs/scaling.md)"));
+    return most_nodes > 1 ? SM_OK
+                          : add_note(s, "all runs were on one host: predictions do not know links between hosts");
+}
+
+static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
+    bool same = number(base, "training_config.seq_len") == 512 && global_batch_of(base) == 16 &&
+                number(base, "summary.steps") == 3561;
+    return add_note(s,
+                    "published: 1, 2 and 4 V100s of one node, 512 tokens, global batch 16, 3,561 steps (29,171,712 "
+                    "tokens); %s. Its seconds hold validation and checkpoints, and its one device ran another "
+                    "engine than its two: `check-run` would refuse them as one table",
+                    same ? "the work of the runs here" : "other work than the runs here");
+}
+
+// --- the whole ---------------------------------------------------------------------------------
+
+void sm_scaling_free(sm_scaling *scaling) {
+    json_decref(scaling->notes);
+    scaling->notes = NULL;
+}
+
+static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work work, const int64_t *predict,
+                           int n_predict) {
+    const size_t begin = s->n;
+    sm_training_runs runs;
+    sm_status status = SM_OK;
+    SM_TRY(select_runs(all, work, &runs));
+    SM_TRY_GOTO(sm_training_runs_compare(&runs, work));
+    SM_TRY_GOTO(sm_training_runs_verdict(&runs));
+    SM_TRY_GOTO(add_measured(s, &runs, work));
+    SM_TRY_GOTO(add_predicted(s, begin, predict, n_predict));
+    for (size_t i = begin; i < s->n; i++) {
+        derive(&s->fit, &s->rows[begin], &s->rows[i]);
+    }
+cleanup:
+    free(runs.runs);
+    return status;
+}
+
+sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling) {
+    sm_status status = SM_OK;
+    *scaling = (sm_scaling){.notes = json_array()};
+    if (scaling->notes == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for notes");
+    }
+    SM_TRY_GOTO(sm_training_runs_verdict(runs));
+    SM_TRY_GOTO(fit_runs(scaling, runs));
+    SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED, predict, n_predict));
+    SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED_A_PROCESS, predict, n_predict));
+    SM_TRY_GOTO(note_model(scaling));
+    SM_TRY_GOTO(note_predictions(scaling));
+    SM_TRY_GOTO(note_differences(scaling, runs));
+    SM_TRY_GOTO(note_published(scaling, fewest_processes(runs)));
+cleanup:
+    if (status != SM_OK) {
+        sm_scaling_free(scaling);
+    }
+    return status;
+}

@@ -1,0 +1,60 @@
+// scaling.h: trainings of the same work on 1, 2, ... processes: how much faster, how much of it is lost and where, and
+// what more processes would do.
+//
+//   strong   the same global batch: more processes share it. Beside the published figures of a V100 machine
+//   weak     the same part of the global batch for each process: more processes do more
+//
+// Runs are compared only where run_check.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
+// them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time stands beside them.
+#ifndef STEPMARK_SCALING_H
+#define STEPMARK_SCALING_H
+
+#include "run_check.h"
+#include "scaling_fit.h"
+
+enum { SM_MOST_SCALING_ROWS = 256 };
+
+// NaN where it is not known. Halves are of 95% intervals.
+typedef struct {
+    sm_work work;
+    bool is_predicted;
+    double n_processes, n_nodes;
+    double n_runs; // pooled
+    double global_batch, steps, tokens;
+    double step_s, step_half_s;
+    double comm_s;
+    double timed_s, wall_s;
+    double tokens_per_s, tokens_half_per_s;
+    double speedup, speedup_half;
+    double efficiency;
+    sm_scaling_time model;
+} sm_scaling_row;
+
+typedef struct {
+    sm_scaling_row rows[SM_MOST_SCALING_ROWS]; // strong: measured, predicted; then weak likewise; by processes
+    size_t n;
+    sm_scaling_fit fit;
+    size_t n_points;       // that the fit rests on
+    double most_processes; // measured
+    json_t *notes;         // texts
+} sm_scaling;
+
+// Compares and fits. `predict`: numbers of processes. SM_ERR_INVALID with what is not comparable (runs->problems has
+// it all), SM_ERR_OOM.
+sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
+void sm_scaling_free(sm_scaling *scaling);
+
+// A record a row; with `work`, of that one's.
+extern const sm_table sm_scaling_table;
+sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records);
+
+// {serial_s, per_sequence_s, volume_s, message_s, worst_deviation, n_runs}, each part with its standard error.
+json_t *sm_scaling_model(const sm_scaling *scaling);
+
+// The published figures of 1, 2 and 4 V100s; NULL for other numbers.
+typedef struct {
+    double n_processes, tokens_per_s, wall_s, efficiency;
+} sm_published_scaling;
+const sm_published_scaling *sm_scaling_published(double n_processes);
+
+#endif

@@ -1,0 +1,184 @@
+// scaling_table.c: rows of a scaling table as records, and what a reader sees of them.
+#include "scaling.h"
+#include "show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// "1.94 ± 0.02"; `scale` digits behind the point.
+static void show_with_half(const json_t *record, const char *value, const char *half, int decimals, char *text,
+                           size_t size_bytes) {
+    double v = sm_json_number(record, value);
+    double h = sm_json_number(record, half);
+    text[0] = '\0';
+    if (isfinite(v)) {
+        int used = snprintf(text, size_bytes, "%.*f", decimals, v);
+        if (isfinite(h) && h > 0) {
+            snprintf(text + used, size_bytes - (size_t)used, " ± %.*f", decimals, h);
+        }
+    }
+}
+
+static void show_speedup(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    (void)column;
+    show_with_half(record, "speedup", "speedup_half", 2, text, size_bytes);
+}
+
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    (void)column;
+    double rate = sm_json_number(record, "tokens_per_s");
+    double half = sm_json_number(record, "tokens_half_per_s");
+    sm_text_count(rate, text, size_bytes);
+    size_t used = strlen(text);
+    if (isfinite(half)) {
+        snprintf(text + used, size_bytes - used, " ± %.1f%%", 100 * half / rate);
+    }
+}
+
+static void show_two(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double value = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(value)) {
+        snprintf(text, size_bytes, "%.2f", value);
+    }
+}
+
+static void show_s_as_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_ms(1e9 * sm_json_number(record, column->name), text, size_bytes);
+}
+
+// Ten blocks are an efficiency of 1.
+static void show_bar(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double n = round(10 * sm_json_number(record, "efficiency"));
+    const bool is_predicted = strcmp(json_string_value(json_object_get(record, "kind")), "predicted") == 0;
+    (void)column;
+    text[0] = '\0';
+    for (size_t used = 0; n >= 1 && used < 15 * 3 && used + 4 < size_bytes; n--, used += 3) {
+        memcpy(text + used, is_predicted ? "░" : "█", 4);
+    }
+}
+
+static const sm_column columns[] = {
+    {SM_COLUMN("scaling", SM_COLUMN_TEXT, "", "strong or weak"), .heading = "scaling", .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = SM_RANK_ALWAYS,
+     .show = sm_show_count},
+    {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "measured, or predicted by the model"), .heading = "kind",
+     .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("n_nodes", SM_COLUMN_INTEGER, "", "hosts"), .heading = "hosts", .view = SM_SHOWN_WHEN_VARIED, .rank = 6},
+    {SM_COLUMN("n_runs", SM_COLUMN_INTEGER, "", "runs that the figures are means of"), .heading = "runs",
+     .view = SM_SHOWN_WHEN_VARIED, .rank = 1},
+    {SM_COLUMN("global_batch", SM_COLUMN_INTEGER, "sequences", "sequences a step"), .heading = "global batch",
+     .view = SM_SHOWN_WHEN_VARIED, .rank = 4, .show = sm_show_count},
+    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .view = SM_SHOWN_WHEN_VARIED,
+     .rank = 2, .show = sm_show_count},
+    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens",
+     .view = SM_SHOWN_WHEN_VARIED, .rank = 1, .show = sm_show_count},
+    {SM_COLUMN("step_s", SM_COLUMN_REAL, "s", "mean time of a step"), .heading = "step ms", .rank = 2,
+     .show = show_s_as_ms},
+    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s", .rank = 8,
+     .show = show_rate},
+    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of all steps"), .heading = "timed s", .rank = 3,
+     .show = sm_show_real},
+    {SM_COLUMN("wall_s", SM_COLUMN_REAL, "s", "with start-up, validation, checkpoints and the rest"),
+     .heading = "wall s", .rank = 3, .show = sm_show_real},
+    {SM_COLUMN("speedup", SM_COLUMN_REAL, "", "tokens/s over those of the fewest processes"), .heading = "speed-up",
+     .rank = 8, .show = show_speedup},
+    {SM_COLUMN("efficiency", SM_COLUMN_REAL, "", "speed-up / processes"), .heading = "efficiency", .rank = 8,
+     .show = show_two},
+    {SM_COLUMN("bar", SM_COLUMN_TEXT, "", "efficiency, drawn"), .heading = "of 1.00", .rank = 5, .show = show_bar},
+    {SM_COLUMN("comm_share", SM_COLUMN_REAL, "fraction", "of a step: communication that nothing hid"),
+     .heading = "exposed comm.", .rank = 6, .show = sm_show_percent},
+    {SM_COLUMN("model_s", SM_COLUMN_REAL, "s", "the model's time of a step"), .heading = "model ms",
+     .show = show_s_as_ms},
+    {SM_COLUMN("published_tokens_per_s", SM_COLUMN_REAL, "1/s", "published: V100s"), .heading = "V100 tokens/s",
+     .rank = 2, .show = sm_show_count},
+    {SM_COLUMN("published_wall_s", SM_COLUMN_REAL, "s", "published: V100s"), .heading = "V100 s", .rank = 1,
+     .show = sm_show_real},
+    {SM_COLUMN("published_speedup", SM_COLUMN_REAL, "", "published: V100s, by tokens/s"), .heading = "V100 speed-up",
+     .rank = 3, .show = show_two},
+    {SM_COLUMN("published_efficiency", SM_COLUMN_REAL, "", "published: V100s"), .heading = "V100 efficiency", .rank = 4,
+     .show = show_two},
+    {SM_COLUMN("step_half_s", SM_COLUMN_REAL, "s", "half of the 95% interval of step_s")},
+    {SM_COLUMN("tokens_half_per_s", SM_COLUMN_REAL, "1/s", "half of the 95% interval of tokens_per_s")},
+    {SM_COLUMN("speedup_half", SM_COLUMN_REAL, "", "half of the 95% interval of speedup")},
+    {SM_COLUMN("comm_s", SM_COLUMN_REAL, "s", "of a step: communication that nothing hid")},
+    {SM_COLUMN("model_serial_s", SM_COLUMN_REAL, "s", "the model's part of every process")},
+    {SM_COLUMN("model_compute_s", SM_COLUMN_REAL, "s", "the model's part of the sequences")},
+    {SM_COLUMN("model_comm_s", SM_COLUMN_REAL, "s", "the model's part of exposed communication")},
+};
+
+const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
+
+static int set_published(json_t *record, const sm_scaling_row *r) {
+    const sm_published_scaling *p =
+        r->work == SM_WORK_FIXED && !r->is_predicted ? sm_scaling_published(r->n_processes) : NULL;
+    const double first = sm_scaling_published(1)->tokens_per_s;
+    int failed = 0;
+    failed |= json_object_set_new(record, "published_tokens_per_s", sm_json_real(p != NULL ? p->tokens_per_s : NAN));
+    failed |= json_object_set_new(record, "published_wall_s", sm_json_real(p != NULL ? p->wall_s : NAN));
+    failed |= json_object_set_new(record, "published_speedup", sm_json_real(p != NULL ? p->tokens_per_s / first : NAN));
+    failed |= json_object_set_new(record, "published_efficiency", sm_json_real(p != NULL ? p->efficiency : NAN));
+    return failed;
+}
+
+static int set_reals(json_t *record, const sm_scaling_row *r) {
+    const struct {
+        const char *name;
+        double value;
+    } reals[] = {
+        {"step_s", r->step_s},
+        {"step_half_s", r->step_half_s},
+        {"tokens_per_s", r->tokens_per_s},
+        {"tokens_half_per_s", r->tokens_half_per_s},
+        {"timed_s", r->timed_s},
+        {"wall_s", r->wall_s},
+        {"speedup", r->speedup},
+        {"speedup_half", r->speedup_half},
+        {"efficiency", r->efficiency},
+        {"comm_s", r->comm_s},
+        {"comm_share", r->comm_s / r->step_s},
+        {"model_s", r->model.step_s},
+        {"model_serial_s", r->model.serial_s},
+        {"model_compute_s", r->model.compute_s},
+        {"model_comm_s", r->model.comm_s},
+    };
+    int failed = 0;
+    for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
+        failed |= json_object_set_new(record, reals[i].name, sm_json_real(reals[i].value));
+    }
+    return failed;
+}
+
+static sm_status add_record(const sm_scaling_row *r, json_t *records) {
+    json_t *record = json_object();
+    int failed = json_array_append_new(records, record);
+    failed |= json_object_set_new(record, "scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak"));
+    failed |= json_object_set_new(record, "kind", json_string(r->is_predicted ? "predicted" : "measured"));
+    failed |= json_object_set_new(record, "n_processes", whole(r->n_processes));
+    failed |= json_object_set_new(record, "n_nodes", whole(r->n_nodes));
+    failed |= json_object_set_new(record, "n_runs", whole(r->n_runs));
+    failed |= json_object_set_new(record, "global_batch", whole(r->global_batch));
+    failed |= json_object_set_new(record, "steps", whole(r->steps));
+    failed |= json_object_set_new(record, "tokens", whole(r->tokens));
+    failed |= set_reals(record, r);
+    failed |= set_published(record, r);
+    return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a scaling table");
+}
+
+sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records) {
+    sm_status status = SM_OK;
+    *records = json_array();
+    for (size_t i = 0; i < scaling->n && status == SM_OK; i++) {
+        if (work == NULL || scaling->rows[i].work == *work) {
+            status = add_record(&scaling->rows[i], *records);
+        }
+    }
+    if (status != SM_OK) {
+        json_decref(*records);
+        *records = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,104 @@
+// training_facts.c: the machine's facts, ordered anew; Slurm's from its environment.
+#include "training_facts.h"
+
+#include "json_values.h"
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- the scheduler -----------------------------------------------------------------------------
+
+// What says how a job was laid out. Not all of SLURM_*: it has paths, addresses and a user's name, too.
+static const char *const variables[] = {
+    "SLURM_CLUSTER_NAME",  "SLURM_CPUS_ON_NODE",   "SLURM_CPUS_PER_TASK",
+    "SLURM_DISTRIBUTION",  "SLURM_GPUS",           "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",  "SLURM_JOB_ID",
+    "SLURM_JOB_NAME",      "SLURM_JOB_NODELIST",   "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_PARTITION", "SLURM_JOB_QOS",        "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_NODE",  "SLURM_NTASKS",         "SLURM_NTASKS_PER_NODE",
+    "SLURM_RESTART_COUNT", "SLURM_TASKS_PER_NODE", "SLURM_THREADS_PER_CORE",
+};
+
+// A number where the variable is one.
+static json_t *number_of(const char *variable) {
+    const char *text = getenv(variable);
+    char *end = NULL;
+    long long value = text != NULL ? strtoll(text, &end, 10) : 0;
+    return text != NULL && end != text && *end == '\0' ? json_integer(value) : json_null();
+}
+
+json_t *sm_scheduler_facts(void) {
+    if (getenv("SLURM_JOB_ID") == NULL) {
+        return json_null();
+    }
+    json_t *all = json_object();
+    json_t *s = json_object();
+    int failed = all == NULL;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *text = getenv(variables[i]);
+        failed |= text != NULL && json_object_set_new(all, variables[i], sm_json_bytes(text)) != 0;
+    }
+    failed |= json_object_set_new(s, "name", json_string("slurm"));
+    failed |= json_object_set_new(s, "job_id", number_of("SLURM_JOB_ID"));
+    failed |= json_object_set_new(s, "job_name", sm_json_text(getenv("SLURM_JOB_NAME")));
+    failed |= json_object_set_new(s, "partition", sm_json_text(getenv("SLURM_JOB_PARTITION")));
+    failed |= json_object_set_new(s, "nodes", sm_json_text(getenv("SLURM_JOB_NODELIST")));
+    failed |= json_object_set_new(s, "n_nodes", number_of("SLURM_JOB_NUM_NODES"));
+    failed |= json_object_set_new(s, "n_tasks", number_of("SLURM_NTASKS"));
+    failed |= json_object_set_new(s, "restart_count", number_of("SLURM_RESTART_COUNT"));
+    failed |= json_object_set(s, "variables", all);
+    json_decref(all);
+    if (failed) {
+        json_decref(s);
+        return NULL;
+    }
+    return s;
+}
+
+// --- the record's parts ------------------------------------------------------------------------
+
+// Moves fields of `from` into a new object: pairs of names, the new one and where it is, ended by NULL.
+static json_t *gather(const json_t *from, const char *const *names) {
+    json_t *part = json_object();
+    int failed = part == NULL;
+    for (; names[0] != NULL; names += 2) {
+        json_t *value = sm_json_get(from, names[1]);
+        failed |= value != NULL && json_object_set(part, names[0], value) != 0;
+    }
+    if (failed) {
+        json_decref(part);
+        return NULL;
+    }
+    return part;
+}
+
+static json_t *device_facts(const sm_device_info *device) {
+    return device != NULL ? sm_machine_device(device) : json_null();
+}
+
+sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts) {
+    static const char *const of_host[] = {"name", "host", "os", "os", "kernel", "kernel", NULL};
+    static const char *const of_hardware[] = {"cpu", "cpu", "memory_bytes", "memory_bytes", NULL};
+    static const char *const of_build[] = {"commit",   "build_commit", "dirty",          "build_dirty", "compiler",
+                                           "compiler", "flags",        "compiler_flags", NULL};
+    json_t *machine = NULL;
+    SM_TRY(sm_machine_facts(argc, argv, &machine));
+    json_t *f = json_object();
+    json_t *hardware = gather(machine, of_hardware);
+    int failed = json_object_set_new(hardware, "device", device_facts(device));
+    failed |= json_object_set(f, "environment", json_object_get(machine, "environment"));
+    failed |= json_object_set(f, "argv", json_object_get(machine, "argv"));
+    failed |= json_object_set_new(f, "host", gather(machine, of_host));
+    failed |= json_object_set(f, "hardware", hardware);
+    failed |= json_object_set_new(f, "build", gather(machine, of_build));
+    failed |= json_object_set_new(f, "scheduler", sm_scheduler_facts());
+    json_decref(hardware);
+    json_decref(machine);
+    if (failed) {
+        json_decref(f);
+        return sm_fail(SM_ERR_OOM, "no memory for the machine's facts");
+    }
+    *facts = f;
+    return SM_OK;
+}

@@ -1,0 +1,17 @@
+// training_facts.h: what a training's record says of where it runs, in the words of training_metrics.json.
+#ifndef STEPMARK_TRAINING_FACTS_H
+#define STEPMARK_TRAINING_FACTS_H
+
+#include "backend.h"
+
+#include <jansson.h>
+
+// {environment {OMP_*, ...}, host {name, os, kernel}, hardware {cpu {...}, memory_bytes, device {...}},
+//  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}
+// `device` may be NULL. SM_ERR_OOM is its only failure. The caller owns *facts.
+sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
+
+// The scheduler's part, from the environment; JSON null outside of a Slurm job.
+json_t *sm_scheduler_facts(void);
+
+#endif

@@ -1,0 +1,167 @@
+// training_log.c: a line at a time; each is checked when it is taken.
+#include "training_log.h"
+
+#include "json_values.h"
+#include "show.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *path;
+    int64_t first_step;
+    sm_training_log *log;
+} reader;
+
+static sm_status no_memory(const reader *r) { return sm_fail(SM_ERR_OOM, "%s: no memory to read it", r->path); }
+
+static sm_status malformed(const reader *r, const char *what) {
+    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: %s", r->path, r->log->n_lines, what);
+}
+
+// Makes room for one more of `n` elements: doubled whenever n is a power of two.
+static sm_status grow(const reader *r, void **array, size_t n, size_t element_bytes) {
+    if (n > 0 && (n & (n - 1)) != 0) {
+        return SM_OK;
+    }
+    void *larger = reallocarray(*array, n > 0 ? 2 * n : 1, element_bytes);
+    if (larger == NULL) {
+        return no_memory(r);
+    }
+    *array = larger;
+    return SM_OK;
+}
+
+// --- lines -----------------------------------------------------------------------------------
+
+static bool whole(const json_t *line, const char *name, int64_t least, int64_t *value) {
+    const json_t *field = json_object_get(line, name);
+    *value = json_integer_value(field);
+    return json_is_integer(field) && *value >= least;
+}
+
+// A time in ms; `absent` where the line has none.
+static bool time_of(const json_t *line, const char *name, double absent, double *seconds) {
+    const json_t *field = json_object_get(line, name);
+    *seconds = field != NULL && !json_is_null(field) ? json_number_value(field) / 1e3 : absent;
+    return field == NULL || json_is_null(field) ? !isnan(absent) : json_is_number(field) && *seconds >= 0;
+}
+
+static sm_status check_order(const reader *r, int64_t step) {
+    const sm_training_log *log = r->log;
+    int64_t expected = log->n_steps > 0 ? log->steps[log->n_steps - 1].step + 1 : r->first_step;
+    if (step == expected) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s", r->path, log->n_lines,
+                   (long long)step, (long long)expected, step < expected ? "it is there twice" : "steps are missing");
+}
+
+static sm_status take_step(reader *r, const json_t *line) {
+    sm_training_log *log = r->log;
+    sm_logged_step step = {.loss = sm_json_number(line, "loss")};
+    if (!whole(line, "step", 1, &step.step) || !whole(line, "tokens", 1, &step.tokens) ||
+        !time_of(line, "ms", NAN, &step.time_s)) {
+        return malformed(r, "no line of a step: \"step\", \"tokens\" and \"ms\" belong there");
+    }
+    if (!time_of(line, "data_ms", 0, &step.data_s) || !time_of(line, "comm_ms", 0, &step.comm_s)) {
+        return malformed(r, "\"data_ms\" and \"comm_ms\" are times");
+    }
+    if (json_object_get(line, "epoch") != NULL && !whole(line, "epoch", 0, &step.epoch)) {
+        return malformed(r, "\"epoch\" is a whole number, from 0");
+    }
+    if (log->n_steps > 0 && step.epoch < log->steps[log->n_steps - 1].epoch) {
+        return malformed(r, "an earlier epoch follows a later one");
+    }
+    SM_TRY(check_order(r, step.step));
+    step.skipped = json_is_true(json_object_get(line, "skipped"));
+    SM_TRY(grow(r, (void **)&log->steps, log->n_steps, sizeof(step)));
+    log->steps[log->n_steps++] = step;
+    return SM_OK;
+}
+
+static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause **pauses, size_t *n) {
+    sm_logged_pause pause = {.loss = sm_json_number(line, "loss")};
+    if (!whole(line, "step", 0, &pause.step) || !time_of(line, "ms", NAN, &pause.time_s)) {
+        return malformed(r, "\"step\" and \"ms\" belong there");
+    }
+    SM_TRY(grow(r, (void **)pauses, *n, sizeof(pause)));
+    (*pauses)[(*n)++] = pause;
+    return SM_OK;
+}
+
+// Lines of kinds that this reader does not know do no harm.
+static sm_status take_line(reader *r, const json_t *line) {
+    sm_training_log *log = r->log;
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    if (kind == NULL) {
+        return take_step(r, line);
+    }
+    if (strcmp(kind, "validation") == 0) {
+        return take_pause(r, line, &log->validations, &log->n_validations);
+    }
+    if (strcmp(kind, "checkpoint") == 0) {
+        return take_pause(r, line, &log->checkpoints, &log->n_checkpoints);
+    }
+    return SM_OK;
+}
+
+static sm_status parse_line(reader *r, const char *text, size_t size_bytes) {
+    json_error_t error;
+    r->log->n_lines++;
+    if (size_bytes == 0 || text[size_bytes - 1] != '\n') {
+        return malformed(r, "it is cut short");
+    }
+    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (line == NULL && json_error_code(&error) == json_error_out_of_memory) {
+        return no_memory(r);
+    }
+    sm_status status = json_is_object(line) ? take_line(r, line) : malformed(r, "no JSON object");
+    json_decref(line);
+    return status;
+}
+
+// --- the file --------------------------------------------------------------------------------
+
+void sm_training_log_free(sm_training_log *log) {
+    free(log->steps);
+    free(log->validations);
+    free(log->checkpoints);
+    *log = (sm_training_log){.steps = NULL};
+}
+
+static sm_status read_lines(reader *r, FILE *file) {
+    char *text = NULL;
+    size_t capacity = 0;
+    sm_status status = SM_OK;
+    errno = 0;
+    for (ssize_t n; status == SM_OK && (n = getline(&text, &capacity, file)) >= 0;) {
+        status = parse_line(r, text, (size_t)n);
+    }
+    if (status == SM_OK && !feof(file)) {
+        status = errno == ENOMEM ? no_memory(r) : sm_fail(SM_ERR_IO, "%s: cannot read: %s", r->path, strerror(errno));
+    }
+    if (status == SM_OK && r->log->n_steps == 0) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: has no step", r->path);
+    }
+    free(text);
+    return status;
+}
+
+sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training_log *log) {
+    *log = (sm_training_log){.steps = NULL};
+    reader r = {path, first_step, log};
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    sm_status status = read_lines(&r, file);
+    fclose(file);
+    if (status != SM_OK) {
+        sm_training_log_free(log);
+    }
+    return status;
+}

@@ -1,0 +1,364 @@
+// training_metrics.c: see training_metrics.h. Steps are grouped by epoch; sums are made once, from the log.
+#include "training_metrics.h"
+
+#include "show.h"
+#include "stats.h"
+#include "training_log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUPPORTED_RUN_VERSION = 1 };
+
+typedef struct {
+    const char *folder;
+    char log_path[PATH_MAX];
+    json_t *run;
+    const json_t *configuration; // of `run`
+    const json_t *starts;
+    sm_training_log log;
+    double *series; // n_steps: scratch
+} maker;
+
+static sm_status no_memory(const maker *m) { return sm_fail(SM_ERR_OOM, "%s: no memory for its metrics", m->folder); }
+
+// --- reading -----------------------------------------------------------------------------------
+
+static sm_status read_run(maker *m) {
+    char path[PATH_MAX];
+    json_error_t error;
+    snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
+    m->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (m->run == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s; is this the folder of a `train --run`?", path, strerror(errno));
+    }
+    if (m->run == NULL) {
+        return json_error_code(&error) == json_error_out_of_memory
+                   ? no_memory(m)
+                   : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+    }
+    m->configuration = json_object_get(m->run, "configuration");
+    m->starts = json_object_get(m->run, "starts");
+    if (json_integer_value(json_object_get(m->run, "schema_version")) != SUPPORTED_RUN_VERSION) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its schema_version is not %d", path, SUPPORTED_RUN_VERSION);
+    }
+    if (!json_is_object(m->configuration) || json_array_size(m->starts) == 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: \"configuration\" or \"starts\" is missing", path);
+    }
+    return SM_OK;
+}
+
+static const json_t *last_start(const maker *m) { return json_array_get(m->starts, json_array_size(m->starts) - 1); }
+
+static int64_t whole(const json_t *object, const char *name) { return json_integer_value(sm_json_get(object, name)); }
+
+static sm_status read_log(maker *m) {
+    snprintf(m->log_path, sizeof(m->log_path), "%s/%s", m->folder, SM_RUN_LOG_FILE);
+    SM_TRY(sm_training_log_read(m->log_path, whole(json_array_get(m->starts, 0), "from_step") + 1, &m->log));
+    m->series = calloc(m->log.n_steps, sizeof(*m->series));
+    return m->series != NULL ? SM_OK : no_memory(m);
+}
+
+// --- sums --------------------------------------------------------------------------------------
+
+// Of steps [begin, end) of the log, and of the pauses behind them.
+typedef struct {
+    size_t begin, end;
+    int64_t n_skipped;
+    int64_t tokens;
+    double timed_s, data_s, comm_s;
+    double loss; // mean, weighted by tokens
+    double validation_s, checkpoint_s;
+    double val_loss;      // of the last validation; NaN: none
+    double best_val_loss; // of all
+} part;
+
+static void add_steps(const maker *m, part *p) {
+    for (size_t i = p->begin; i < p->end; i++) {
+        const sm_logged_step *s = &m->log.steps[i];
+        p->n_skipped += s->skipped;
+        p->tokens += s->tokens;
+        p->timed_s += s->time_s;
+        p->data_s += s->data_s;
+        p->comm_s += s->comm_s;
+        p->loss += s->loss * (double)s->tokens;
+    }
+    p->loss /= (double)p->tokens;
+}
+
+// A validation before the first step belongs to it.
+static bool is_in(const maker *m, const part *p, const sm_logged_pause *pause) {
+    int64_t first = m->log.steps[p->begin].step;
+    return (pause->step >= first || p->begin == 0) && pause->step <= m->log.steps[p->end - 1].step;
+}
+
+static void add_pauses(const maker *m, part *p) {
+    p->val_loss = NAN;
+    p->best_val_loss = NAN;
+    for (size_t i = 0; i < m->log.n_validations; i++) {
+        const sm_logged_pause *v = &m->log.validations[i];
+        if (is_in(m, p, v)) {
+            p->validation_s += v->time_s;
+            p->val_loss = v->loss;
+            p->best_val_loss = fmin(p->best_val_loss, v->loss); // a NaN loses
+        }
+    }
+    for (size_t i = 0; i < m->log.n_checkpoints; i++) {
+        p->checkpoint_s += is_in(m, p, &m->log.checkpoints[i]) ? m->log.checkpoints[i].time_s : 0;
+    }
+}
+
+static part sum_up(const maker *m, size_t begin, size_t end) {
+    part p = {.begin = begin, .end = end};
+    add_steps(m, &p);
+    add_pauses(m, &p);
+    return p;
+}
+
+// --- distributions -----------------------------------------------------------------------------
+
+static double step_time(const sm_logged_step *step) { return step->time_s; }
+
+static double comm_time(const sm_logged_step *step) { return step->comm_s; }
+
+static double mean_half_width(const maker *m, const part *p, double (*value_of)(const sm_logged_step *step)) {
+    for (size_t i = p->begin; i < p->end; i++) {
+        m->series[i - p->begin] = value_of(&m->log.steps[i]);
+    }
+    return sm_stats_mean_ci95_half(m->series, (int64_t)(p->end - p->begin));
+}
+
+static int set_real(json_t *object, const char *name, double value) {
+    return json_object_set_new(object, name, sm_json_real(value));
+}
+
+static int set_whole(json_t *object, const char *name, int64_t value) {
+    return json_object_set_new(object, name, json_integer(value));
+}
+
+// Where steps take how long.
+static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
+    const double n = (double)(p->end - p->begin);
+    sm_stats stats;
+    int failed = set_real(object, "step_time_mean_sec", p->timed_s / n);
+    failed |= set_real(object, "step_time_mean_ci95_half_sec", mean_half_width(m, p, step_time));
+    SM_TRY(sm_stats_compute_real(m->series, (int64_t)n, &stats));
+    failed |= set_real(object, "step_time_min_sec", stats.min);
+    failed |= set_real(object, "step_time_p50_sec", stats.median);
+    failed |= set_real(object, "step_time_p95_sec", stats.p95);
+    failed |= set_real(object, "step_time_max_sec", stats.max);
+    failed |= set_real(object, "dataload_time_mean_sec", p->data_s / n);
+    failed |= set_real(object, "comm_exposed_time_mean_sec", p->comm_s / n);
+    failed |= set_real(object, "comm_exposed_time_mean_ci95_half_sec", mean_half_width(m, p, comm_time));
+    return failed == 0 ? SM_OK : no_memory(m);
+}
+
+// The largest memory that a start has told of, among those that began before `step`; NaN: none has.
+static double max_memory(const maker *m, int64_t step) {
+    double most = NAN;
+    for (size_t i = 0; i < json_array_size(m->starts); i++) {
+        const json_t *start = json_array_get(m->starts, i);
+        if (whole(start, "from_step") < step) {
+            most = fmax(most, sm_json_number(start, "end.max_memory_bytes"));
+        }
+    }
+    return most;
+}
+
+// --- epochs ------------------------------------------------------------------------------------
+
+static sm_status add_epoch(const maker *m, size_t begin, size_t end, json_t *epochs) {
+    const part p = sum_up(m, begin, end);
+    const int64_t n = (int64_t)(end - begin);
+    json_t *epoch = json_object();
+    int failed = json_array_append_new(epochs, epoch);
+    failed |= set_whole(epoch, "epoch_idx", m->log.steps[begin].epoch);
+    failed |= set_real(epoch, "epoch_wall_time_sec", p.timed_s + p.validation_s + p.checkpoint_s);
+    failed |= set_real(epoch, "timed_steps_sec", p.timed_s);
+    failed |= set_real(epoch, "validation_sec", p.validation_s);
+    failed |= set_real(epoch, "checkpoint_sec", p.checkpoint_s);
+    failed |= set_whole(epoch, "steps", n);
+    failed |= set_whole(epoch, "micro_steps", n * whole(m->configuration, "grad_accum"));
+    failed |= set_whole(epoch, "optimizer_steps", n - p.n_skipped);
+    failed |= set_whole(epoch, "tokens_processed_global", p.tokens);
+    failed |= set_real(epoch, "tokens_per_sec_global", (double)p.tokens / p.timed_s);
+    failed |= set_real(epoch, "train_loss_avg_global", p.loss);
+    failed |= set_real(epoch, "val_loss_avg_global", p.val_loss);
+    failed |= set_real(epoch, "max_memory_bytes", max_memory(m, m->log.steps[end - 1].step));
+    return failed == 0 ? set_step_times(m, &p, epoch) : no_memory(m);
+}
+
+static sm_status make_epochs(const maker *m, json_t *metrics) {
+    json_t *epochs = json_array();
+    if (json_object_set_new(metrics, "epochs", epochs) != 0) {
+        return no_memory(m);
+    }
+    size_t begin = 0;
+    for (size_t end = 1; end <= m->log.n_steps; end++) {
+        if (end == m->log.n_steps || m->log.steps[end].epoch != m->log.steps[begin].epoch) {
+            SM_TRY(add_epoch(m, begin, end, epochs));
+            begin = end;
+        }
+    }
+    return SM_OK;
+}
+
+// --- starts ------------------------------------------------------------------------------------
+
+// The log's steps behind `from_step`.
+static size_t steps_until(const maker *m, int64_t step) {
+    int64_t n = step - m->log.steps[0].step + 1;
+    return n < 0 ? 0 : n > (int64_t)m->log.n_steps ? m->log.n_steps : (size_t)n;
+}
+
+// What a start's wall time leaves over beside what is known of it; 0 for one that could not say.
+static double other_time(const maker *m, size_t index) {
+    const json_t *start = json_array_get(m->starts, index);
+    const json_t *next = json_array_get(m->starts, index + 1);
+    size_t begin = steps_until(m, whole(start, "from_step"));
+    size_t end = next != NULL ? steps_until(m, whole(next, "from_step")) : m->log.n_steps;
+    double wall_s = sm_json_number(start, "end.wall_ms") / 1e3;
+    double startup_s = sm_json_number(start, "startup_ms") / 1e3;
+    part p = {.timed_s = 0};
+    if (begin < end) {
+        p = sum_up(m, begin, end);
+    }
+    double known_s = (isfinite(startup_s) ? startup_s : 0) + p.timed_s + p.validation_s + p.checkpoint_s;
+    return isfinite(wall_s) ? wall_s - known_s : 0;
+}
+
+static double startup_time(const maker *m) {
+    double sum_s = 0;
+    for (size_t i = 0; i < json_array_size(m->starts); i++) {
+        double startup_ms = sm_json_number(json_array_get(m->starts, i), "startup_ms");
+        sum_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;
+    }
+    return sum_s;
+}
+
+static json_t *copy_of(const json_t *object, const char *name) {
+    json_t *value = sm_json_get(object, name);
+    return value != NULL ? json_incref(value) : json_null();
+}
+
+static sm_status make_starts(const maker *m, json_t *metrics) {
+    static const char *const names[] = {"time_utc", "from_step", "startup_ms", "processes",
+                                        "hosts",    "scheduler", "end"};
+    json_t *starts = json_array();
+    int failed = json_object_set_new(metrics, "starts", starts);
+    for (size_t i = 0; i < json_array_size(m->starts) && !failed; i++) {
+        json_t *start = json_object();
+        failed |= json_array_append_new(starts, start);
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+            failed |= json_object_set_new(start, names[k], copy_of(json_array_get(m->starts, i), names[k]));
+        }
+    }
+    return failed == 0 ? SM_OK : no_memory(m);
+}
+
+// --- the whole ---------------------------------------------------------------------------------
+
+static sm_status make_head(const maker *m, json_t *metrics) {
+    const json_t *last = last_start(m);
+    int failed = json_object_set_new(metrics, "schema_version", json_string(SM_TRAINING_SCHEMA_VERSION));
+    failed |= json_object_set_new(metrics, "run_id", copy_of(m->run, "run_id"));
+    failed |= json_object_set_new(metrics, "timestamp_utc", copy_of(json_array_get(m->starts, 0), "time_utc"));
+    failed |= json_object_set_new(metrics, "git_commit", copy_of(m->configuration, "engine.build_commit"));
+    failed |= json_object_set_new(metrics, "command_line", copy_of(m->run, "command_line"));
+    failed |= json_object_set_new(metrics, "env", copy_of(last, "environment"));
+    failed |= json_object_set_new(metrics, "host", copy_of(last, "host"));
+    failed |= json_object_set_new(metrics, "hardware", copy_of(last, "hardware"));
+    failed |= json_object_set_new(metrics, "scheduler", copy_of(last, "scheduler"));
+    failed |= json_object_set(metrics, "training_config", (json_t *)m->configuration);
+    return failed == 0 ? make_starts(m, metrics) : no_memory(m);
+}
+
+static sm_status make_summary(const maker *m, json_t *metrics) {
+    const part p = sum_up(m, 0, m->log.n_steps);
+    const double startup_s = startup_time(m);
+    double other_s = 0;
+    for (size_t i = 0; i < json_array_size(m->starts); i++) {
+        other_s += other_time(m, i);
+    }
+    const double untimed_s = startup_s + p.validation_s + p.checkpoint_s + other_s;
+    const int64_t n = (int64_t)m->log.n_steps;
+    json_t *s = json_object();
+    int failed = json_object_set_new(metrics, "summary", s);
+    failed |= set_real(s, "total_wall_time_sec", p.timed_s + untimed_s);
+    failed |= set_real(s, "timed_steps_sec", p.timed_s);
+    failed |= set_real(s, "untimed_sec", untimed_s);
+    failed |= set_real(s, "startup_sec", startup_s);
+    failed |= set_real(s, "validation_sec", p.validation_s);
+    failed |= set_real(s, "checkpoint_sec", p.checkpoint_s);
+    failed |= set_real(s, "other_sec", other_s);
+    failed |= set_whole(s, "steps", n);
+    failed |= set_whole(s, "micro_steps", n * whole(m->configuration, "grad_accum"));
+    failed |= set_whole(s, "optimizer_steps", n - p.n_skipped);
+    failed |= set_whole(s, "tokens_processed_global", p.tokens);
+    failed |= set_real(s, "mean_tokens_per_sec_global", (double)p.tokens / p.timed_s);
+    failed |= set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
+    failed |= set_real(s, "final_val_loss", p.val_loss);
+    failed |= set_real(s, "best_val_loss", p.best_val_loss);
+    failed |= set_real(s, "max_memory_bytes", max_memory(m, INT64_MAX));
+    return failed == 0 ? set_step_times(m, &p, s) : no_memory(m);
+}
+
+static sm_status make_completion(const maker *m, json_t *metrics) {
+    char digest[SM_DIGEST_SIZE];
+    SM_TRY(sm_digest_file(m->log_path, digest));
+    const char *reason = json_string_value(sm_json_get(last_start(m), "end.reason"));
+    json_t *completion =
+        json_pack("{s:b, s:s?, s:I, s:I, s:s, s:I, s:s}", "completed",
+                  reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
+                  (json_int_t)m->log.steps[0].step, "last_step", (json_int_t)m->log.steps[m->log.n_steps - 1].step,
+                  "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
+    return json_object_set_new(metrics, "completion", completion) == 0 ? SM_OK : no_memory(m);
+}
+
+sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
+    maker m = {.folder = folder};
+    sm_status status = SM_OK;
+    json_t *made = json_object();
+    *metrics = NULL;
+    if (made == NULL) {
+        return no_memory(&m);
+    }
+    SM_TRY_GOTO(read_run(&m));
+    SM_TRY_GOTO(read_log(&m));
+    SM_TRY_GOTO(make_head(&m, made));
+    SM_TRY_GOTO(make_epochs(&m, made));
+    SM_TRY_GOTO(make_summary(&m, made));
+    SM_TRY_GOTO(make_completion(&m, made));
+    *metrics = json_incref(made);
+cleanup:
+    json_decref(made);
+    json_decref(m.run);
+    sm_training_log_free(&m.log);
+    free(m.series);
+    return status;
+}
+
+// --- RUN_COMPLETE.txt --------------------------------------------------------------------------
+
+static const char digest_key[] = "metrics_digest: ";
+
+void sm_run_complete_text(const json_t *metrics, const char *digest, char text[SM_RUN_COMPLETE_SIZE]) {
+    const char *run_id = json_string_value(json_object_get(metrics, "run_id"));
+    snprintf(text, SM_RUN_COMPLETE_SIZE, "run_id: %.200s\nlast_step: %lld\ntokens: %lld\n%s%s\n",
+             run_id != NULL ? run_id : "", (long long)whole(metrics, "completion.last_step"),
+             (long long)whole(metrics, "summary.tokens_processed_global"), digest_key, digest);
+}
+
+bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]) {
+    const char *found = strstr(text, digest_key);
+    size_t length = found != NULL ? strcspn(found + strlen(digest_key), "\n") : 0;
+    if (length == 0 || length >= SM_DIGEST_SIZE) {
+        return false;
+    }
+    snprintf(digest, SM_DIGEST_SIZE, "%.*s", (int)length, found + strlen(digest_key));
+    return true;
+}

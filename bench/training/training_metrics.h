@@ -1,0 +1,37 @@
+// training_metrics.h: training_metrics.json, schema version 2.0: what a finished training did and how long it took,
+// made from the run folder's run.json (what was asked for, and where it ran) and log.jsonl (what happened) alone.
+// docs/training_metrics.schema.json says what each field means.
+//
+//   timed      every optimizer step, none left out
+//   untimed    start-up, validation, checkpoints, and the rest of the processes' wall time (logging, saving the model)
+//   wall time  timed + untimed. Throughput is over the timed part
+//
+// A run that was resumed is one run: its log goes on where it stopped, and each start of the processes has an entry in
+// run.json, from which its part of the wall time comes. A process that was killed could not say how long it had run:
+// of its time only steps, validations and checkpoints that the log has are counted.
+#ifndef STEPMARK_TRAINING_METRICS_H
+#define STEPMARK_TRAINING_METRICS_H
+
+#include "digest.h"
+#include "status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#define SM_TRAINING_SCHEMA_VERSION "2.0"
+#define SM_TRAINING_METRICS_FILE   "training_metrics.json"
+#define SM_RUN_COMPLETE_FILE       "RUN_COMPLETE.txt"
+#define SM_RUN_FILE                "run.json"
+#define SM_RUN_LOG_FILE            "log.jsonl"
+
+// The caller owns *metrics. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM names the file and what is wrong with it.
+sm_status sm_training_metrics_make(const char *folder, json_t **metrics);
+
+// What RUN_COMPLETE.txt says of them, given the digest of the metrics' file as it was written.
+enum { SM_RUN_COMPLETE_SIZE = 1024 };
+void sm_run_complete_text(const json_t *metrics, const char *digest, char text[SM_RUN_COMPLETE_SIZE]);
+
+// The digest that such a text names; false where it names none.
+bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
+
+#endif

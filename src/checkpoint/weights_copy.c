@@ -1,0 +1,84 @@
+// weights_copy.c: see weights_copy.h.
+#include "weights_copy.h"
+
+#include <stdlib.h>
+
+struct sm_weights_copy {
+    const sm_plan *plan;
+    float *values;
+    int64_t *offsets; // in elements, of each of the plan's tensors; -1: not copied
+    int64_t n_elems;
+};
+
+static bool is_copied(const sm_tensor *tensor) {
+    return tensor->is_saved && (tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER);
+}
+
+sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
+    *copy = NULL;
+    sm_weights_copy *c = calloc(1, sizeof *c);
+    if (c == NULL || (c->offsets = malloc(((size_t)plan->n_tensors + 1) * sizeof *c->offsets)) == NULL) {
+        sm_weights_copy_close(c);
+        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to list %d tensors", plan->n_tensors);
+    }
+    c->plan = plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
+        c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
+    }
+    c->values = malloc((size_t)c->n_elems * sizeof *c->values + 1);
+    if (c->values == NULL) {
+        const double mib = (double)sm_weights_copy_bytes(c) / 1048576;
+        sm_weights_copy_close(c);
+        return sm_fail(SM_ERR_OOM, "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB", mib);
+    }
+    *copy = c;
+    return SM_OK;
+}
+
+void sm_weights_copy_close(sm_weights_copy *copy) {
+    if (copy != NULL) {
+        free(copy->values);
+        free(copy->offsets);
+        free(copy);
+    }
+}
+
+sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session) {
+    SM_TRY(sm_session_synchronize(session));
+    for (int i = 0; i < copy->plan->n_tensors; i++) {
+        if (copy->offsets[i] >= 0) {
+            SM_TRY(sm_session_read(session, i, copy->plan->tensors[i].real_elems, copy->values + copy->offsets[i]));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_weights_copy_help(sm_session *session) {
+    const sm_plan *plan = session->plan;
+    sm_status status = SM_OK;
+    int64_t most_elems = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
+        most_elems = n_elems > most_elems ? n_elems : most_elems;
+    }
+    float *values = malloc((size_t)most_elems * sizeof *values + 1);
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
+    }
+    for (int i = 0; i < plan->n_tensors && status == SM_OK; i++) {
+        if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
+            status = sm_session_read(session, i, plan->tensors[i].real_elems, values);
+        }
+    }
+    free(values);
+    return status;
+}
+
+int64_t sm_weights_copy_bytes(const sm_weights_copy *copy) { return copy->n_elems * (int64_t)sizeof *copy->values; }
+
+const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy) { return copy->plan; }
+
+const float *sm_weights_copy_values(const sm_weights_copy *copy, int tensor) {
+    return copy->values + copy->offsets[tensor];
+}

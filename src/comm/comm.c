@@ -1,0 +1,273 @@
+// comm.c: what processes tell one another, made of a broadcast and a gather.
+#include "comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm_transport.h"
+
+// --- who there is ----------------------------------------------------------------------------------
+
+bool sm_comm_is_built(void) {
+#ifdef SM_MPI
+    return true;
+#else
+    return false;
+#endif
+}
+
+#ifndef SM_MPI
+// Started by mpirun or srun, each process would believe to be alone, and write the same files.
+static sm_status refuse_many(void) {
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const char *text = getenv(counts[i]);
+        if (text != NULL && atoi(text) > 1) {
+            return sm_fail(SM_ERR_USAGE,
+                           "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "
+                           "build/mpi/stepmark",
+                           text, counts[i]);
+        }
+    }
+    return SM_OK;
+}
+#endif
+
+sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
+    *comm = NULL;
+#ifdef SM_MPI
+    SM_TRY(sm_comm_open_mpi(options, comm));
+#else
+    SM_TRY(refuse_many());
+#endif
+    if (*comm != NULL) {
+        return SM_OK;
+    }
+    sm_comm *alone = calloc(1, sizeof *alone);
+    if (alone == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory");
+    }
+    *alone = (sm_comm){.options = *options, .size = 1, .local_size = 1, .n_hosts = 1};
+    *comm = alone;
+    return SM_OK;
+}
+
+static bool is_alone(const sm_comm *comm) { return comm == NULL || comm->transport == NULL; }
+
+void sm_comm_close(sm_comm *comm) {
+    if (is_alone(comm)) {
+        free(comm);
+    } else {
+        comm->transport->close(comm);
+    }
+}
+
+int sm_comm_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->rank; }
+int sm_comm_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->size; }
+int sm_comm_local_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->local_rank; }
+int sm_comm_local_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->local_size; }
+int sm_comm_n_hosts(const sm_comm *comm) { return comm == NULL ? 1 : comm->n_hosts; }
+
+// --- what they tell --------------------------------------------------------------------------------
+
+sm_status sm_comm_broadcast(sm_comm *comm, int from, void *data, size_t size_bytes) {
+    return is_alone(comm) ? SM_OK : comm->transport->broadcast(comm, from, data, size_bytes);
+}
+
+sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, void *all) {
+    if (is_alone(comm)) {
+        memmove(all, mine, size_bytes);
+        return SM_OK;
+    }
+    return comm->transport->gather(comm, mine, size_bytes, all);
+}
+
+sm_status sm_comm_barrier(sm_comm *comm) {
+    char none = 0;
+    char *all = malloc((size_t)sm_comm_size(comm));
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for a barrier");
+    }
+    const sm_status status = sm_comm_gather(comm, &none, sizeof none, all);
+    free(all);
+    return status;
+}
+
+sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
+    if (is_alone(comm)) {
+        return SM_OK;
+    }
+    double *all = malloc((size_t)comm->size * (size_t)n * sizeof *all);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for a sum");
+    }
+    const sm_status status = sm_comm_gather(comm, values, (size_t)n * sizeof *values, all);
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        values[i] = all[i];
+        for (int rank = 1; rank < comm->size; rank++) {
+            values[i] += all[rank * n + i];
+        }
+    }
+    free(all);
+    return status;
+}
+
+// --- how they are ----------------------------------------------------------------------------------
+
+enum { MESSAGE_BYTES = 512 };
+
+typedef struct {
+    sm_status status;
+    char message[MESSAGE_BYTES];
+} condition;
+
+static int badness(sm_status status) { return status == SM_OK ? 0 : status == SM_ERR_INTERRUPTED ? 1 : 2; }
+
+// The worst of all, and who has it first.
+static int worst_of(const sm_status *all, int n) {
+    int worst = 0;
+    for (int rank = 1; rank < n; rank++) {
+        if (badness(all[rank]) > badness(all[worst])) {
+            worst = rank;
+        }
+    }
+    return worst;
+}
+
+// Messages are exchanged only where there is one to tell.
+static sm_status tell_message(sm_comm *comm, int from, sm_status status) {
+    char message[MESSAGE_BYTES];
+    char *all = malloc((size_t)comm->size * MESSAGE_BYTES);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for a message");
+    }
+    snprintf(message, sizeof message, "%s", sm_error_message());
+    const sm_status told = sm_comm_gather(comm, message, sizeof message, all);
+    if (told == SM_OK) {
+        snprintf(message, sizeof message, "%s", &all[from * MESSAGE_BYTES]);
+    }
+    free(all);
+    SM_TRY(told);
+    return sm_fail(status, "rank %d: %s", from, message);
+}
+
+sm_status sm_comm_agree(sm_comm *comm, sm_status status) {
+    if (is_alone(comm)) {
+        return status;
+    }
+    sm_status *all = malloc((size_t)comm->size * sizeof *all);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for %d answers", comm->size);
+    }
+    const sm_status told = sm_comm_gather(comm, &status, sizeof status, all);
+    const int worst = told == SM_OK ? worst_of(all, comm->size) : 0;
+    const sm_status result = told == SM_OK ? all[worst] : told;
+    free(all);
+    comm->has_agreed |= told == SM_OK && result != SM_OK;
+    return told != SM_OK || badness(result) < 2 ? result : tell_message(comm, worst, result);
+}
+
+// --- whether they are alike --------------------------------------------------------------------------
+
+// "name\0value\0name\0value\0".
+static char *join_facts(const sm_comm_fact *facts, int n_facts, size_t *size_bytes) {
+    size_t n = 1;
+    for (int i = 0; i < n_facts; i++) {
+        n += strlen(facts[i].name) + strlen(facts[i].value) + 2;
+    }
+    char *text = calloc(1, n);
+    char *at = text;
+    for (int i = 0; i < n_facts && text != NULL; i++) {
+        at = stpcpy(at, facts[i].name) + 1;
+        at = stpcpy(at, facts[i].value) + 1;
+    }
+    *size_bytes = n;
+    return text;
+}
+
+static const char *find_fact(const sm_comm_fact *facts, int n_facts, const char *name) {
+    for (int i = 0; i < n_facts; i++) {
+        if (strcmp(facts[i].name, name) == 0) {
+            return facts[i].value;
+        }
+    }
+    return NULL;
+}
+
+static sm_status differs(const sm_comm *comm, const char *name, const char *mine, const char *first) {
+    return sm_fail(SM_ERR_USAGE, "%s: is %s for rank %d and %s for rank 0; start all with the same arguments", name,
+                   mine != NULL ? mine : "not given", comm->rank, first != NULL ? first : "not given");
+}
+
+// This process's facts against rank 0's.
+static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts, int n_facts, const char *first,
+                                  size_t size_bytes) {
+    sm_comm_fact theirs;
+    const char *end = first + size_bytes - 1;
+    const char *at = first;
+    while (at < end) {
+        theirs.name = at;
+        theirs.value = at + strlen(at) + 1;
+        at = theirs.value + strlen(theirs.value) + 1;
+        const char *mine = find_fact(facts, n_facts, theirs.name);
+        if (mine == NULL || strcmp(mine, theirs.value) != 0) {
+            return differs(comm, theirs.name, mine, theirs.value);
+        }
+    }
+    for (int i = 0; i < n_facts; i++) {
+        const char *value = NULL;
+        for (at = first; at < end && value == NULL;) {
+            const char *its = at + strlen(at) + 1;
+            value = strcmp(at, facts[i].name) == 0 ? its : NULL;
+            at = its + strlen(its) + 1;
+        }
+        if (value == NULL) {
+            return differs(comm, facts[i].name, facts[i].value, NULL);
+        }
+    }
+    return SM_OK;
+}
+
+// Rank 0's text, for all. The caller frees it.
+static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, char **first, size_t *size_bytes) {
+    uint64_t size = mine_bytes;
+    SM_TRY(sm_comm_broadcast(comm, 0, &size, sizeof size));
+    *size_bytes = (size_t)size;
+    *first = calloc(1, *size_bytes);
+    if (*first == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for rank 0's arguments");
+    }
+    if (comm->rank == 0) {
+        memcpy(*first, mine, mine_bytes);
+    }
+    return sm_comm_broadcast(comm, 0, *first, *size_bytes);
+}
+
+sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts) {
+    if (is_alone(comm)) {
+        return SM_OK;
+    }
+    size_t mine_bytes, first_bytes = 0;
+    char *first = NULL;
+    char *mine = join_facts(facts, n_facts, &mine_bytes);
+    if (mine == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory to compare arguments");
+    }
+    sm_status status = tell_first(comm, mine, mine_bytes, &first, &first_bytes);
+    if (status == SM_OK) {
+        status = compare_to_first(comm, facts, n_facts, first, first_bytes);
+        status = sm_comm_agree(comm, status);
+    }
+    free(first);
+    free(mine);
+    return status;
+}
+
+bool sm_comm_has_agreed(const sm_comm *comm) { return is_alone(comm) || comm->has_agreed; }
+
+void sm_comm_abort(sm_comm *comm, int exit_code) {
+    if (!is_alone(comm)) {
+        comm->transport->abort(comm, exit_code);
+    }
+}

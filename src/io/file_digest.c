@@ -1,0 +1,80 @@
+// file_digest.c: see file_digest.h.
+#include "file_digest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL // of the library only its header is needed
+#include <xxhash.h>
+
+#include "input_file.h"
+
+struct sm_digester {
+    XXH3_state_t *state;
+};
+
+static void set_text(uint64_t hash, char text[SM_FILE_DIGEST_SIZE]) {
+    snprintf(text, SM_FILE_DIGEST_SIZE, "xxh3:%016" PRIx64, hash);
+}
+
+sm_digester *sm_digester_open(void) {
+    sm_digester *digester = malloc(sizeof *digester);
+    if (digester != NULL && (digester->state = XXH3_createState()) == NULL) {
+        free(digester);
+        return NULL;
+    }
+    if (digester != NULL) {
+        (void)XXH3_64bits_reset(digester->state);
+    }
+    return digester;
+}
+
+void sm_digester_add(sm_digester *digester, const void *data, size_t size_bytes) {
+    (void)XXH3_64bits_update(digester->state, data, size_bytes);
+}
+
+void sm_digester_text(const sm_digester *digester, char text[SM_FILE_DIGEST_SIZE]) {
+    set_text(XXH3_64bits_digest(digester->state), text);
+}
+
+void sm_digester_close(sm_digester *digester) {
+    if (digester != NULL) {
+        (void)XXH3_freeState(digester->state);
+        free(digester);
+    }
+}
+
+void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGEST_SIZE]) {
+    set_text(XXH3_64bits(data, size_bytes), text);
+}
+
+static sm_status add_file(sm_digester *digester, int fd, const char *path, int64_t size_bytes) {
+    enum { PART_BYTES = 1 << 18 };
+    char *part = malloc(PART_BYTES);
+    sm_status status = part != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    for (int64_t at = 0; at < size_bytes && status == SM_OK; at += PART_BYTES) {
+        const size_t n = size_bytes - at < PART_BYTES ? (size_t)(size_bytes - at) : PART_BYTES;
+        status = sm_input_read(fd, path, at, part, n);
+        if (status == SM_OK) {
+            sm_digester_add(digester, part, n);
+        }
+    }
+    free(part);
+    return status;
+}
+
+sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
+    int fd;
+    SM_TRY(sm_input_open(path, &fd, size_bytes));
+    sm_digester *digester = sm_digester_open();
+    sm_status status = digester != NULL ? add_file(digester, fd, path, *size_bytes)
+                                        : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    if (status == SM_OK) {
+        sm_digester_text(digester, text);
+    }
+    sm_digester_close(digester);
+    close(fd);
+    return status;
+}

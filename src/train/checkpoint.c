@@ -1,0 +1,347 @@
+// checkpoint.c: see checkpoint.h.
+#include "checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "json_text.h"
+#include "temporary.h"
+
+enum { SCHEMA_VERSION = 1 };
+
+static const char manifest_name[] = "checkpoint.json";
+static const char step_prefix[] = "step-";
+
+// ---- names ----
+
+static sm_status set_path(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static sm_status set_path(char path[PATH_MAX], const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(path, PATH_MAX, format, arguments);
+    va_end(arguments);
+    return length >= 0 && length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", path);
+}
+
+static sm_status folder_of(const char *run_dir, int64_t step, char path[PATH_MAX]) {
+    return set_path(path, "%s/checkpoints/%s%lld", run_dir, step_prefix, (long long)step);
+}
+
+// The step of a checkpoint by its folder's name; -1: it is none.
+static int64_t step_of(const char *name) {
+    const size_t prefix = strlen(step_prefix);
+    char again[64];
+    if (strncmp(name, step_prefix, prefix) != 0) {
+        return -1;
+    }
+    const long long step = strtoll(name + prefix, NULL, 10);
+    snprintf(again, sizeof again, "%s%lld", step_prefix, step);
+    return step >= 0 && strcmp(again, name) == 0 ? step : -1;
+}
+
+// ---- what is there ----
+
+static int later_first(const void *left, const void *right) {
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+    return (a < b) - (a > b);
+}
+
+static sm_status add_step(int64_t step, int64_t **steps, int *n) {
+    int64_t *grown = realloc(*steps, ((size_t)*n + 1) * sizeof **steps);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
+    }
+    grown[(*n)++] = step;
+    *steps = grown;
+    return SM_OK;
+}
+
+sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
+    char path[PATH_MAX];
+    sm_status status = SM_OK;
+    *steps = NULL;
+    *n = 0;
+    SM_TRY(set_path(path, "%s/checkpoints", run_dir));
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    for (struct dirent *entry; status == SM_OK && (entry = readdir(dir)) != NULL;) {
+        const int64_t step = step_of(entry->d_name);
+        status = step >= 0 ? add_step(step, steps, n) : SM_OK;
+    }
+    closedir(dir);
+    if (status != SM_OK) {
+        free(*steps);
+        return status;
+    }
+    if (*n > 0) {
+        qsort(*steps, (size_t)*n, sizeof **steps, later_first);
+    }
+    return SM_OK;
+}
+
+sm_status sm_checkpoint_prepare(const char *run_dir) {
+    char path[PATH_MAX];
+    SM_TRY(set_path(path, "%s/checkpoints", run_dir));
+    SM_TRY(sm_make_folder(path));
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (strncmp(entry->d_name, step_prefix, strlen(step_prefix)) == 0 && strstr(entry->d_name, ".tmp-") != NULL) {
+            SM_TRY(set_path(path, "%s/checkpoints/%s", run_dir, entry->d_name));
+            (void)sm_temporary_remove(path); // it only takes room
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return SM_OK;
+}
+
+// Takes the name away first, so that nobody finds a checkpoint of which a part is gone.
+static void remove_folder(const char *path) {
+    char aside[PATH_MAX];
+    if (set_path(aside, "%s.tmp-%ld-0", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
+        (void)sm_temporary_remove(aside);
+    }
+}
+
+static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
+    char path[PATH_MAX];
+    int64_t *steps;
+    int n;
+    int64_t n_kept = 0;
+    if (keep <= 0 || sm_checkpoint_list(run_dir, &steps, &n) != SM_OK) {
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        n_kept += steps[i] <= step; // later ones are damaged: training began before them
+        if (steps[i] <= step && n_kept > keep && folder_of(run_dir, steps[i], path) == SM_OK) {
+            remove_folder(path);
+        }
+    }
+    free(steps);
+}
+
+// ---- the manifest ----
+
+// Of the manifest's own text without its digest. The caller frees it.
+static char *text_of(const json_t *manifest) { return sm_json_to_text(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
+
+static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for it", path); }
+
+static sm_status add_file(json_t *files, const char *dir, sm_model_file file, const char *digest) {
+    char path[PATH_MAX];
+    struct stat info;
+    SM_TRY(sm_model_file_path(dir, file, path));
+    if (stat(path, &info) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    json_t *entry = json_pack("{s: I, s: s}", "bytes", (json_int_t)info.st_size, "digest", digest);
+    return json_object_set_new(files, strrchr(path, '/') + 1, entry) == 0 ? SM_OK : no_memory(path);
+}
+
+static sm_status add_own_digest(json_t *manifest, const char *path) {
+    char digest[SM_FILE_DIGEST_SIZE];
+    char *text = text_of(manifest);
+    if (text == NULL) {
+        return no_memory(path);
+    }
+    sm_bytes_digest(text, strlen(text), digest);
+    free(text);
+    return json_object_set_new(manifest, "digest", json_string(digest)) == 0 ? SM_OK : no_memory(path);
+}
+
+static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
+                                char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]) {
+    sm_status status = SM_OK;
+    char path[PATH_MAX];
+    char *text = NULL;
+    json_t *files = json_object();
+    json_t *manifest = json_pack("{s: i, s: s, s: I, s: I, s: I, s: I, s: b, s: O?}", "schema_version", SCHEMA_VERSION,
+                                 "run_id", c->run_id, "step", (json_int_t)c->step, "sequences",
+                                 (json_int_t)c->n_sequences, "micro_steps", (json_int_t)c->n_micro_steps, "log_bytes",
+                                 (json_int_t)c->log_bytes, "pending", c->is_pending, "files", files);
+    SM_TRY_GOTO(set_path(path, "%s/%s", dir, manifest_name));
+    SM_TRY_GOTO(manifest != NULL && files != NULL ? SM_OK : no_memory(path));
+    for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
+        if (digests[i][0] != '\0') {
+            SM_TRY_GOTO(add_file(files, dir, (sm_model_file)i, digests[i]));
+        }
+    }
+    SM_TRY_GOTO(add_own_digest(manifest, path));
+    text = text_of(manifest);
+    SM_TRY_GOTO(text != NULL ? SM_OK : no_memory(path));
+    SM_TRY_GOTO(sm_atomic_write_all(path, text, strlen(text)));
+
+cleanup:
+    free(text);
+    json_decref(manifest);
+    json_decref(files);
+    return status;
+}
+
+// ---- writing ----
+
+// The name that the new folder takes; a damaged checkpoint of the same step makes room.
+static sm_status rename_folder(const char *from, const char *to) {
+    if (rename(from, to) == 0) {
+        return SM_OK;
+    }
+    if (errno == ENOTEMPTY || errno == EEXIST) {
+        remove_folder(to);
+        if (rename(from, to) == 0) {
+            return SM_OK;
+        }
+    }
+    return sm_fail(SM_ERR_IO, "%s: cannot be given its name: %s", to, strerror(errno));
+}
+
+sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoint, const sm_model_config *config,
+                              const sm_weights_copy *copy, int64_t keep) {
+    char path[PATH_MAX];
+    char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE];
+    char *temporary = NULL;
+    int lock = -1;
+    sm_status status = SM_OK;
+    SM_TRY(folder_of(run_dir, checkpoint->step, path));
+    SM_TRY(sm_temporary_folder(path, &temporary, &lock));
+    SM_TRY_GOTO(sm_weights_write(temporary, config, copy, checkpoint->step, digests));
+    SM_TRY_GOTO(write_manifest(temporary, checkpoint, digests));
+    SM_TRY_GOTO(rename_folder(temporary, path));
+    free(temporary);
+    temporary = NULL;
+    SM_TRY_GOTO(sm_sync_folder_of(path));
+    remove_old(run_dir, checkpoint->step, keep);
+
+cleanup:
+    if (temporary != NULL) {
+        sm_temporary_remove(temporary);
+        free(temporary);
+    }
+    close(lock);
+    return status;
+}
+
+// ---- loading ----
+
+static sm_status damaged(const char *path, const char *what) { return sm_fail(SM_ERR_FORMAT, "%s: %s", path, what); }
+
+static sm_status check_own_digest(json_t *manifest, const char *path) {
+    char digest[SM_FILE_DIGEST_SIZE];
+    char told[SM_FILE_DIGEST_SIZE];
+    const char *text_told = json_string_value(json_object_get(manifest, "digest"));
+    snprintf(told, sizeof told, "%s", text_told != NULL ? text_told : "");
+    json_object_del(manifest, "digest");
+    char *text = text_of(manifest);
+    if (text == NULL) {
+        return no_memory(path);
+    }
+    sm_bytes_digest(text, strlen(text), digest);
+    free(text);
+    return strcmp(told, digest) == 0 ? SM_OK : damaged(path, "is damaged: its digest is that of another text");
+}
+
+static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoint *c) {
+    json_error_t error;
+    int version = 0;
+    int is_pending = 0;
+    const char *run_id = "";
+    json_int_t step = -1;
+    json_int_t n_sequences = 0;
+    json_int_t n_micro_steps = 0;
+    json_int_t log_bytes = 0;
+    if (access(path, F_OK) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    *manifest = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (*manifest == NULL) {
+        return damaged(path, "is damaged: not JSON");
+    }
+    SM_TRY(check_own_digest(*manifest, path));
+    if (json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version, "run_id",
+                    &run_id, "step", &step, "sequences", &n_sequences, "micro_steps", &n_micro_steps, "log_bytes",
+                    &log_bytes, "pending", &is_pending) != 0 ||
+        version != SCHEMA_VERSION) {
+        return damaged(path, "is not a checkpoint of this version of stepmark");
+    }
+    *c = (sm_checkpoint){.step = step,
+                         .n_sequences = n_sequences,
+                         .n_micro_steps = n_micro_steps,
+                         .log_bytes = log_bytes,
+                         .is_pending = is_pending != 0};
+    snprintf(c->run_id, sizeof c->run_id, "%s", run_id);
+    return SM_OK;
+}
+
+static sm_status check_file(const char *dir, const char *name, const json_t *told) {
+    char path[PATH_MAX];
+    char digest[SM_FILE_DIGEST_SIZE];
+    int64_t size_bytes;
+    const json_int_t told_bytes = json_integer_value(json_object_get(told, "bytes"));
+    const char *told_digest = json_string_value(json_object_get(told, "digest"));
+    SM_TRY(set_path(path, "%s/%s", dir, name));
+    SM_TRY(sm_file_digest(path, digest, &size_bytes));
+    if (size_bytes != told_bytes) {
+        return sm_fail(SM_ERR_FORMAT, "%s: has %lld bytes; the checkpoint was written with %lld", path,
+                       (long long)size_bytes, (long long)told_bytes);
+    }
+    return told_digest != NULL && strcmp(told_digest, digest) == 0
+               ? SM_OK
+               : damaged(path, "is damaged, or of another checkpoint: its digest is not what checkpoint.json says");
+}
+
+static sm_status check_files(const char *dir, const json_t *manifest, bool has_optimizer) {
+    const char *name;
+    json_t *told;
+    json_t *files = json_object_get(manifest, "files");
+    for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
+        char path[PATH_MAX];
+        SM_TRY(sm_model_file_path(dir, (sm_model_file)i, path));
+        if (json_object_get(files, strrchr(path, '/') + 1) == NULL && (i != SM_FILE_OPTIMIZER || has_optimizer)) {
+            return damaged(path, "is not part of the checkpoint");
+        }
+    }
+    json_object_foreach(files, name, told) { SM_TRY(check_file(dir, name, told)); }
+    return SM_OK;
+}
+
+static sm_status check_identity(const char *dir, const sm_checkpoint *c, int64_t step, const char *run_id) {
+    if (strcmp(c->run_id, run_id) != 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir, c->run_id);
+    }
+    return c->step == step ? SM_OK
+                           : sm_fail(SM_ERR_FORMAT, "%s: holds the state after step %lld", dir, (long long)c->step);
+}
+
+sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
+                             sm_session *session, sm_checkpoint *checkpoint) {
+    sm_status status;
+    char dir[PATH_MAX];
+    char path[PATH_MAX];
+    json_t *manifest = NULL;
+    int64_t loaded_step = 0;
+    SM_TRY(folder_of(run_dir, step, dir));
+    SM_TRY(set_path(path, "%s/%s", dir, manifest_name));
+    SM_TRY_GOTO(read_manifest(path, &manifest, checkpoint));
+    SM_TRY_GOTO(check_identity(dir, checkpoint, step, run_id));
+    SM_TRY_GOTO(check_files(dir, manifest, session->plan->optimizer != NULL));
+    SM_TRY_GOTO(sm_weights_load(dir, config, session, &loaded_step));
+    if (loaded_step != step) {
+        status =
+            sm_fail(SM_ERR_FORMAT, "%s: its optimizer's state is that after step %lld", dir, (long long)loaded_step);
+    }
+
+cleanup:
+    json_decref(manifest);
+    return status;
+}

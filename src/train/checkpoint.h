@@ -1,0 +1,42 @@
+// checkpoint.h: the whole state of a training after a step, in a folder of its own:
+//
+//     RUN/checkpoints/step-N/
+//         config.json, model.safetensors, optimizer.safetensors    as `train --weights` reads them (weights.h)
+//         checkpoint.json    the rest of the state, and the bytes and digest of each of these files
+//
+// The folder is written under another name, made durable and renamed as a whole: who finds it finds all of it. A file
+// that has changed since, or that is another checkpoint's, is told when it is loaded.
+#ifndef STEPMARK_CHECKPOINT_H
+#define STEPMARK_CHECKPOINT_H
+
+#include "weights.h"
+
+enum { SM_RUN_ID_SIZE = 48 };
+
+// What is not in weights and optimizer. All else follows from the step and the run's configuration.
+typedef struct {
+    char run_id[SM_RUN_ID_SIZE];
+    int64_t step;          // steps behind it
+    int64_t n_sequences;   // read by them, of all processes: the place in the order of the data
+    int64_t n_micro_steps; // done by them, of all processes: the counter of dropout's masks
+    int64_t log_bytes;     // of log.jsonl that belong to these steps
+    bool is_pending;       // the training was ended: what is due after the step, as validation, has not been done
+} sm_checkpoint;
+
+// Writes RUN/checkpoints/step-N. Then, if keep > 0, removes all but the last `keep` of the steps up to N. After a
+// failure all that was there is there still.
+sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoint, const sm_model_config *config,
+                              const sm_weights_copy *copy, int64_t keep);
+
+// The steps of the checkpoints of a run, the last first. The caller frees *steps.
+sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n);
+
+// Checks every file of a checkpoint of the run `run_id`, then loads it.
+sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
+                             sm_session *session, sm_checkpoint *checkpoint);
+
+// Makes RUN/checkpoints, and removes what killed processes left there unfinished: for the one process that owns the
+// run.
+sm_status sm_checkpoint_prepare(const char *run_dir);
+
+#endif

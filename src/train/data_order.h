@@ -1,0 +1,34 @@
+// data_order.h: which sequence of the data a training reads when. A sequence is T tokens and the targets one further:
+// sequence i begins at token i T, and the data hold (tokens - 1) / T of them; what remains is never read.
+//
+// Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as they
+// lie in the file, or by a permutation that seed and epoch decide alone. So every number of processes reads the same
+// sequences in the same step, and the place in the data is one number.
+#ifndef STEPMARK_DATA_ORDER_H
+#define STEPMARK_DATA_ORDER_H
+
+#include <stdint.h>
+
+// X(code, name)
+#define SM_ORDER_LIST(X)                 \
+    X(SM_ORDER_SEQUENTIAL, "sequential") \
+    X(SM_ORDER_SHUFFLED, "shuffled")
+
+typedef enum {
+#define X(code, name) code,
+    SM_ORDER_LIST(X)
+#undef X
+} sm_order_kind;
+
+typedef struct {
+    sm_order_kind kind;
+    uint64_t seed;
+    int64_t n_sequences; // an epoch, at least 1
+} sm_data_order;
+
+const char *sm_order_name(sm_order_kind kind);
+
+// Where in the data sequence number k lies: 0 .. n_sequences - 1.
+int64_t sm_data_order_at(const sm_data_order *order, int64_t k);
+
+#endif

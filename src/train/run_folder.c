@@ -1,0 +1,311 @@
+// run_folder.c: see run_folder.h.
+#include "run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "input_file.h"
+#include "json_text.h"
+
+enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100, VALUE_BYTES = 96, REAL_DIGITS = 15 };
+
+struct sm_run_folder {
+    const char *dir;
+    int lock;
+    bool is_new;
+    json_t *run; // run.json
+};
+
+// ---- names and times ----
+
+static sm_status path_in(const char *dir, const char *name, char path[PATH_MAX]) {
+    const int length = snprintf(path, PATH_MAX, "%s/%s", dir, name);
+    return length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir);
+}
+
+static bool has(const char *dir, const char *name) {
+    char path[PATH_MAX];
+    return path_in(dir, name, path) == SM_OK && access(path, F_OK) == 0;
+}
+
+static void format_time(const char *format, char *text, size_t size_bytes) {
+    const time_t now = time(NULL);
+    struct tm parts;
+    gmtime_r(&now, &parts);
+    strftime(text, size_bytes, format, &parts);
+}
+
+// The time, and a number that tells apart what begins in the same second.
+static void draw_id(char *text, size_t size_bytes) {
+    char now[32];
+    uint32_t drawn = (uint32_t)getpid();
+    if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn) {
+        drawn ^= (uint32_t)clock();
+    }
+    format_time("%Y%m%dT%H%M%SZ", now, sizeof now);
+    snprintf(text, size_bytes, "%s-%08x", now, drawn);
+}
+
+// ---- opening ----
+
+// A process that was killed may take a moment to be gone.
+static sm_status take_lock(sm_run_folder *folder) {
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
+    folder->lock = open(folder->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock < 0) {
+        return sm_fail(SM_ERR_IO, "--run: %s: cannot be opened: %s", folder->dir, strerror(errno));
+    }
+    for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return SM_OK; // a file system without locks
+        }
+        if (i == LOCK_TRIES) {
+            return sm_fail(SM_ERR_USAGE, "--run: %s: another process trains there; wait for its end", folder->dir);
+        }
+        nanosleep(&pause, NULL);
+    }
+    return SM_OK;
+}
+
+static sm_status read_run(sm_run_folder *folder) {
+    char path[PATH_MAX];
+    json_error_t error;
+    SM_TRY(path_in(folder->dir, "run.json", path));
+    folder->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    const bool is_whole = json_is_string(json_object_get(folder->run, "run_id")) &&
+                          json_is_object(json_object_get(folder->run, "configuration")) &&
+                          json_array_size(json_object_get(folder->run, "starts")) > 0 &&
+                          json_integer_value(json_object_get(folder->run, "schema_version")) == SCHEMA_VERSION;
+    return is_whole ? SM_OK
+                    : sm_fail(SM_ERR_FORMAT, "%s: is damaged, or of another version of stepmark; choose another --run",
+                              path);
+}
+
+static sm_status make_run(sm_run_folder *folder) {
+    char id[48];
+    draw_id(id, sizeof id);
+    folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id", id,
+                            "configuration", "command_line", "", "starts");
+    return folder->run != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "--run: %s: no memory for run.json", folder->dir);
+}
+
+// What a run would leave, without its run.json.
+static sm_status check_is_free(const char *dir) {
+    static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
+                                       "RUN_COMPLETE.txt"};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        if (has(dir, ours[i])) {
+            return sm_fail(SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder", dir, ours[i]);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status look(sm_run_folder *folder, sm_resume resume) {
+    const char *dir = folder->dir;
+    folder->is_new = !has(dir, "run.json");
+    if (folder->is_new) {
+        SM_TRY(check_is_free(dir));
+        return make_run(folder);
+    }
+    if (has(dir, "RUN_COMPLETE.txt")) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--run: %s: holds a run that is complete; choose another folder, or train on from its weights: "
+                       "--weights %s/model",
+                       dir, dir);
+    }
+    if (resume == SM_RESUME_NONE) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--run: %s: holds a run that is not complete; --resume auto goes on with it, or choose another "
+                       "folder",
+                       dir);
+    }
+    return read_run(folder);
+}
+
+sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new) {
+    sm_status status = SM_OK;
+    *folder = NULL;
+    sm_run_folder *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return sm_fail(SM_ERR_OOM, "--run: %s: no memory", dir);
+    }
+    f->dir = dir;
+    f->lock = -1;
+    SM_TRY_GOTO(sm_make_folder(dir));
+    SM_TRY_GOTO(take_lock(f));
+    SM_TRY_GOTO(look(f, resume));
+    *is_new = f->is_new;
+    *folder = f;
+    return SM_OK;
+
+cleanup:
+    sm_run_folder_close(f);
+    return status;
+}
+
+void sm_run_folder_close(sm_run_folder *folder) {
+    if (folder != NULL) {
+        if (folder->lock >= 0) {
+            close(folder->lock);
+        }
+        json_decref(folder->run);
+        free(folder);
+    }
+}
+
+const char *sm_run_folder_id(const sm_run_folder *folder) {
+    return json_string_value(json_object_get(folder->run, "run_id"));
+}
+
+int64_t sm_run_folder_first_step(const sm_run_folder *folder) {
+    const json_t *start = json_array_get(json_object_get(folder->run, "starts"), 0);
+    return json_integer_value(json_object_get(start, "from_step"));
+}
+
+// ---- the configuration ----
+
+// What tells one machine or build from another: it may differ, and is noted. Where a file lies does not matter.
+static const char *const noted[] = {"engine.build_commit", "engine.isa", "engine.tier", "n_threads"};
+static const char *const passed[] = {"data.path", "val_data.path"};
+
+static bool is_among(const char *name, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void format_value(const json_t *value, char text[VALUE_BYTES]) {
+    char *written = value != NULL ? sm_json_to_text(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    snprintf(text, VALUE_BYTES, "%s", written != NULL ? written : "not set");
+    free(written);
+}
+
+typedef struct {
+    const sm_run_folder *folder;
+    char *note;
+    size_t note_bytes;
+} comparison;
+
+static sm_status tell_difference(const comparison *c, const char *name, const json_t *before, const json_t *now) {
+    char was[VALUE_BYTES];
+    char is[VALUE_BYTES];
+    format_value(before, was);
+    format_value(now, is);
+    if (is_among(name, passed, sizeof passed / sizeof passed[0])) {
+        return SM_OK;
+    }
+    if (is_among(name, noted, sizeof noted / sizeof noted[0])) {
+        snprintf(c->note, c->note_bytes, "%s: %s was %s and is %s now: results may differ in their last bits",
+                 c->folder->dir, name, was, is);
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_USAGE,
+                   "--run: %s: %s was %s when the run began and is %s now; give what it began with, or "
+                   "choose another folder",
+                   c->folder->dir, name, was, is);
+}
+
+static sm_status compare(const comparison *c, const char *prefix, const json_t *before, json_t *now);
+
+static sm_status compare_member(const comparison *c, const char *prefix, const char *key, const json_t *before,
+                                json_t *now) {
+    char name[128];
+    snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
+    if (json_is_object(before) && json_is_object(now)) {
+        return compare(c, name, before, now);
+    }
+    return before != NULL && now != NULL && json_equal(before, now) ? SM_OK : tell_difference(c, name, before, now);
+}
+
+static sm_status compare(const comparison *c, const char *prefix, const json_t *before, json_t *now) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(now, key, value) {
+        SM_TRY(compare_member(c, prefix, key, json_object_get(before, key), value));
+    }
+    json_object_foreach((json_t *)before, key, value) {
+        if (json_object_get(now, key) == NULL) {
+            SM_TRY(compare_member(c, prefix, key, value, NULL));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status no_memory(const sm_run_folder *folder) {
+    return sm_fail(SM_ERR_OOM, "%s/run.json: no memory to write it", folder->dir);
+}
+
+// As it comes back from a file: numbers are compared as they are written there.
+static json_t *as_written(const json_t *value) {
+    char *text = sm_json_to_text(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
+    json_t *again = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return again;
+}
+
+sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes) {
+    note[0] = '\0';
+    json_t *now = as_written(configuration);
+    if (now == NULL) {
+        return no_memory(folder);
+    }
+    if (folder->is_new) {
+        return json_object_set_new(folder->run, "configuration", now) == 0 ? SM_OK : no_memory(folder);
+    }
+    const comparison c = {.folder = folder, .note = note, .note_bytes = note_bytes};
+    sm_status status = compare(&c, "", json_object_get(folder->run, "configuration"), now);
+    json_decref(now);
+    return status;
+}
+
+// ---- run.json ----
+
+static sm_status write_run(const sm_run_folder *folder) {
+    char path[PATH_MAX];
+    SM_TRY(path_in(folder->dir, "run.json", path));
+    char *text = sm_json_to_text(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
+    if (text == NULL) {
+        return no_memory(folder);
+    }
+    sm_status status = sm_atomic_write_all(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, int64_t from_step, double startup_ms,
+                              json_t *facts) {
+    char now[32];
+    format_time("%Y-%m-%dT%H:%M:%SZ", now, sizeof now);
+    json_t *start =
+        json_pack("{s: s, s: I, s: f}", "time_utc", now, "from_step", (json_int_t)from_step, "startup_ms", startup_ms);
+    bool fits = start != NULL && (facts == NULL || json_object_update(start, facts) == 0);
+    fits = fits && json_array_append(json_object_get(folder->run, "starts"), start) == 0;
+    if (folder->is_new) {
+        fits = fits && json_object_set_new(folder->run, "command_line", json_string(command_line)) == 0;
+    }
+    json_decref(start);
+    return fits ? write_run(folder) : no_memory(folder);
+}
+
+sm_status sm_run_folder_end(sm_run_folder *folder, int64_t step, const char *reason, double wall_ms, json_t *facts) {
+    json_t *starts = json_object_get(folder->run, "starts");
+    json_t *start = json_array_get(starts, json_array_size(starts) - 1);
+    json_t *end = json_pack("{s: I, s: s, s: f}", "step", (json_int_t)step, "reason", reason, "wall_ms", wall_ms);
+    bool fits = end != NULL && (facts == NULL || json_object_update(end, facts) == 0);
+    fits = fits && json_object_set(start, "end", end) == 0;
+    json_decref(end);
+    return fits ? write_run(folder) : no_memory(folder);
+}

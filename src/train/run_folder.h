@@ -1,0 +1,59 @@
+// run_folder.h: the folder of one run:
+//
+//     run.json               what the run is, and an entry for each process start
+//     log.jsonl              what it did (train_log.h)
+//     checkpoints/step-N/    the whole state after step N (checkpoint.h)
+//     model/                 the final weights, as transformers reads them
+//     training_metrics.json  made from run.json and log.jsonl
+//     RUN_COMPLETE.txt       last of all: the run is complete
+//
+// One process owns it at a time. run.json:
+//
+//     {schema_version, run_id, configuration {...}, command_line,
+//      starts [{time_utc, from_step, startup_ms, ...facts, end {step, reason, wall_ms, ...facts}}]}
+//
+// A run goes on only with the configuration that it was begun with.
+#ifndef STEPMARK_RUN_FOLDER_H
+#define STEPMARK_RUN_FOLDER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+// What to do with a folder that holds a run that is not complete. X(code, name)
+#define SM_RESUME_LIST(X)     \
+    X(SM_RESUME_NONE, "none") \
+    X(SM_RESUME_AUTO, "auto")
+
+typedef enum {
+#define X(code, name) code,
+    SM_RESUME_LIST(X)
+#undef X
+} sm_resume;
+
+typedef struct sm_run_folder sm_run_folder;
+
+// Makes the folder, whose parent exists, and owns it until it is closed. *is_new: it holds no run yet. SM_ERR_USAGE
+// says what to do where it holds a run that is complete, one that is not without SM_RESUME_AUTO, or one of another
+// process.
+sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new);
+void sm_run_folder_close(sm_run_folder *folder); // NULL is fine
+
+const char *sm_run_folder_id(const sm_run_folder *folder);     // drawn anew where the folder is new
+int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps behind it when it began; of one that is not new
+
+// Takes a new run's configuration; a run that goes on must have had the same. SM_ERR_USAGE names the first field that
+// differs, with both values. What tells the machine from another (engine's build and kernels, threads) may differ;
+// `note` then gets one line, "" where nothing does.
+sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes);
+
+// Adds an entry to `starts` and writes run.json. `facts` may be NULL, here and below.
+sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, int64_t from_step, double startup_ms,
+                              json_t *facts);
+
+// Says in the last entry how this process ended: reason "complete", "signal" or "failed".
+sm_status sm_run_folder_end(sm_run_folder *folder, int64_t step, const char *reason, double wall_ms, json_t *facts);
+
+#endif

@@ -1,0 +1,99 @@
+// train_step.c: see train_step.h.
+#include "train_step.h"
+
+#include <math.h>
+
+#include "clock.h"
+
+static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
+
+static bool is_interrupted(const sm_train_stepper *s) { return s->interrupted != NULL && *s->interrupted; }
+
+// What all processes find before they begin: their data are there, nobody was asked to end. Alone, one is asked between
+// any two micro-batches; several must agree.
+static sm_status begin(sm_train_stepper *s, const int32_t **inputs, const int32_t **targets, sm_train_step *result) {
+    sm_status status = sm_train_data_next(s->data, inputs, targets, &result->data_ns);
+    if (status == SM_OK && is_interrupted(s)) {
+        status = SM_ERR_INTERRUPTED;
+    }
+    return sm_comm_agree(s->comm, status);
+}
+
+// Gradients of this process's micro-batches, and the mean of their losses in *loss. Dropout's masks depend on the
+// number of the micro-batch among those of all processes and steps.
+static sm_status accumulate(sm_train_stepper *s, int64_t step, const int32_t *inputs, const int32_t *targets,
+                            double *loss) {
+    const int64_t n_tokens = s->session->plan->B * s->session->plan->T;
+    const int64_t n_micro = s->n_accum * sm_comm_size(s->comm);
+    s->session->n_micro_steps = (uint64_t)((step - 1) * n_micro + sm_comm_rank(s->comm) * s->n_accum);
+    *loss = 0;
+    for (int64_t micro = 0; micro < s->n_accum; micro++) {
+        double micro_loss;
+        if (sm_comm_size(s->comm) == 1 && is_interrupted(s)) {
+            return SM_ERR_INTERRUPTED;
+        }
+        SM_TRY(sm_session_set_batch(s->session, inputs + micro * n_tokens, targets + micro * n_tokens));
+        unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
+        phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        phases |= micro + 1 < s->n_accum ? SM_RUN_MORE : 0;
+        SM_TRY(sm_session_run(s->session, phases, NULL));
+        SM_TRY(sm_session_loss(s->session, &micro_loss));
+        *loss += micro_loss / (double)n_micro;
+    }
+    return SM_OK;
+}
+
+// What became of the loss scale, where there is one.
+static sm_status tell_scaler(sm_train_stepper *s, sm_train_step *result) {
+    const int64_t before = s->n_skipped;
+    result->is_scaled = s->session->plan->scaler != SM_NO_TENSOR;
+    SM_TRY(sm_session_skipped(s->session, &s->n_skipped));
+    result->is_skipped = s->n_skipped > before;
+    return sm_session_loss_scale(s->session, &result->loss_scale);
+}
+
+static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step *result, const char *what, double value,
+                                 const char *advice) {
+    const int64_t sequence = sm_data_order_at(s->order, (result->step - 1) * s->global_batch);
+    return sm_fail(SM_ERR_INVALID, "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; %s",
+                   (long long)result->step, what, value, (long long)(sequence * s->session->plan->T), s->data_name,
+                   advice);
+}
+
+static sm_status update(sm_train_stepper *s, sm_train_step *result) {
+    SM_TRY(sm_session_run(s->session, SM_RUN_OPTIMIZER, NULL));
+    SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
+    SM_TRY(tell_scaler(s, result));
+    if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
+        return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
+    }
+    return SM_OK;
+}
+
+sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
+    const int32_t *inputs;
+    const int32_t *targets;
+    sm_step_settings settings = s->optimizer;
+    settings.lr = sm_schedule_lr(&s->schedule, step);
+    *result = (sm_train_step){.step = step,
+                              .epoch = 1 + (step - 1) * s->global_batch / s->order->n_sequences,
+                              .lr = settings.lr,
+                              .n_tokens = s->global_batch * s->session->plan->T};
+    const int64_t start_ns = sm_now_ns();
+    const int64_t comm_start_ns = s->session->comm_ns;
+    *is_whole = true;
+    SM_TRY(begin(s, &inputs, &targets, result));
+    SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum * sm_comm_size(s->comm)));
+    sm_status status = accumulate(s, step, inputs, targets, &result->loss);
+    *is_whole = status == SM_ERR_INTERRUPTED;
+    SM_TRY(status);
+    SM_TRY(sm_comm_sum(s->comm, &result->loss, 1));
+    if (!isfinite(result->loss)) {
+        return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
+    }
+    SM_TRY(update(s, result));
+    result->elapsed_ns = sm_now_ns() - start_ns;
+    result->comm_ns = s->session->comm_ns - comm_start_ns;
+    *is_whole = true;
+    return SM_OK;
+}

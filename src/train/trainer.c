@@ -1,0 +1,281 @@
+// trainer.c: see trainer.h. What it leaves on disk is trainer_record.c's.
+#include "trainer.h"
+
+#include <math.h>
+
+#include "clock.h"
+#include "trainer_record.h"
+#include "validation.h"
+
+static const double cosine_final_fraction = 0.1;
+
+typedef struct {
+    const sm_train_settings *settings;
+    const sm_train_callbacks *callbacks;
+    sm_data_order order;
+    sm_train_stepper stepper;
+    sm_validation validation;
+    sm_train_record record;
+    sm_train_progress progress;
+    bool is_whole;   // weights and state are those after progress.step
+    bool is_pending; // what is due after progress.step has not been done
+} trainer;
+
+// ---- setting up ----
+
+static bool is_interrupted(const trainer *t) { return t->settings->interrupted != NULL && *t->settings->interrupted; }
+
+static const char *data_name(const sm_train_settings *s) {
+    return s->data.path != NULL ? s->data.path : "built-in text";
+}
+
+static sm_status set_sizes(trainer *t) {
+    const sm_train_settings *s = t->settings;
+    const int64_t B = s->session->plan->B;
+    const int64_t T = s->session->plan->T;
+    const int64_t n_processes = sm_comm_size(s->comm);
+    const int64_t n_sequences = (sm_tokens_count(s->data.tokens) - 1) / T;
+    if (s->global_batch < 1 || s->global_batch % (B * n_processes) != 0) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--global-batch: %lld sequences a step are no multiple of %lld processes with --batch-size %lld",
+                       (long long)s->global_batch, (long long)n_processes, (long long)B);
+    }
+    const int64_t least = s->run_dir != NULL ? s->global_batch : B;
+    if (n_sequences < least) {
+        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens are too few for %s of %lld x %lld, which needs %lld + 1",
+                       data_name(s), (long long)sm_tokens_count(s->data.tokens),
+                       s->run_dir != NULL ? "a step" : "one batch", (long long)least, (long long)T,
+                       (long long)(least * T));
+    }
+    t->order = (sm_data_order){.kind = s->order, .seed = s->seed, .n_sequences = n_sequences};
+    t->stepper = (sm_train_stepper){.session = s->session,
+                                    .comm = s->comm,
+                                    .data_name = data_name(s),
+                                    .order = &t->order,
+                                    .optimizer = s->optimizer,
+                                    .global_batch = s->global_batch,
+                                    .n_accum = s->global_batch / (B * n_processes),
+                                    .interrupted = s->interrupted};
+    return SM_OK;
+}
+
+static sm_status set_validation(trainer *t) {
+    const sm_train_settings *s = t->settings;
+    if (s->validation.tokens == NULL) {
+        return SM_OK;
+    }
+    const int64_t n = sm_validation_batches(s->validation.tokens, s->session->plan->B, s->session->plan->T);
+    if (n == 0) {
+        return sm_fail(SM_ERR_INVALID, "--val-data: its %lld tokens are too few for one batch of %lld x %lld",
+                       (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
+                       (long long)s->session->plan->T);
+    }
+    t->validation = (sm_validation){.tokens = s->validation.tokens,
+                                    .n_batches = s->val_batches > 0 && s->val_batches < n ? s->val_batches : n,
+                                    .trained = s->session,
+                                    .session = s->val_session != NULL ? s->val_session : s->session,
+                                    .comm = s->comm};
+    return SM_OK;
+}
+
+// The steps of all limits that are set, on top of those behind the initial state.
+static sm_status set_steps(trainer *t, int64_t initial_step) {
+    const sm_train_settings *s = t->settings;
+    const int64_t step_tokens = s->global_batch * s->session->plan->T;
+    int64_t n_steps = s->max_steps > 0 ? s->max_steps : INT64_MAX;
+    int64_t n_sequences;
+    if (s->max_epochs > 0 && !__builtin_mul_overflow(s->max_epochs, t->order.n_sequences, &n_sequences)) {
+        n_steps = n_sequences / s->global_batch < n_steps ? n_sequences / s->global_batch : n_steps;
+    }
+    if (s->max_tokens > 0 && s->max_tokens / step_tokens < n_steps) {
+        n_steps = s->max_tokens / step_tokens;
+    }
+    if (n_steps < 1) {
+        return sm_fail(SM_ERR_USAGE, "--tokens: %lld are fewer than one step's %lld", (long long)s->max_tokens,
+                       (long long)step_tokens);
+    }
+    int64_t last_token;
+    if (__builtin_add_overflow(initial_step, n_steps, &n_steps) ||
+        __builtin_mul_overflow(n_steps, step_tokens, &last_token)) {
+        return sm_fail(SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
+    }
+    t->progress =
+        (sm_train_progress){.first_step = initial_step, .step = initial_step, .n_steps = n_steps, .val_loss = NAN};
+    t->stepper.schedule = (sm_schedule){.kind = s->schedule,
+                                        .lr = s->optimizer.lr,
+                                        .final_fraction = cosine_final_fraction,
+                                        .warmup_steps = s->warmup_steps,
+                                        .n_steps = n_steps};
+    return SM_OK;
+}
+
+static sm_status initialise(trainer *t, int64_t *step) {
+    return t->callbacks->initialise(t->callbacks->ctx, t->settings->session, step);
+}
+
+// Steps behind the state that the whole run began with.
+static sm_status find_first_step(trainer *t, int64_t *step) {
+    if (t->record.is_new) {
+        return sm_comm_agree(t->settings->comm, initialise(t, step));
+    }
+    *step = t->record.folder != NULL ? sm_run_folder_first_step(t->record.folder) : 0;
+    return sm_comm_broadcast(t->settings->comm, 0, step, sizeof *step);
+}
+
+static sm_status load_state(trainer *t, int64_t *log_bytes) {
+    sm_checkpoint checkpoint;
+    bool found;
+    *log_bytes = 0;
+    SM_TRY(sm_train_record_load(&t->record, &checkpoint, &found));
+    if (found) {
+        t->progress.first_step = checkpoint.step;
+        t->progress.step = checkpoint.step;
+        t->is_pending = checkpoint.is_pending;
+        *log_bytes = checkpoint.log_bytes;
+        return checkpoint.n_sequences == checkpoint.step * t->settings->global_batch
+                   ? SM_OK
+                   : sm_fail(SM_ERR_FORMAT, "%s: the checkpoint of step %lld has read %lld sequences, not %lld each",
+                             t->settings->run_dir, (long long)checkpoint.step, (long long)checkpoint.n_sequences,
+                             (long long)t->settings->global_batch);
+    }
+    int64_t step;
+    return t->record.is_new ? SM_OK : sm_comm_agree(t->settings->comm, initialise(t, &step));
+}
+
+static sm_status begin_to_read(trainer *t) {
+    const sm_train_settings *s = t->settings;
+    const int64_t share = s->global_batch / sm_comm_size(s->comm);
+    return sm_train_data_open(&(sm_train_share){.tokens = s->data.tokens,
+                                                .order = t->order,
+                                                .T = s->session->plan->T,
+                                                .stride = s->global_batch,
+                                                .first = share * sm_comm_rank(s->comm),
+                                                .n = share},
+                              t->progress.step + 1, &s->background, &t->stepper.data);
+}
+
+static sm_status set_up(trainer *t) {
+    int64_t initial_step = 0;
+    int64_t log_bytes;
+    SM_TRY(set_sizes(t));
+    SM_TRY(set_validation(t));
+    SM_TRY(sm_train_record_open(&t->record, t->settings, t->callbacks));
+    SM_TRY(find_first_step(t, &initial_step));
+    SM_TRY(set_steps(t, initial_step));
+    SM_TRY(sm_train_record_configure(&t->record, t->progress.n_steps));
+    SM_TRY(load_state(t, &log_bytes));
+    SM_TRY(sm_session_skipped(t->settings->session, &t->stepper.n_skipped));
+    SM_TRY(begin_to_read(t));
+    t->is_whole = true;
+    return sm_comm_agree(t->settings->comm, sm_train_record_begin(&t->record, t->progress.step, log_bytes));
+}
+
+// ---- a step, and what is due after it ----
+
+static sm_status validate(trainer *t) {
+    const int64_t start_ns = sm_now_ns();
+    const sm_plan *plan = t->validation.session->plan;
+    SM_TRY(sm_validation_run(&t->validation, &t->progress.val_loss));
+    return sm_train_log_validation(t->record.log, t->progress.step, t->progress.val_loss,
+                                   t->validation.n_batches * plan->B * plan->T, sm_now_ns() - start_ns);
+}
+
+static bool is_due(const trainer *t, int64_t every) {
+    const int64_t step = t->progress.step;
+    return (every > 0 && step % every == 0) || step == t->progress.n_steps;
+}
+
+static sm_status do_due(trainer *t) {
+    const sm_train_settings *s = t->settings;
+    if (t->validation.tokens != NULL && is_due(t, s->val_every)) {
+        SM_TRY(validate(t));
+    }
+    return s->save_every > 0 && is_due(t, s->save_every) ? sm_train_record_checkpoint(&t->record, t->progress.step)
+                                                         : SM_OK;
+}
+
+// Of the last step that begins in it.
+static sm_status tell_epoch(trainer *t, const sm_train_step *step) {
+    const int64_t next = 1 + step->step * t->settings->global_batch / t->order.n_sequences;
+    const bool is_last = next != step->epoch || step->step == t->progress.n_steps;
+    return is_last && t->record.folder != NULL ? sm_train_log_epoch(t->record.log, step->epoch, step->step) : SM_OK;
+}
+
+// Shows and logs it. What cannot be shown or logged ends the training.
+static sm_status tell_step(trainer *t, const sm_train_step *step) {
+    if (!t->record.is_writer) {
+        return SM_OK;
+    }
+    sm_status status = t->callbacks->stepped(t->callbacks->ctx, &t->progress, step);
+    status = status == SM_OK ? sm_train_log_step(t->record.log, step) : status;
+    status = status == SM_OK ? tell_epoch(t, step) : status;
+    return status == SM_OK
+               ? sm_train_record_look(&t->record)
+               : sm_fail(status, "%s; training ends after step %lld", sm_error_message(), (long long)step->step);
+}
+
+static sm_status next_step(trainer *t) {
+    sm_train_step step;
+    SM_TRY(sm_train_step_run(&t->stepper, t->progress.step + 1, &t->is_whole, &step));
+    t->progress.step++;
+    t->is_pending = true;
+    sm_status status = tell_step(t, &step);
+    if (status == SM_OK && is_interrupted(t)) {
+        status = SM_ERR_INTERRUPTED;
+    }
+    return sm_comm_agree(t->settings->comm, status);
+}
+
+static sm_status train(trainer *t) {
+    sm_status status = SM_OK;
+    while (status == SM_OK) {
+        if (t->is_pending) {
+            status = sm_comm_agree(t->settings->comm, do_due(t));
+            t->is_pending = status != SM_OK;
+        }
+        if (status != SM_OK || t->progress.step == t->progress.n_steps) {
+            break;
+        }
+        status = next_step(t);
+    }
+    return status;
+}
+
+// ---- the end ----
+
+// Saves the steps that were taken, also where they were ended early: the state is whole then, unless a step failed
+// within. The message stays that of what ended them.
+static sm_status save_what_is_whole(trainer *t, sm_status ended) {
+    char reason[1024];
+    const int64_t step = t->progress.step;
+    snprintf(reason, sizeof reason, "%s", sm_error_message());
+    if (!t->is_whole || step == t->progress.first_step) {
+        return ended;
+    }
+    sm_status saved = t->settings->run_dir != NULL ? sm_train_record_leave(&t->record, step, t->is_pending)
+                                                   : sm_train_record_save(&t->record, step);
+    const bool is_told = ended == SM_ERR_INTERRUPTED; // which has no message
+    if (saved != SM_OK && !is_told) {
+        t->callbacks->note(t->callbacks->ctx, reason); // the caller shows why nothing was saved
+    }
+    SM_TRY(saved);
+    return is_told ? ended : sm_fail(ended, "%s", reason);
+}
+
+static sm_status finish(trainer *t, sm_status status) {
+    if (status != SM_OK) {
+        return save_what_is_whole(t, status);
+    }
+    SM_TRY(sm_train_record_save(&t->record, t->progress.step));
+    return SM_OK;
+}
+
+sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {
+    trainer t = {.settings = settings, .callbacks = callbacks};
+    sm_status status = set_up(&t);
+    if (status == SM_OK) {
+        status = finish(&t, train(&t));
+    }
+    sm_train_data_close(t.stepper.data);
+    return sm_train_record_close(&t.record, t.progress.step, status);
+}

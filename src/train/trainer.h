@@ -1,0 +1,102 @@
+// trainer.h: a training from its first step to its last: what each step reads, validation, the log, checkpoints, and
+// how it ends and goes on. It prints nothing: what there is to show goes to callbacks.
+//
+// Step s = 1, 2, ... takes the sequences number (s - 1) G to s G - 1 of the order (data_order.h), G a step's sequences
+// over all processes. Process r of N takes the r-th of N equal parts of them, in micro-batches of B. A step that begins
+// in one epoch and ends in the next belongs to the first. Sequences that are left at the end of the last epoch and do
+// not fill a step are not read.
+//
+// With a run folder (run_folder.h) it writes the log and checkpoints there, and goes on where one that was ended left
+// off: weights, optimizer and log are then those of a training that was never interrupted.
+#ifndef STEPMARK_TRAINER_H
+#define STEPMARK_TRAINER_H
+
+#include "model.h"
+#include "run_folder.h"
+#include "train_step.h"
+
+// Where tokens come from.
+typedef struct {
+    const sm_tokens *tokens; // NULL: there are none
+    const char *path;        // NULL: they are part of the program
+} sm_train_source;
+
+typedef struct {
+    sm_session *session; // prepared for steps of B x T; not owned
+    const sm_model_config *config;
+    sm_comm *comm; // NULL: alone
+
+    // The work of a step. B and T of a micro-batch are the plan's.
+    sm_train_source data;
+    int64_t global_batch; // sequences a step, of all processes: a multiple of B times their number
+    sm_order_kind order;
+    uint64_t seed; // of the order
+    sm_step_settings optimizer;
+    sm_schedule_kind schedule; // of optimizer.lr
+    int64_t warmup_steps;
+
+    // The work of the whole: the least of what is set. It comes on top of the steps that the initial state has behind
+    // it.
+    int64_t max_steps;  // 0: not set
+    int64_t max_epochs; // 0: not set
+    int64_t max_tokens; // 0: not set; only whole steps are done
+
+    // The validation set: the first val_batches micro-batches of it, or all, where
+    // there are no more and where that is 0.
+    sm_train_source validation;
+    sm_session *val_session; // without dropout, for the forward only; NULL: `session` has no dropout
+    int64_t val_every;       // steps; 0: after the last step only
+    int64_t val_batches;
+
+    // Without a run folder: where the log goes, and the state after the last step; NULL: nowhere.
+    const char *log;
+    const char *save;
+
+    // With one.
+    const char *run_dir;         // NULL: none
+    const json_t *configuration; // what must agree where the run goes on, in addition to what is above
+    const char *command_line;    // for run.json
+    json_t *facts;               // of this process and its machine, for run.json's `starts`
+    int64_t process_start_ns;    // of sm_now_ns
+    int64_t save_every;          // steps; 0: a checkpoint only when the training is ended early
+    int64_t keep;                // checkpoints; 0: all
+    sm_resume resume;
+
+    sm_background background;                 // where threads beside the training may run
+    const volatile sig_atomic_t *interrupted; // not 0: end after what is under way; may be NULL
+} sm_train_settings;
+
+typedef struct {
+    int64_t first_step; // steps behind it when this process began
+    int64_t step;       // steps behind it now
+    int64_t n_steps;    // steps behind it at the end
+    double val_loss;    // the last; NaN: none yet
+} sm_train_progress;
+
+// Those of process 0 are called, but for `initialise` and `saving`.
+typedef struct {
+    void *ctx;
+
+    // Fills the session with the weights to begin with, unless a checkpoint is loaded; *step: steps behind them.
+    sm_status (*initialise)(void *ctx, sm_session *session, int64_t *step);
+
+    // After each step, outside of its time. A failure ends the training, and what was done is saved.
+    sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
+
+    // A line that a user should see.
+    void (*note)(void *ctx, const char *text);
+
+    // Before and after what must not be cut off, as a save; may be NULL.
+    void (*saving)(void *ctx, bool saving);
+
+    // Facts at the end of this process, for run.json, which the trainer owns then; may be NULL.
+    json_t *(*end_facts)(void *ctx);
+
+    // In a run folder, when all but training_metrics.json and RUN_COMPLETE.txt is there: writes these. May be NULL.
+    sm_status (*completed)(void *ctx, const char *run_dir);
+} sm_train_callbacks;
+
+// Trains. SM_ERR_INTERRUPTED: ended early as asked, with what was done saved.
+sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks);
+
+#endif

@@ -1,0 +1,336 @@
+// trainer_record.c: see trainer_record.h.
+#include "trainer_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "run_configuration.h"
+
+static void note(const sm_train_record *r, const char *text) {
+    if (r->is_writer && text[0] != '\0') {
+        r->callbacks->note(r->callbacks->ctx, text);
+    }
+}
+
+static void set_saving(const sm_train_record *r, bool saving) {
+    if (r->callbacks->saving != NULL) {
+        r->callbacks->saving(r->callbacks->ctx, saving);
+    }
+}
+
+// ---- beginning ----
+
+sm_status sm_train_record_open(sm_train_record *r, const sm_train_settings *settings,
+                               const sm_train_callbacks *callbacks) {
+    *r = (sm_train_record){.settings = settings,
+                           .callbacks = callbacks,
+                           .is_writer = sm_comm_rank(settings->comm) == 0,
+                           .is_new = true,
+                           .saved_step = -1,
+                           .log_place = -1};
+    sm_status status = SM_OK;
+    if (settings->run_dir == NULL) {
+        return SM_OK;
+    }
+    if (r->is_writer) {
+        status = sm_run_folder_open(settings->run_dir, settings->resume, &r->folder, &r->is_new);
+    }
+    SM_TRY(sm_comm_agree(settings->comm, status));
+    if (r->is_writer) {
+        snprintf(r->run_id, sizeof r->run_id, "%s", sm_run_folder_id(r->folder));
+    }
+    SM_TRY(sm_comm_broadcast(settings->comm, 0, &r->is_new, sizeof r->is_new));
+    return sm_comm_broadcast(settings->comm, 0, r->run_id, sizeof r->run_id);
+}
+
+sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
+    char differs[256] = "";
+    json_t *configuration = NULL;
+    sm_status status = SM_OK;
+    if (r->folder != NULL) {
+        status = sm_run_configuration(r->settings, n_steps, &configuration);
+        if (status == SM_OK) {
+            status = sm_run_folder_configure(r->folder, configuration, differs, sizeof differs);
+        }
+        json_decref(configuration);
+    }
+    SM_TRY(sm_comm_agree(r->settings->comm, status));
+    note(r, differs);
+    return SM_OK;
+}
+
+// The steps of the checkpoints, the same for all processes: those that process 0 sees.
+static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int *n) {
+    sm_status status = r->is_writer ? sm_checkpoint_list(r->settings->run_dir, steps, n) : SM_OK;
+    SM_TRY(sm_comm_agree(r->settings->comm, status));
+    SM_TRY(sm_comm_broadcast(r->settings->comm, 0, n, sizeof *n));
+    if (!r->is_writer) {
+        *steps = calloc((size_t)*n + 1, sizeof **steps);
+    }
+    status = *n == 0 || *steps != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
+    SM_TRY(sm_comm_agree(r->settings->comm, status));
+    return *n > 0 ? sm_comm_broadcast(r->settings->comm, 0, *steps, (size_t)*n * sizeof **steps) : SM_OK;
+}
+
+// A checkpoint that is damaged is passed over for the one before it: what it held is computed again.
+static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int n, sm_checkpoint *checkpoint) {
+    const sm_train_settings *s = r->settings;
+    sm_status status = SM_OK;
+    for (int i = 0; i < n; i++) {
+        status = sm_checkpoint_load(s->run_dir, steps[i], r->run_id, s->config, s->session, checkpoint);
+        status = sm_comm_agree(s->comm, status);
+        if (status == SM_OK) {
+            r->saved_step = steps[i];
+            return SM_OK;
+        }
+        if (i + 1 < n) {
+            char text[1400];
+            snprintf(text, sizeof text, "%s; trying the checkpoint before it, of step %lld", sm_error_message(),
+                     (long long)steps[i + 1]);
+            note(r, text);
+        }
+    }
+    return sm_fail(status, "%s; no checkpoint of the run is whole: choose another --run to begin anew",
+                   sm_error_message());
+}
+
+sm_status sm_train_record_load(sm_train_record *r, sm_checkpoint *checkpoint, bool *found) {
+    int64_t *steps = NULL;
+    int n = 0;
+    *found = false;
+    if (r->is_new) {
+        return SM_OK;
+    }
+    sm_status status = list_checkpoints(r, &steps, &n);
+    if (status == SM_OK && n > 0) {
+        status = load_first_whole(r, steps, n, checkpoint);
+        *found = status == SM_OK;
+    }
+    free(steps);
+    return status;
+}
+
+static sm_status begin_run(sm_train_record *r, int64_t step, int64_t log_bytes) {
+    const sm_train_settings *s = r->settings;
+    const double startup_ms = (double)(sm_now_ns() - s->process_start_ns) / 1e6;
+    const int length = snprintf(r->log_path, sizeof r->log_path, "%s/log.jsonl", s->run_dir);
+    if (length >= (int)sizeof r->log_path) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", s->run_dir);
+    }
+    SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
+    SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
+    SM_TRY(sm_checkpoint_prepare(s->run_dir));
+    return sm_checkpoint_writer_open(s->run_dir, s->config, s->session->plan, r->log, s->keep, &s->background,
+                                     &r->writer);
+}
+
+sm_status sm_train_record_begin(sm_train_record *r, int64_t step, int64_t log_bytes) {
+    if (r->folder != NULL) {
+        return begin_run(r, step, log_bytes);
+    }
+    return r->is_writer && r->settings->log != NULL ? sm_train_log_append(r->settings->log, &r->log) : SM_OK;
+}
+
+// ---- checkpoints ----
+
+static sm_status take_end(sm_train_record *r, const sm_checkpoint_end *end) {
+    const int64_t place = r->log_place;
+    r->log_place = -1;
+    if (end->status == SM_OK) {
+        return place >= 0 ? sm_train_log_fill(r->log, place, end->elapsed_ns) : SM_OK;
+    }
+    r->saved_step = -1;
+    return sm_fail(end->status, "%s; the checkpoint of step %lld is not written, and those before it stay",
+                   end->message, (long long)end->step);
+}
+
+sm_status sm_train_record_look(sm_train_record *r) {
+    sm_checkpoint_end end;
+    if (r->writer == NULL || !sm_checkpoint_writer_ended(r->writer, &end)) {
+        return SM_OK;
+    }
+    const sm_status status = take_end(r, &end);
+    if (end.status != SM_OK) {
+        note(r, sm_error_message());
+        return SM_OK;
+    }
+    return status;
+}
+
+static sm_status wait_for_writer(sm_train_record *r) {
+    sm_checkpoint_writer_wait(r->writer);
+    return sm_train_record_look(r);
+}
+
+// The line of a checkpoint that is there already: it was written when the training was ended, and this is where it
+// would have been written anyway.
+static sm_status tell_saved(const sm_train_record *r, int64_t step) {
+    int64_t place;
+    return sm_train_log_checkpoint(r->log, step, 0, &place);
+}
+
+static sm_checkpoint state_after(const sm_train_record *r, int64_t step) {
+    const int64_t n_sequences = step * r->settings->global_batch;
+    sm_checkpoint checkpoint = {
+        .step = step, .n_sequences = n_sequences, .n_micro_steps = n_sequences / r->settings->session->plan->B};
+    memcpy(checkpoint.run_id, r->run_id, sizeof checkpoint.run_id);
+    return checkpoint;
+}
+
+static bool is_sharded(const sm_train_record *r) { return r->settings->session->plan->processes.is_sharded; }
+
+// Copies the state, unless that of this step is saved already. Where each process holds a part of it, all of them come
+// here.
+static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, int64_t *waited_ns) {
+    const int64_t start_ns = sm_now_ns();
+    *is_copied = false;
+    const sm_status status = r->is_writer ? wait_for_writer(r) : SM_OK;
+    bool is_wanted = r->is_writer && status == SM_OK && r->saved_step != step;
+    if (is_sharded(r)) {
+        SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted));
+    }
+    SM_TRY(status);
+    if (is_wanted) {
+        SM_TRY(r->is_writer ? sm_checkpoint_writer_copy(r->writer, r->settings->session)
+                            : sm_weights_copy_help(r->settings->session));
+    }
+    *is_copied = is_wanted && r->is_writer;
+    *waited_ns = sm_now_ns() - start_ns;
+    return SM_OK;
+}
+
+sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
+    sm_checkpoint checkpoint = state_after(r, step);
+    int64_t waited_ns;
+    bool is_copied;
+    if (r->settings->run_dir == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(copy_state(r, step, &is_copied, &waited_ns));
+    if (!is_copied) {
+        return r->is_writer ? tell_saved(r, step) : SM_OK;
+    }
+    SM_TRY(sm_train_log_checkpoint(r->log, step, waited_ns, &r->log_place));
+    checkpoint.log_bytes = sm_train_log_size(r->log);
+    sm_checkpoint_writer_start(r->writer, &checkpoint);
+    r->saved_step = step;
+    return SM_OK;
+}
+
+static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_t waited_ns) {
+    sm_checkpoint_end end;
+    checkpoint->log_bytes = sm_train_log_size(r->log);
+    sm_status logged = sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place);
+    if (logged != SM_OK) { // a full disk may be what ended the training; it may have room for this
+        r->log_place = -1;
+    }
+    sm_checkpoint_writer_start(r->writer, checkpoint);
+    sm_checkpoint_writer_wait(r->writer);
+    return sm_checkpoint_writer_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
+}
+
+static sm_status leave(sm_train_record *r, sm_checkpoint *checkpoint) {
+    int64_t waited_ns;
+    bool is_copied;
+    SM_TRY(copy_state(r, checkpoint->step, &is_copied, &waited_ns));
+    return is_copied ? write_now(r, checkpoint, waited_ns) : SM_OK;
+}
+
+sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
+    char text[PATH_MAX + 64];
+    sm_checkpoint checkpoint = state_after(r, step);
+    checkpoint.is_pending = is_pending;
+    set_saving(r, true);
+    const sm_status status = leave(r, &checkpoint);
+    set_saving(r, false);
+    SM_TRY(status);
+    snprintf(text, sizeof text, "%s: checkpoint after step %lld; --resume auto goes on from it", r->settings->run_dir,
+             (long long)step);
+    note(r, text);
+    return SM_OK;
+}
+
+// ---- ending ----
+
+// The state as it is spread over the processes, all of which come here.
+static sm_status save_sharded(const sm_train_record *r, const char *dir, int64_t step) {
+    const sm_train_settings *s = r->settings;
+    sm_weights_copy *copy = NULL;
+    if (!r->is_writer) {
+        return sm_weights_copy_help(s->session);
+    }
+    sm_status status = sm_weights_copy_open(s->session->plan, &copy);
+    status = status == SM_OK ? sm_weights_copy_take(copy, s->session) : status;
+    status = status == SM_OK ? sm_weights_save_copy(dir, s->config, copy, step) : status;
+    sm_weights_copy_close(copy);
+    return status;
+}
+
+static sm_status save_state(const sm_train_record *r, const char *dir, int64_t step) {
+    const sm_train_settings *s = r->settings;
+    if (r->folder == NULL && is_sharded(r)) {
+        return save_sharded(r, dir, step);
+    }
+    if (!r->is_writer) {
+        return SM_OK;
+    }
+    return r->folder != NULL ? sm_weights_save_model(dir, s->config, s->session)
+                             : sm_weights_save(dir, s->config, s->session, step);
+}
+
+static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
+    char text[PATH_MAX + 64];
+    set_saving(r, true); // takes as long as it takes, also after Ctrl-C
+    sm_status status = save_state(r, dir, step);
+    set_saving(r, false);
+    SM_TRY(status);
+    snprintf(text, sizeof text, "%s: saved after step %lld", dir, (long long)step);
+    note(r, text);
+    return SM_OK;
+}
+
+sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
+    char dir[PATH_MAX];
+    if (r->settings->run_dir == NULL) {
+        return r->settings->save != NULL ? save_to(r, r->settings->save, step) : SM_OK;
+    }
+    if (!r->is_writer) {
+        return SM_OK;
+    }
+    const int length = snprintf(dir, sizeof dir, "%s/model", r->settings->run_dir);
+    SM_TRY(length < (int)sizeof dir ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir));
+    SM_TRY(wait_for_writer(r));
+    SM_TRY(save_to(r, dir, step));
+    return sm_train_log_sync(r->log);
+}
+
+static sm_status end_run(sm_train_record *r, int64_t step, sm_status status) {
+    const sm_train_callbacks *c = r->callbacks;
+    const char *reason = status == SM_OK ? "complete" : status == SM_ERR_INTERRUPTED ? "signal" : "failed";
+    const double wall_ms = (double)(sm_now_ns() - r->settings->process_start_ns) / 1e6;
+    json_t *facts = c->end_facts != NULL ? c->end_facts(c->ctx) : NULL;
+    sm_status ended = wait_for_writer(r);
+    if (ended == SM_OK) {
+        ended = sm_run_folder_end(r->folder, step, reason, wall_ms, facts);
+    }
+    json_decref(facts);
+    if (ended == SM_OK && status == SM_OK && c->completed != NULL) {
+        ended = c->completed(c->ctx, r->settings->run_dir);
+    }
+    return ended;
+}
+
+sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status status) {
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", sm_error_message());
+    sm_status ended = r->writer != NULL ? end_run(r, step, status) : SM_OK; // without one it never began
+    sm_checkpoint_writer_close(r->writer);
+    sm_status closed = sm_train_log_close(r->log);
+    sm_run_folder_close(r->folder);
+    ended = ended != SM_OK ? ended : closed;
+    if (status == SM_OK || ended == SM_OK) {
+        return status != SM_OK ? status : ended;
+    }
+    return sm_fail(status, "%s", reason); // what went wrong first
+}

@@ -1,0 +1,78 @@
+// validation.c: see validation.h.
+#include "validation.h"
+
+#include <stdlib.h>
+
+int64_t sm_validation_batches(const sm_tokens *tokens, int64_t B, int64_t T) {
+    return (sm_tokens_count(tokens) - 1) / (B * T);
+}
+
+static sm_status copy_weights(sm_session *from, sm_session *to, float *values) {
+    const sm_plan *plan = to->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int tensor = sm_plan_is_param(plan, i) ? sm_plan_find_tensor(from->plan, plan->tensors[i].name) : -1;
+        if (tensor >= 0) {
+            SM_TRY(sm_session_read(from, tensor, plan->tensors[i].real_elems, values));
+            SM_TRY(sm_session_write(to, i, plan->tensors[i].real_elems, values));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status give_weights(const sm_validation *v) {
+    int64_t most_elems = 0;
+    if (v->session == v->trained) {
+        return SM_OK;
+    }
+    const sm_plan *plan = v->session->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
+        most_elems = n_elems > most_elems ? n_elems : most_elems;
+    }
+    float *values = malloc((size_t)most_elems * sizeof *values + 1);
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "validation: no memory for %lld weights", (long long)most_elems);
+    }
+    sm_status status = copy_weights(v->trained, v->session, values);
+    free(values);
+    return status;
+}
+
+// The losses of this process's batches, among all of them.
+static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
+    const int64_t B = v->session->plan->B;
+    const int64_t T = v->session->plan->T;
+    for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {
+        SM_TRY(sm_tokens_batch(v->tokens, i, B, T, ids, ids + B * T));
+        SM_TRY(sm_session_set_batch(v->session, ids, ids + B * T));
+        SM_TRY(sm_session_run(v->session, SM_RUN_FORWARD, NULL));
+        SM_TRY(sm_session_loss(v->session, &losses[i]));
+    }
+    return SM_OK;
+}
+
+sm_status sm_validation_run(const sm_validation *v, double *loss) {
+    const int64_t n_tokens = v->session->plan->B * v->session->plan->T;
+    int32_t *ids = malloc(2 * (size_t)n_tokens * sizeof *ids);
+    double *losses = calloc((size_t)v->n_batches, sizeof *losses);
+    sm_status status = ids != NULL && losses != NULL
+                           ? SM_OK
+                           : sm_fail(SM_ERR_OOM, "validation: no memory for %lld batches", (long long)v->n_batches);
+    if (status == SM_OK) {
+        status = give_weights(v);
+    }
+    if (status == SM_OK) {
+        status = run_share(v, ids, losses);
+    }
+    status = sm_comm_agree(v->comm, status);
+    if (status == SM_OK) {
+        status = sm_comm_sum(v->comm, losses, (int)v->n_batches); // zeros but for one process's each
+    }
+    *loss = 0;
+    for (int64_t i = 0; i < v->n_batches && status == SM_OK; i++) {
+        *loss += losses[i] / (double)v->n_batches;
+    }
+    free(losses);
+    free(ids);
+    return status;
+}

@@ -1,0 +1,24 @@
+// validation.h: the mean loss over a fixed set of sequences.
+#ifndef STEPMARK_VALIDATION_H
+#define STEPMARK_VALIDATION_H
+
+#include "comm.h"
+#include "session.h"
+#include "tokens.h"
+
+typedef struct {
+    const sm_tokens *tokens;
+    int64_t n_batches;   // of the session's B x T, in the order of the file
+    sm_session *trained; // whose weights are looked at
+    sm_session *session; // what computes: `trained` itself, or another of the same B and T, which gets its weights
+    sm_comm *comm;       // among whose processes the batches are dealt out
+} sm_validation;
+
+// Batches of B x T that the tokens have.
+int64_t sm_validation_batches(const sm_tokens *tokens, int64_t B, int64_t T);
+
+// *loss is the same for every number of processes: each batch's loss counts as much, in their order. It may be not
+// finite.
+sm_status sm_validation_run(const sm_validation *validation, double *loss);
+
+#endif

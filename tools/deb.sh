@@ -1,0 +1,17 @@
+#!/bin/sh
+# deb.sh: builds the Debian package from the tracked files, in a copy: build/deb/stepmark_VERSION_ARCH.deb. The same
+# sources give the same package, wherever and whenever it is built.
+set -eu
+cd "$(dirname "$0")/.."
+version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
+BUILD_COMMIT=${BUILD_COMMIT:-$(git rev-parse --short=12 HEAD)}
+BUILD_DIRTY=${BUILD_DIRTY:-$(test -z "$(git status --porcelain | head -1)" && echo 0 || echo 1)}
+export BUILD_COMMIT BUILD_DIRTY DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-noautodbgsym}"
+unset MAKEFLAGS MFLAGS MAKELEVEL CONFIG B
+copy=build/deb/stepmark-$version
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files -z | xargs -0 cp --parents -t "$copy"
+(cd "$copy" && dpkg-buildpackage -b -us -uc)
+rm -rf "$copy"
+ls build/deb/*.deb

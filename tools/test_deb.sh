@@ -1,0 +1,80 @@
+#!/bin/sh
+# test_deb.sh [PACKAGE]: the Debian package: lintian has no errors and no warnings; in a fresh minimal Debian it is
+# installed, used with what it depends on alone, then with what it recommends and an OpenCL implementation (POCL=0: without),
+# removed and purged, and leaves nothing behind. As root. build/debian-root.tar keeps the fresh Debian.
+set -eu
+cd "$(dirname "$0")/.."
+package=${1:-$(ls build/deb/stepmark_*.deb)}
+suite=${SUITE:-bookworm}
+mirror=${MIRROR:-http://deb.debian.org/debian}
+fresh=build/debian-root.tar
+root=$(mktemp -d)
+cleanup() {
+    umount "$root/proc" "$root/sys" 2>/dev/null || true
+    rm -rf "$root"
+}
+trap cleanup EXIT
+
+fail() {
+    echo "test-deb: $1" >&2
+    exit 1
+}
+
+# inside COMMAND...: in the fresh Debian, which has no other library's path.
+inside() {
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} chroot "$root" "$@"
+}
+
+# says TEXT COMMAND...: it succeeds, and its output has the text.
+says() {
+    text=$1
+    shift
+    said=$(inside "$@" 2>&1) || fail "$*: exit $?: $said"
+    case $said in
+    *"$text"*) ;;
+    *) fail "$*: does not say '$text': $said" ;;
+    esac
+}
+
+lintian --fail-on error,warning "$package" 2>/dev/null || fail "lintian has complaints"
+
+if [ ! -f "$fresh" ]; then
+    echo "making a fresh Debian $suite" >&2
+    debootstrap --variant=minbase "$suite" "$root" "$mirror" >/dev/null
+    tar -C "$root" --exclude=./proc/* -cf "$fresh.new" .
+    mv "$fresh.new" "$fresh"
+else
+    tar -C "$root" -xf "$fresh"
+fi
+mount -t proc proc "$root/proc" 2>/dev/null || true # where they may not be mounted, stepmark does without
+mount -t sysfs -o ro sysfs "$root/sys" 2>/dev/null || true
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+cp "$package" "$root/stepmark.deb"
+inside apt-get -qq update
+inside apt-get -qq install -y --no-install-recommends /stepmark.deb >/dev/null 2>&1 || fail "it cannot be installed"
+
+says "stepmark $(dpkg-deb -f "$package" Version)" stepmark --version
+says "cpu" stepmark devices
+says "OpenCL" stepmark devices
+says '"status": "ok"' stepmark run -m tiny --backend cpu -b 2 --seq-len 16 -r 3 -w 1 -o json
+says ' 0 failed' stepmark verify --backend cpu --filter '^bias' --max-elems 1000
+says "loss" stepmark train -m tiny -b 1 --seq-len 8 --steps 2 --save /model
+[ ! -e "$root/usr/share/man/man1" ] || [ -e "$root/etc/dpkg/dpkg.cfg.d/excludes" ] ||
+    ls "$root/usr/share/man/man1/stepmark-run.1.gz" >/dev/null || fail "no manual page"
+
+if [ "${POCL:-1}" = 1 ]; then
+    inside apt-get -qq install -y /stepmark.deb pocl-opencl-icd >/dev/null 2>&1 || fail "what it recommends cannot be installed"
+    # shellcheck disable=SC2046 # a list of packages
+    inside apt-get -qq install -y --no-install-recommends $(dpkg-deb -f "$package" Recommends | tr ',' '\n' |
+        sed 's/|.*//') >/dev/null 2>&1 || fail "what it recommends cannot be installed"
+    says '"backend_used": "opencl"' stepmark run -m tiny --backend opencl -b 2 --seq-len 16 -r 3 -w 1 -o json
+    says '"status": "ok"' stepmark run -m tiny --backend cpu --mode tuned -b 2 --seq-len 16 -r 3 -w 1 -o json
+fi
+
+inside apt-get -qq remove -y stepmark >/dev/null 2>&1 || fail "it cannot be removed"
+inside dpkg --purge stepmark >/dev/null 2>&1 || fail "it cannot be purged"
+left=$(find "$root/usr" "$root/etc" "$root/var/lib/dpkg" -name '*stepmark*')
+[ -z "$left" ] || fail "left behind: $left"
+echo "$package: lintian has no errors and no warnings; installed in a fresh Debian $suite, used, removed, purged: nothing left"
