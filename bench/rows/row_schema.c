@@ -161,7 +161,7 @@ static const sm_column columns[] = {
     {TEXT(recompute,
           "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
           "block but its input); null: the pass has no backward"),
-     SHOWN_WHEN_VARIED("recompute", NULL)},
+     SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
     {TEXT(precision, "fp32, tf32, tf32x3, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(
         emulated, SM_COLUMN_BOOLEAN, "",

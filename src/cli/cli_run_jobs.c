@@ -49,7 +49,6 @@ static sm_status run_job(worker *w, const cli_job *job) {
             sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
     sm_status sent = send("begin", json_string(w->place));
     sm_status status = sent == SM_OK ? cli_measure(&w->bench, job, &row) : sent;
-    cli_live_clear();
     if (sent == SM_OK && status != SM_ERR_USAGE) { // what no row could be measured with, such as an unknown --isa
         note_failure(&row);
         sent = send("row", sm_row_to_json(&row));
