@@ -15,6 +15,7 @@ CC_asan := gcc
 CC_clang := clang
 CC_fuzz := clang
 CC_tsan := clang
+CC_mpi := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
@@ -41,7 +42,6 @@ BASE_FLAGS += -DSM_OPENCL
 endif
 
 # CONFIG=mpi joins processes that mpirun or srun starts. Only comm_mpi.c knows MPI.
-CC_mpi := gcc
 ifeq ($(CONFIG),mpi)
 BASE_FLAGS += -DSM_MPI
 MPI_FLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)

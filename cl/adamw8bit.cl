@@ -87,7 +87,8 @@ static inline vec quant_code_signed(vec x) {
     return x < to_vec(0.0f) ? QUANT_ZERO - below : QUANT_ZERO + rank;
 }
 
-// n codes as floats; where there are none, `fill`.
+// The first n codes, n > 0, as floats, then `fill`. What is not there is replaced afterwards: llvmpipe (Mesa 22.3) computes
+// wrongly with an array that a condition fills.
 static inline vec load_codes(const global uchar *p, ulong n, float fill) {
 #if VECTOR == 1
     return n > 0 ? (float)*p : fill;
@@ -100,9 +101,9 @@ static inline vec load_codes(const global uchar *p, ulong n, float fill) {
     }
     float part[VECTOR];
     for (uint i = 0; i < VECTOR; i++) {
-        part[i] = i < n ? (float)p[i] : fill;
+        part[i] = (float)p[min((ulong)i, n - 1)];
     }
-    return load(part);
+    return keep_first(load(part), n, fill);
 #endif
 }
 

@@ -8,7 +8,9 @@
 //
 // A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
 // side, share one of k and v.
-// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T). HS is fixed when the kernel is compiled.
+// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T), or blocks of rows of it. HS is fixed when the kernel is compiled. With
+// documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see no
+// key, are left out.
 //
 //     keys |<-KEYS->|<-KEYS->|        forward and dq: a group owns ROWS rows and walks the tiles of keys left to
 //   rows   +--------+                 right, to the diagonal. dk and dv: a group owns KEYS keys and walks the
@@ -69,12 +71,14 @@ typedef struct {
     ulong first_token; // b T
     ulong q, k, v;     // the head's first channels in a row of qkv; q also in a row of y
     ulong ld;          // elements of a row of qkv
+    const global int *starts; // (T), of the sequence
     uint y, x;
 } place;
 
 // head: b NH + h
-static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV) {
+static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const global int *starts) {
     place p;
+    p.starts = starts + head / NH * T;
     p.T = T;
     p.C = NH * HS;
     p.head_row = row_start(head, T);
@@ -252,8 +256,26 @@ static inline void add_gathered(const local float *w, const local float *b, uint
 
 // --- forward -------------------------------------------------------------------------------------------------
 
+// Scores of keys before a row's document become -infinity. The last row's begins last.
+static inline void hide_past(const place *p, ulong first_row, ulong first_key, float score[ROWS_EACH][KEYS_EACH]) {
+    if (first_key_of(p->starts, min(first_row + ROWS, p->T) - 1) <= first_key) {
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS_EACH; i++) {
+        const ulong start = first_key_of(p->starts, min(first_row + p->y + i * ITEMS_Y, p->T - 1));
+#pragma unroll
+        for (int j = 0; j < KEYS_EACH; j++) {
+            score[i][j] = first_key + p->x + j * ITEMS_X < start ? -INFINITY : score[i][j];
+        }
+    }
+}
+
 // Scores of keys that a row does not see become -infinity.
 static inline void hide_keys(const place *p, ulong first_row, ulong first_key, float score[ROWS_EACH][KEYS_EACH]) {
+    if (DOCUMENTS) {
+        hide_past(p, first_row, first_key, score);
+    }
     if (first_key + KEYS <= first_row + 1) {
         return;
     }
@@ -292,7 +314,7 @@ static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH
 }
 
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale, const global data *qkv, ulong qkv_at,
+attention_forward(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale, const global data *qkv, ulong qkv_at,
                   const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at, global float *lse,
                   ulong lse_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
@@ -300,7 +322,7 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
     local float values[KEYS * LD] __attribute__((aligned(16)));
     local float shared[ROWS * ITEMS_X] __attribute__((aligned(16)));
     local float *weights = keys; // once the scores are there, nobody needs the keys
-    const place p = find_place(get_group_id(0), T, NH, NKV);
+    const place p = find_place(get_group_id(0), T, NH, NKV, starts + starts_at);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS; // those with most to do first
     const ulong n_keys = min(T, first_row + ROWS);                                   // that any of the rows sees
@@ -309,7 +331,7 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
     float4 result[ROWS_EACH][CHUNKS_EACH];
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
-        largest[i] = -INFINITY;
+        largest[i] = LEAST_SCORE;
         total[i] = 0.0f;
 #pragma unroll
         for (uint j = 0; j < CHUNKS_EACH; j++) {
@@ -317,7 +339,7 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
         }
     }
     stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
-    for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
+    for (ulong first_key = first_key_of(p.starts, first_row) / KEYS * KEYS; first_key < n_keys; first_key += KEYS) {
         const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float before[ROWS_EACH];
@@ -382,36 +404,40 @@ attention_forward(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float
     }
 }
 
-// att[t,s] = exp(s - lse), or 0 for s > t: an item a key, items side by side along s.
-kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global data *qkv, ulong qkv_at, const global float *lse,
+// att[t,s] = exp(s - lse), or 0 for keys that t does not see: an item a key, items side by side along s.
+kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, const global data *qkv, ulong qkv_at, const global float *lse,
                               ulong lse_at, global data *att, ulong att_at) {
-    const place p = find_place(get_group_id(1), T, NH, NKV);
+    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
     const ulong s = get_global_id(0);
     if (s >= T) {
         return;
     }
     const global data *k = qkv + qkv_at + qkv_start(&p, s) + p.k;
     for (ulong t = 0; t < T; t++) {
+        const bool sees = first_key_of(p.starts, t) <= s && s <= t;
         float score = 0.0f;
-        if (s <= t) {
+        if (s >= weights_width(t, T)) {
+            continue;
+        }
+        if (sees) {
             const global data *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
             for (uint i = 0; i < HS; i++) {
                 score = multiply_add(widen(q[i]), widen(k[i]), score);
             }
         }
-        const float weight = s <= t ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
-        att[att_at + row_start(p.head_row + t, T) + s] = narrow(weight);
+        const float weight = sees ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
+        att[att_at + weights_start(get_group_id(1), t, T) + s] = narrow(weight);
     }
 }
 
 // --- backward ------------------------------------------------------------------------------------------------
 
 // D: from y where there is one, else from the stored weights. An item a row.
-kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
+kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
                                     const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                                     const global kept_value *lse, ulong lse_at, const global uint *rng_step,
                                     ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at) {
-    const place p = find_place(get_group_id(1), T, NH, NKV);
+    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
     const ulong t = get_global_id(0);
     if (t >= T) {
         return;
@@ -426,13 +452,13 @@ kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, ulong key, uin
         }
         sum = (sums.x + sums.z) + (sums.y + sums.w);
     }
-    for (ulong s = 0; STORED && s <= t; s++) {
+    for (ulong s = first_key_of(p.starts, t); STORED && s <= t; s++) {
         const global data *v = qkv + qkv_at + qkv_start(&p, s) + p.v;
         float da = 0.0f;
         for (uint i = 0; i < HS; i++) {
             da = multiply_add(widen(dyt[i]), widen(v[i]), da);
         }
-        sum += widen_kept(lse[lse_at + row_start(p.head_row + t, T) + s]) * keep(&drop, &p, t, s) * da;
+        sum += widen_kept(lse[lse_at + weights_start(get_group_id(1), t, T) + s]) * keep(&drop, &p, t, s) * da;
     }
     D[D_at + p.head_row + t] = sum;
 }
@@ -456,7 +482,7 @@ static inline void finish_weights(const global kept_value *lse, const global flo
             const ulong s = first_key + p->x + j * ITEMS_X;
             const float factor = DROPOUT ? kept[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] : 1.0f;
             const float att = !STORED ? exp(score[i][j] - log_total)
-                              : inside && s <= t ? widen_kept(lse[row_start(p->head_row + t, p->T) + s]) : 0.0f;
+                              : inside && s <= t ? widen_kept(lse[weights_start(p->head_row / p->T, t, p->T) + s]) : 0.0f;
             score[i][j] = att * factor;
             dweight[i][j] = att * (factor * dweight[i][j] - sum);
         }
@@ -475,7 +501,7 @@ static inline void put_weights(const place *p, float x[ROWS_EACH][KEYS_EACH], lo
 
 // dq of ROWS rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
+attention_backward_rows(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
@@ -484,7 +510,7 @@ attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     local float keys[KEYS * LD] __attribute__((aligned(16)));
     local float values[KEYS * LD] __attribute__((aligned(16)));
     local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    const place p = find_place(get_group_id(0), T, NH, NKV);
+    const place p = find_place(get_group_id(0), T, NH, NKV, starts + starts_at);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS;
     const ulong n_keys = min(T, first_row + ROWS);
@@ -498,7 +524,7 @@ attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     }
     stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
     stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
-    for (ulong first_key = 0; first_key < n_keys; first_key += KEYS) {
+    for (ulong first_key = first_key_of(p.starts, first_row) / KEYS * KEYS; first_key < n_keys; first_key += KEYS) {
         const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float score[ROWS_EACH][KEYS_EACH];
         float dweight[ROWS_EACH][KEYS_EACH];
@@ -528,7 +554,7 @@ attention_backward_rows(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
 
 // dk and dv of KEYS keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
+attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
@@ -539,7 +565,7 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
     local float dscores[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
     const ulong first_head = get_group_id(0) * (NH / NKV);
-    place p = find_place(first_head, T, NH, NKV);
+    place p = find_place(first_head, T, NH, NKV, starts + starts_at);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
     const ulong first_key = get_group_id(1) * (ulong)KEYS;
     const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
@@ -556,9 +582,11 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
     stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
     // The heads' rows one after the other; a head begins at the tile on the diagonal.
     const ulong start_row = first_key / ROWS * ROWS;
+    const ulong end_row = end_of_rows(p.starts, T, min(first_key + KEYS, T) - 1);
     for (ulong head = first_head, first_row = start_row; head < first_head + NH / NKV;
-         head += first_row + ROWS < T ? 0 : 1, first_row = first_row + ROWS < T ? first_row + ROWS : start_row) {
-        p = find_place(head, T, NH, NKV);
+         head += first_row + ROWS < end_row ? 0 : 1,
+               first_row = first_row + ROWS < end_row ? first_row + ROWS : start_row) {
+        p = find_place(head, T, NH, NKV, starts + starts_at);
         float score[ROWS_EACH][KEYS_EACH];
         float dweight[ROWS_EACH][KEYS_EACH];
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -7,8 +7,8 @@
 //   dv = dropout(att)^T dy;  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)
 //
 // A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
-// side, share one of k and v. y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T); `kept` is att or lse. HS is fixed when
-// the kernel is compiled.
+// side, share one of k and v. y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T), or blocks of rows of it; `kept` is att or
+// lse. HS is fixed when the kernel is compiled. With documents (starts (B,T)) row t's keys begin with starts[t].
 //
 //     keys 0 1 2 3 4 5        forward and dq: the item of row t walks its keys left to right, VECTOR at a
 //   rows 0 x                  time; forward keeps the largest score, the sum and the result so far.
@@ -24,14 +24,20 @@
 // The row of this work-item: token t of head h of sequence b.
 typedef struct {
     ulong t, row;     // of [b,h,t] among rows
+    ulong head;       // b NH + h
+    ulong start;      // the first key that it sees
+    const global int *starts; // (T), of its sequence
     ulong q, k, v, y; // where its channels begin in qkv and in y
     ulong ld;         // elements of a row of qkv
 } place;
 
-// head: b NH + h
-static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV) {
+// head: b NH + h. A row beyond T has no start.
+static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const global int *starts) {
     place p;
     p.t = get_global_id(0);
+    p.head = head;
+    p.starts = starts + head / NH * T;
+    p.start = p.t < T ? first_key_of(p.starts, p.t) : 0;
     const ulong token = head / NH * T + p.t;
     const ulong h = head % NH;
     p.ld = (NH + 2 * NKV) * HS;
@@ -78,10 +84,11 @@ static inline float keep(const mask *m, ulong row, ulong T, ulong s) {
     return m->threshold == 0 ? 1.0f : keep_factor(m->key, m->step, row_start(row, T) + s, m->threshold, m->scale);
 }
 
-kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
+kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, const global int *starts,
+                              ulong starts_at, ulong key, uint threshold, float drop_scale,
                               const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at,
                               global data *y, ulong y_at, global void *kept, ulong kept_at) {
-    const place p = find_place(get_global_id(1), T, NH, NKV);
+    const place p = find_place(get_global_id(1), T, NH, NKV, starts + starts_at);
     if (p.t >= T) {
         return;
     }
@@ -98,7 +105,7 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV,
     }
     float largest = -INFINITY;
     vec sum = to_vec(0.0f);
-    for (ulong first = 0; first <= p.t; first += VECTOR) {
+    for (ulong first = p.start; first <= p.t; first += VECTOR) {
         const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
         float scores[VECTOR];
         for (uint j = 0; j < VECTOR; j++) {
@@ -126,9 +133,10 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV,
         ((global float *)kept)[kept_at + p.row] = log_sum;
         return;
     }
-    global data *att = (global data *)kept + kept_at + row_start(p.row, T);
-    for (ulong s = 0; s < T; s++) {
-        att[s] = narrow(s <= p.t ? exp(dot_head(q, k + row_start(s, p.ld)) - log_sum) : 0.0f);
+    global data *att = (global data *)kept + kept_at + weights_start(p.head, p.t, T);
+    for (ulong s = 0; s < weights_width(p.t, T); s++) {
+        const bool sees = p.start <= s && s <= p.t;
+        att[s] = narrow(sees ? exp(dot_head(q, k + row_start(s, p.ld)) - log_sum) : 0.0f);
     }
 }
 
@@ -139,19 +147,20 @@ static inline float row_sum_of(uint stored, const place *p, ulong T, const mask 
     if (!stored) {
         return dot_head(dyt, y + p->y);
     }
-    for (ulong s = 0; s <= p->t; s++) {
+    for (ulong s = p->start; s <= p->t; s++) {
         const float da = keep(drop, p->row, T, s) * dot_head(dyt, v + row_start(s, v_row));
         sum += widen(att[s]) * da;
     }
     return sum;
 }
 
-kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold, float drop_scale,
+kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, const global int *starts,
+                              ulong starts_at, ulong key, uint threshold, float drop_scale,
                                     const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                                     const global void *kept, ulong kept_at, const global uint *rng_step,
                                     ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at,
                                     global data *dqkv, ulong dqkv_at) {
-    const place p = find_place(get_global_id(1), T, NH, NKV);
+    const place p = find_place(get_global_id(1), T, NH, NKV, starts + starts_at);
     if (p.t >= T) {
         return;
     }
@@ -160,7 +169,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, u
     const global data *k = qkv + qkv_at + p.k - row_start(p.t, p.ld);
     const global data *v = qkv + qkv_at + p.v - row_start(p.t, p.ld);
     const global float *lse = (const global float *)kept + kept_at;
-    const global data *att = (const global data *)kept + kept_at + row_start(p.row, T); // where stored
+    const global data *att = (const global data *)kept + kept_at + weights_start(p.head, p.t, T); // where stored
     vec q[HEAD_VECS];
     vec dyt[HEAD_VECS];
     vec dq[HEAD_VECS];
@@ -172,7 +181,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, u
     }
     const float sum = row_sum_of(stored, &p, T, &drop, dyt, v, p.ld, att, y + y_at);
     const float log_sum = stored ? 0.0f : lse[p.row];
-    for (ulong first = 0; first <= p.t; first += VECTOR) {
+    for (ulong first = p.start; first <= p.t; first += VECTOR) {
         const uint n_keys = (uint)min((ulong)VECTOR, p.t + 1 - first);
         float scores[VECTOR];
         float da[VECTOR];
@@ -198,8 +207,9 @@ static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, co
                                const global float *lse, const global data *att, const global float *D, vec dk[HEAD_VECS],
                                vec dv[HEAD_VECS]) {
     const ulong first_row = p->row - p->t;
-    for (ulong first = p->t; first < T; first += VECTOR) {
-        const uint n_rows = (uint)min((ulong)VECTOR, T - first);
+    const ulong end = end_of_rows(p->starts, T, p->t);
+    for (ulong first = p->t; first < end; first += VECTOR) {
+        const uint n_rows = (uint)min((ulong)VECTOR, end - first);
         const global data *q = qkv + p->q + row_start(first - p->t, p->ld);
         const global data *dyt = dy + p->y + row_start(first - p->t, C);
         const ulong row = first_row + first;
@@ -210,7 +220,7 @@ static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, co
             kept[j] = j < n_rows ? keep(drop, row + j, T, p->t) : 0.0f;
             da[j] = j < n_rows ? kept[j] * dot_head(v, dyt + row_start(j, C)) : 0.0f;
             scores[j] = j >= n_rows ? -INFINITY
-                        : stored    ? widen(att[row_start(row + j, T) + p->t])
+                        : stored    ? widen(att[weights_start(p->head, first + j, T) + p->t])
                                     : dot_head(k, q + row_start(j, p->ld));
         }
         vec weight = load(scores);
@@ -229,13 +239,14 @@ static inline void gather_rows(uint stored, const place *p, ulong T, ulong C, co
 }
 
 // An item a key of a head of k and v.
-kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, ulong key, uint threshold,
+kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, const global int *starts,
+                              ulong starts_at, ulong key, uint threshold,
                                     float drop_scale, const global data *dy, ulong dy_at, const global data *qkv,
                                     ulong qkv_at, const global void *kept, ulong kept_at, const global uint *rng_step,
                                     ulong rng_step_at, const global float *D, ulong D_at, global data *dqkv,
                                     ulong dqkv_at) {
     const ulong first_head = get_global_id(1) * (NH / NKV);
-    place p = find_place(first_head, T, NH, NKV); // p.t is the key
+    place p = find_place(first_head, T, NH, NKV, starts + starts_at); // p.t is the key
     if (p.t >= T) {
         return;
     }
@@ -255,7 +266,7 @@ kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, u
         dv[i] = to_vec(0.0f);
     }
     for (ulong head = first_head; head < first_head + NH / NKV; head++) {
-        p = find_place(head, T, NH, NKV);
+        p = find_place(head, T, NH, NKV, starts + starts_at);
         gather_rows(stored, &p, T, NH * HS, &drop, k, v, qkv + qkv_at, dy + dy_at, lse, att, D + D_at, dk, dv);
     }
     store_head(dk, scale, dqkv + dqkv_at + p.k);

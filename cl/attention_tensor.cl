@@ -8,6 +8,9 @@
 // the layout of a result is that of a first operand (16 bits), or is with the summands in another order (tf32: pair's two
 // columns, 2 pair and 2 pair + 1, stand for pair and pair + 4; the second operand's rows are taken in the same order).
 //
+// With documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see no
+// key, are left out.
+//
 //   forward   s = q k^T,          y += att v               att (rows, keys)
 //   dq        s = q k^T, dy v^T,  dq += ds k               ds  (rows, keys)
 //   dk, dv    s^T = k q^T, v dy^T, dv += att^T dy, dk += ds^T q   both (keys, rows)
@@ -542,8 +545,49 @@ inlined void keep_two(const mask *m, const place *p, uint t, uint s, float facto
     }
 }
 
+// Of the warp's rows: the first key that each of this item's sees, and that any or all of them see.
+typedef struct {
+    uint of_row[FRAGMENTS][2];
+    uint first, last;
+} key_starts;
+
+inlined key_starts find_starts(const global int *starts, uint T, uint my_row, uint our_row) {
+    key_starts k;
+    k.first = (uint)first_key_of(starts, min(our_row, T - 1));
+    k.last = (uint)first_key_of(starts, min(my_row + WARP_ROWS, T) - 1);
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            k.of_row[f][h] = (uint)first_key_of(starts, min(my_row + f * 16 + h * 8 + ROW, T - 1));
+        }
+    }
+    return k;
+}
+
+// Scores of keys before a row's document become -infinity.
+inlined void hide_past(const key_starts *k, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (k->last <= first_key) {
+        return;
+    }
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (uint i = 0; i < 4; i++) {
+                score[f][j][i] =
+                    first_key + 2 * PAIR + j * 8 + i % 2 < k->of_row[f][i / 2] ? -INFINITY : score[f][j][i];
+            }
+        }
+    }
+}
+
 // Scores of keys that a row does not see become -infinity; for the whole warp, `first_key` is of the step.
-inlined void hide_keys(uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void hide_keys(const key_starts *k, uint first_row, uint first_key, float score[FRAGMENTS][STEP_TILES][4]) {
+    if (DOCUMENTS) {
+        hide_past(k, first_key, score);
+    }
     if (first_key + STEP <= first_row + 1) {
         return;
     }
@@ -648,7 +692,8 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
 
 // Rows first_row.. are the work-group's, my_row.. the warp's.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
+                  ulong key, uint threshold, float drop_scale,
                   const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
                   ulong y_at, global float *lse, ulong lse_at) {
     local uint4 rows[OWN_BYTES / 16] __attribute__((aligned(1024)));
@@ -663,6 +708,9 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
     const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
     const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
+    const global int *first_keys = starts + starts_at + p.first_token;
+    const key_starts seen = find_starts(first_keys, T, my_row, our_row);
+    const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
     const uint own_q = local_address(rows);
@@ -672,15 +720,15 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
     operand q;
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
-        largest[f][0] = largest[f][1] = -INFINITY;
+        largest[f][0] = largest[f][1] = LEAST_SCORE;
         total[f][0] = total[f][1] = 0.0f;
     }
     FILL(result, ROW_TILES, 0.0f)
     clear_ends(rows, OWN);
     clear_ends(tiles, 4 * TILE);
     stage_own(of_head + p.q, p.ld, first_row, T, own_q);
-    stage(of_head + p.k, p.ld, 0, T, stages);
-    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
+    stage(of_head + p.k, p.ld, start_key, T, stages);
+    stage(of_head + p.v, p.ld, start_key, T, stages + TILE_BYTES);
     copy_async_commit();
     uint at = stages;
     receive();
@@ -688,7 +736,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
         load_operand(q, own_q);
     }
 #pragma unroll 1
-    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+    for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
@@ -697,11 +745,11 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint 
         copy_async_commit();
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 multiply_rows(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score);
-                hide_keys(my_row, first_key + s, score);
+                hide_keys(&seen, my_row, first_key + s, score);
                 find_largest(score, largest, total, result);
                 make_weights(score, largest, total);
                 if (DROPOUT) {
@@ -775,7 +823,8 @@ inlined void sum_rows(const global data *dy, const global data *y, const place *
 
 // dq of OWN rows, and D for dk and dv, which are computed after it.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
+                  ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
@@ -792,6 +841,9 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
     const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
     const uint n_keys = min(T, first_row + OWN);
+    const global int *first_keys = starts + starts_at + p.first_token;
+    const key_starts seen = find_starts(first_keys, T, my_row, our_row);
+    const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const uint stages = local_address(tiles);
     const uint own_q = local_address(rows);
@@ -804,8 +856,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     clear_ends(tiles, 4 * TILE);
     stage_own(of_head + p.q, p.ld, first_row, T, own_q);
     stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, own_dy);
-    stage(of_head + p.k, p.ld, 0, T, stages);
-    stage(of_head + p.v, p.ld, 0, T, stages + TILE_BYTES);
+    stage(of_head + p.k, p.ld, start_key, T, stages);
+    stage(of_head + p.v, p.ld, start_key, T, stages + TILE_BYTES);
     copy_async_commit();
     sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
 #pragma unroll
@@ -829,7 +881,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         load_operand(d, own_dy);
     }
 #pragma unroll 1
-    for (uint first_key = 0; first_key < n_keys; first_key += TILE) {
+    for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const uint next = 2 * stages + 2 * TILE_BYTES - at;
         if (first_key + TILE < n_keys) {
             stage(of_head + p.k, p.ld, first_key + TILE, T, next);
@@ -838,14 +890,14 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         copy_async_commit();
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_key + s < our_row + TOGETHER * WARP_ROWS) {
+            if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
                 multiply_rows_twice(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score, //
                                     d, IN_REGISTERS > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
-                hide_keys(my_row, first_key + s, score);
+                hide_keys(&seen, my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -902,8 +954,35 @@ inlined void stage_floats(const global float *from, uint first, uint T, uint to)
     }
 }
 
+// Scores of rows whose document begins after a key.
+inlined void hide_later(const global int *starts, uint T, uint first_key, uint first_row,
+                        float score[FRAGMENTS][STEP_TILES][4]) {
+    if (first_key_of(starts, min(first_row + STEP, T) - 1) <= first_key) {
+        return;
+    }
+#pragma unroll
+    for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+        for (uint i = 0; i < 2; i++) {
+            const uint start = (uint)first_key_of(starts, min(first_row + 2 * PAIR + j * 8 + i, T - 1));
+#pragma unroll
+            for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+                for (uint h = 0; h < 2; h++) {
+                    score[f][j][2 * h + i] =
+                        first_key + f * 16 + h * 8 + ROW < start ? -INFINITY : score[f][j][2 * h + i];
+                }
+            }
+        }
+    }
+}
+
 // Scores of rows that do not see a key; here a fragment's rows are keys.
-inlined void hide_rows(uint first_key, uint first_row, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void hide_rows(const global int *starts, uint T, uint first_key, uint first_row,
+                       float score[FRAGMENTS][STEP_TILES][4]) {
+    if (DOCUMENTS) {
+        hide_later(starts, T, first_key, first_row, score);
+    }
     if (first_key + WARP_ROWS <= first_row + 1) {
         return;
     }
@@ -926,7 +1005,8 @@ inlined float keep(const mask *m, const place *p, uint t, uint s) {
 
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key, uint threshold, float drop_scale,
+attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
+                  ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
@@ -944,6 +1024,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     const uint my_key = first_key + MY_WARP * WARP_ROWS;
     const uint our_key = first_key + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS;
     const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
+    const global int *first_keys = starts + starts_at + p.first_token;
+    const uint end_row = (uint)end_of_rows(first_keys, T, min(first_key + OWN, T) - 1);
     const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
     const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
     const uint stages = local_address(tiles);
@@ -963,7 +1045,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
     copy_async_commit();
     FILL(dk, ROW_TILES, 0.0f)
     FILL(dv, ROW_TILES, 0.0f)
-    const uint tiles_a_head = (T - start_row + TILE - 1) / TILE;
+    const uint tiles_a_head = (end_row - start_row + TILE - 1) / TILE;
     const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
     uint first_row = start_row;
     uint stage_now = 0;
@@ -977,7 +1059,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
         uint next_row = first_row + TILE;
-        if (next_row >= T) {
+        if (next_row >= end_row) {
             next_row = start_row;
         }
         if (i + 1 < n_steps) {
@@ -995,7 +1077,9 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
         const uint at = stages + stage_now * 2 * TILE_BYTES;
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
-            if (first_row + s + STEP > our_key) {
+            const bool is_seen = !DOCUMENTS || first_key_of(first_keys, min(first_row + s, T - 1)) <
+                                                   our_key + TOGETHER * WARP_ROWS;
+            if (first_row + s + STEP > our_key && is_seen) {
                 const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
                 const local float *D_at_s = lse_at_s + TILE;
                 float score[FRAGMENTS][STEP_TILES][4];
@@ -1004,7 +1088,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, ulong key,
                 FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
                 multiply_rows_twice(k, IN_REGISTERS > 0, own_k, at + s * TILE_PITCH, score, //
                                     v, IN_REGISTERS > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
-                hide_rows(my_key, first_row + s, score);
+                hide_rows(first_keys, T, my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
                     const float log_total[2] = {lse_at_s[j * 8] * LOG2E, lse_at_s[j * 8 + 1] * LOG2E};

@@ -1,8 +1,8 @@
 // embedding.cl: from token ids to vectors: a row of wte for the token, plus a row of wpe for its
 // position (Radford et al. 2018, section 3.1), unless positions are added elsewhere (rope.cl).
 //
-//   x[b,t,:] = wte[token[b,t],:] + wpe[t,:]
-//   dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]
+//   x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]
+//   dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]
 //
 // token (B,T) = (N); wte, dwte (V,C); wpe, dwpe (at least T,C); x, dx (B,T,C). A work-item handles one vec
 // of a row. dwte without atomics, so that its sums have one order: tokens are sorted by id, those of one id in
@@ -13,8 +13,10 @@
 //   token                 7   3   7 | 5   3   7       (blocks of 3)
 //   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
 //   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
-// Without `positions`, wpe is not looked at.
-kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const global int *token, ulong token_at,
+// Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the row's
+// beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
+kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, const global int *token,
+                              ulong token_at, const global int *starts, ulong starts_at,
                               const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
                               global data *x, ulong x_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -22,9 +24,19 @@ kernel void embedding_forward(uint positions, ulong N, ulong T, ulong C, const g
     if (c < C && n < N) {
         vec sum = load_part(wte + wte_at + row_start(token[token_at + n], C) + c, C - c, 0.0f);
         if (positions) {
-            sum += load_part(wpe + wpe_at + row_start(n % T, C) + c, C - c, 0.0f);
+            const ulong t = n % T - (documents ? (ulong)starts[starts_at + n] : 0);
+            sum += load_part(wpe + wpe_at + row_start(t, C) + c, C - c, 0.0f);
         }
         store_data_part(sum, x + x_at + row_start(n, C) + c, C - c);
+    }
+}
+
+// What dwpe is made of: each token's position in its document.
+kernel void embedding_backward_positions(ulong N, ulong T, const global int *starts, ulong starts_at,
+                                         global int *position, ulong position_at) {
+    const ulong n = get_global_id(0);
+    if (n < N) {
+        position[position_at + n] = (int)(n % T) - starts[starts_at + n];
     }
 }
 

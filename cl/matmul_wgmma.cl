@@ -2,10 +2,6 @@
 // (wgmma), fed by copies of whole tiles (TMA: the tensor memory accelerator). PTX ISA, "Asynchronous warpgroup level
 // matrix instructions" and "cp.async.bulk.tensor"; the design is that of CUTLASS's persistent kernels for Hopper.
 //
-// A driver's compiler takes these instructions only for a target that it does not choose itself. They stand here as
-// comments, "//@" before them; the host takes that away from the PTX that the compiler makes, and names the target
-// (backends/opencl/opencl_retarget.c).
-//
 //   C = A' B', or C += A' B'      as in matmul_tensor.cl
 //
 // The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before this
@@ -24,13 +20,8 @@
 // rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. What is outside of a matrix is read as
 // zeros and not written.
 //
-// The sums are registers of PTX by name, c00 to c7f, not variables of this text: so the units add to them in place. Those
-// of block h, 32 columns, are ch0 to chf: an item has (row, 8 i + 2 pair) and the next, and the same of row + 8, in
-// ch(4i) to ch(4i + 3); row = LANE / 4, pair = LANE % 4. With SPLIT, t00 to t3f are what is added up of them.
+// The sums are registers of PTX by name (cl/wgmma.cl). With SPLIT, t00 to t3f are what is added up of them.
 
-#ifndef TILE_N
-#define TILE_N 256 // columns of C per tile: 128, 192 or 256
-#endif
 #ifndef STAGES
 #define STAGES 4 // tiles of operands in local memory
 #endif
@@ -47,15 +38,11 @@
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
 
 #if defined(DATA_F16)
-#define NUMBER "f16"
 #define pack_numbers pack_f16
 #define unpack_numbers unpack_f16
 #elif defined(DATA_BF16)
-#define NUMBER "bf16"
 #define pack_numbers pack_bf16
 #define unpack_numbers unpack_bf16
-#else
-#define NUMBER "tf32"
 #endif
 
 // Sums are stored as floats with C_REAL, else as numbers.
@@ -78,7 +65,6 @@
 #define CONSUMERS   2
 #define CONSUMER_WARPS 4
 #define ITEMS       ((CONSUMERS + 1) * CONSUMER_WARPS * WARP)
-#define BOX_BYTES   (64 * 128)                     // 64 rows of 128 bytes
 #define A_BYTES     (TILE_M * 128)
 #define B_BYTES     (TILE_N * 128)
 #define STAGE_BYTES (A_BYTES + B_BYTES * (SPLIT ? 2 : 1))
@@ -90,18 +76,6 @@
 #define LOCAL_BYTES (BARRIERS_AT + STAGES * 2 * 8)
 #define N_BLOCKS    (TILE_N / 32)
 #define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of GELU_BACKWARD's pre: blocks that a stage has room for
-
-// Whether neighbours in memory differ in k (0) or in the row or column of C (1).
-#ifdef A_TRANSPOSED
-#define A_ALONG_C 1
-#else
-#define A_ALONG_C 0
-#endif
-#if defined(B_TRANSPOSED) || !DATA_IS_NARROW
-#define B_ALONG_C 0
-#else
-#define B_ALONG_C 1
-#endif
 
 // A product's tensor maps.
 enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B, MAP_BYTES = 128 }; // MAP_SIDE: act, or pre
@@ -136,8 +110,6 @@ static inline void arrive_with_bytes(uint barrier, uint n_bytes) {
                          barrier),                                                                             \
                      "r"(parity)                                                                               \
                      : "memory")
-
-static inline void order_bulk_copies(void) { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A barrier of one consumer's items.
 static inline void consumer_barrier(uint consumer) {
@@ -183,34 +155,11 @@ static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_gr
 #define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
 static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// --- the sums ---------------------------------------------------------------------------------------------
-
-#define SUMS_OF(h)                                                                                                 \
-    "c" #h "0, c" #h "1, c" #h "2, c" #h "3, c" #h "4, c" #h "5, c" #h "6, c" #h "7, c" #h "8, c" #h "9, c" #h     \
-    "a, c" #h "b, c" #h "c, c" #h "d, c" #h "e, c" #h "f"
-#define SUMS_128 SUMS_OF(0) ", " SUMS_OF(1) ", " SUMS_OF(2) ", " SUMS_OF(3)
-#if TILE_N == 128
-#define SUMS         SUMS_128
-#define BLOCKS(each) each(0) each(1) each(2) each(3)
-#elif TILE_N == 192
-#define SUMS         SUMS_128 ", " SUMS_OF(4) ", " SUMS_OF(5)
-#define BLOCKS(each) each(0) each(1) each(2) each(3) each(4) each(5)
-#else
-#define SUMS         SUMS_128 ", " SUMS_OF(4) ", " SUMS_OF(5) ", " SUMS_OF(6) ", " SUMS_OF(7)
-#define BLOCKS(each) each(0) each(1) each(2) each(3) each(4) each(5) each(6) each(7)
-#endif
-
-// The 16 sums of block h.
-#define READ_16(x, c, h)                                                                                           \
-    __asm__ volatile("mov.f32 %0, " c #h "0; mov.f32 %1, " c #h "1; mov.f32 %2, " c #h "2; mov.f32 %3, " c #h "3;"       \
-                     "mov.f32 %4, " c #h "4; mov.f32 %5, " c #h "5; mov.f32 %6, " c #h "6; mov.f32 %7, " c #h "7;"       \
-                     "mov.f32 %8, " c #h "8; mov.f32 %9, " c #h "9; mov.f32 %10, " c #h "a; mov.f32 %11, " c #h "b;"     \
-                     "mov.f32 %12, " c #h "c; mov.f32 %13, " c #h "d; mov.f32 %14, " c #h "e; mov.f32 %15, " c #h "f;"   \
-                     : "=f"((x)[0]), "=f"((x)[1]), "=f"((x)[2]), "=f"((x)[3]), "=f"((x)[4]), "=f"((x)[5]),         \
-                       "=f"((x)[6]), "=f"((x)[7]), "=f"((x)[8]), "=f"((x)[9]), "=f"((x)[10]), "=f"((x)[11]),       \
-                       "=f"((x)[12]), "=f"((x)[13]), "=f"((x)[14]), "=f"((x)[15]))
+// --- totals ------------------------------------------------------------------------------------------------
 
 #if SPLIT // TILE_N is 128
+#undef READ_SUMS
+#undef DECLARE_SUMS
 #define TOTALS_OF(h)                                                                                               \
     "t" #h "0, t" #h "1, t" #h "2, t" #h "3, t" #h "4, t" #h "5, t" #h "6, t" #h "7, t" #h "8, t" #h "9, t" #h     \
     "a, t" #h "b, t" #h "c, t" #h "d, t" #h "e, t" #h "f"
@@ -226,49 +175,7 @@ static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 
 #define DECLARE_SUMS                                                                                               \
     __asm__ volatile(".reg .f32 " SUMS ";\n.reg .f32 " TOTALS_OF(0) ", " TOTALS_OF(1) ", " TOTALS_OF(2)             \
                      ", " TOTALS_OF(3) ";")
-#else
-#define READ_SUMS(x, h) READ_16(x, "c", h)
-#define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
 #endif
-
-// Where a tile lies, for the units: address, and distances of 1024 bytes between 8 rows and of a box between 64 columns,
-// in units of 16 bytes; rows of 128 bytes with exchanged chunks.
-#define PLACE(at, along_c) \
-    (1UL << 62 | (1024UL >> 4) << 32 | ((along_c) ? BOX_BYTES >> 4 : 1UL) << 16 | (ulong)((at) >> 4))
-#define NEXT_K(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 32 bytes of K to the next
-
-// sums = A' B' + (add ? sums : 0), of 64 rows and 32 bytes of K; it is only begun.
-#if DATA_IS_NARROW
-#define MULTIPLY_KIND "k16.f32." NUMBER "." NUMBER
-#define MULTIPLY_FORM ", 1, 1, " TEXT(A_ALONG_C) ", " TEXT(B_ALONG_C)
-#else
-#define MULTIPLY_KIND "k8.f32." NUMBER "." NUMBER
-#define MULTIPLY_FORM ", 1, 1"
-#endif
-#define MULTIPLY(a, b, add)                                                                                        \
-    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %2, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
-                     MULTIPLY_KIND " {" SUMS "}, %0, %1, add" MULTIPLY_FORM "; }" ::"l"(a),                        \
-                     "l"(b), "r"(add)                                                                              \
-                     : "memory")
-// A' from registers: a fragment (cl/tensor.cl).
-#define MULTIPLY_FRAGMENT(a, b, add)                                                                               \
-    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %5, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
-                     MULTIPLY_KIND " {" SUMS "}, {%0, %1, %2, %3}, %4, add" MULTIPLY_FORM "; }" ::"r"((a)[0]),     \
-                     "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(add)                                       \
-                     : "memory")
-#define MULTIPLY_FRAGMENTS(a, b, add)                       \
-    MULTIPLY_FRAGMENT((a), b, add);                         \
-    MULTIPLY_FRAGMENT((a) + 4, (b) + NEXT_K(0), 1);         \
-    MULTIPLY_FRAGMENT((a) + 8, (b) + 2 * NEXT_K(0), 1);     \
-    MULTIPLY_FRAGMENT((a) + 12, (b) + 3 * NEXT_K(0), 1)
-#define MULTIPLY_TILES(a, b, add)                                                       \
-    MULTIPLY(a, b, add);                                                                \
-    MULTIPLY((a) + NEXT_K(A_ALONG_C), (b) + NEXT_K(B_ALONG_C), 1);                      \
-    MULTIPLY((a) + 2 * NEXT_K(A_ALONG_C), (b) + 2 * NEXT_K(B_ALONG_C), 1);              \
-    MULTIPLY((a) + 3 * NEXT_K(A_ALONG_C), (b) + 3 * NEXT_K(B_ALONG_C), 1)
-#define MULTIPLY_BEGIN  __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
-#define MULTIPLY_END    __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
-#define MULTIPLY_WAIT(n) __asm__ volatile("//@wgmma.wait_group.sync.aligned " #n ";" ::: "memory") // n may go on
 
 // --- walking the tiles ------------------------------------------------------------------------------------
 

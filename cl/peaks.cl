@@ -11,7 +11,7 @@
 #define N_CHAINS 8
 #endif
 
-kernel void peak_flops(uint n_rounds, float a, float b, global float *out) {
+kernel void peak_flops(uint n_rounds, global float *out, float a, float b) {
     vec x[N_CHAINS];
 #pragma unroll
     for (uint i = 0; i < N_CHAINS; i++) {

@@ -505,3 +505,46 @@ static inline mask make_mask(ulong key, uint threshold, float scale, const globa
     m.step = threshold > 0 ? micro_step(rng_step) : 0;
     return m;
 }
+
+// --- documents and weights of attention ----------------------------------------------------------
+
+#ifndef DOCUMENTS
+#define DOCUMENTS 0 // 1: rows hold documents, and `starts` says where each position's begins (include/op_table.h)
+#endif
+#ifndef BLOCKED
+#define BLOCKED 0 // 1: weights are stored in blocks of rows, up to the diagonal (include/op.h)
+#endif
+#define WEIGHT_BLOCK 64
+#define LEAST_SCORE  (DOCUMENTS ? -1e30f : -INFINITY) // the largest of a row that has seen no key; two of them differ by 0
+
+// The first key that row t of a sequence sees; starts (T) are the sequence's.
+static inline ulong first_key_of(const global int *starts, ulong t) { return DOCUMENTS ? (ulong)starts[t] : 0; }
+
+// The end of the rows that see key s, or a key before it: as starts rise, they lie together.
+static inline ulong end_of_rows(const global int *starts, ulong T, ulong s) {
+    ulong low = s + 1 < T ? s + 1 : T; // it sees itself
+    ulong high = T;
+    while (DOCUMENTS && low < high) {
+        const ulong middle = (low + high) / 2;
+        if ((ulong)starts[middle] <= s) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return high;
+}
+
+// Weights of row t that are stored, and where they begin among all of a head's; of row T: how many there are.
+static inline ulong weights_width(ulong t, ulong T) {
+    return BLOCKED ? min((t / WEIGHT_BLOCK + 1) * WEIGHT_BLOCK, T) : T;
+}
+static inline ulong weights_before(ulong t, ulong T) {
+    const ulong block = t / WEIGHT_BLOCK;
+    return BLOCKED ? WEIGHT_BLOCK * WEIGHT_BLOCK * (block * (block + 1) / 2) +
+                         (t - block * WEIGHT_BLOCK) * weights_width(t, T)
+                   : t * T;
+}
+static inline ulong weights_start(ulong head, ulong t, ulong T) {
+    return head * weights_before(T, T) + weights_before(t, T);
+}

@@ -1,7 +1,7 @@
 // rope.cl: rotary positions (Su et al. 2021, equation 34): channels i and i + HS/2 of each head of q and k turn by an
 // angle; v stays.
 //
-//   angle = t / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin + x[i+HS/2] cos
+//   angle = (t - starts[t]) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin + x[i+HS/2] cos
 //
 // x, y (B,T,(n_turned + n_kept) HS); y may be x. A work-item has one pair of channels of a token, in all heads: they turn
 // by the same angle. Angles are fractions of a turn, as whole numbers of 2^-64 of it, so that products that pass a
@@ -18,15 +18,17 @@ static inline ulong fraction_power(ulong first, ulong ratio, uint i) {
     return first;
 }
 
+// starts (N) are looked at with `documents`: positions count from there.
 // growth: of the angle of pair 0, a position; ratio: of each pair's growth to that of the one before.
 kernel void rope(ulong N, ulong T, uint half_size, uint n_turned, uint n_kept, uint inverse, ulong growth, ulong ratio,
-                 const global data *x, ulong x_at, global data *y, ulong y_at) {
+                 uint documents, const global data *x, ulong x_at, const global int *starts, ulong starts_at, global data *y, ulong y_at) {
     const uint i = (uint)get_global_id(0);
     const ulong n = get_global_id(1);
     if (i >= half_size || n >= N) {
         return;
     }
-    const uint phase = (uint)(fraction_power(growth, ratio, i) * (n % T) >> 32);
+    const ulong t = n % T - (documents ? (ulong)starts[starts_at + n] : 0);
+    const uint phase = (uint)(fraction_power(growth, ratio, i) * t >> 32);
     const float half_turns = (float)as_int(phase) * 0x1p-31f; // in [-1, 1]
     const float c = cospi(half_turns);
     const float s = inverse ? -sinpi(half_turns) : sinpi(half_turns);

@@ -209,3 +209,15 @@ static inline float fast_exp2(float x) {
 static inline void copy4_async_part(uint to, const global void *from, uint n_bytes) {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
 }
+
+// A word of two 16-bit numbers, or one of tf32, with random signs and digits, of sizes from 2^-7 to 2^-6.
+static inline uint random_numbers(uint seed) {
+    const uint digits = philox(0, seed, 0).x;
+#if defined(DATA_F16)
+    return (digits & 0x83FF83FFu) | 0x20002000u;
+#elif defined(DATA_BF16)
+    return (digits & 0x807F807Fu) | 0x3C003C00u;
+#else
+    return (digits & 0x807FE000u) | 0x3C000000u;
+#endif
+}

@@ -6,6 +6,7 @@
 #ifndef STEPMARK_BACKEND_H
 #define STEPMARK_BACKEND_H
 
+#include "own_kernel.h"
 #include "plan.h"
 
 typedef struct sm_backend sm_backend;
@@ -35,6 +36,7 @@ typedef struct {
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
+    char own_kernels[SM_TEXT_SIZE * 4]; // kernels of the user's own that it runs, "gelu_forward=my.c"; "": none
 } sm_device_info;
 
 typedef struct {
@@ -43,6 +45,12 @@ typedef struct {
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
     bool keep_env;        // cpu: also variables stay that hold a library back
     void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
+    const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
+                        // help(); NULL: the backend starts no processes
+
+    // Kernels to run in place of its own; they outlive the device. Only where the backend takes them.
+    const sm_own_kernel *own_kernels;
+    int n_own_kernels;
 } sm_open_options;
 
 typedef struct {
@@ -92,11 +100,14 @@ typedef struct {
 // Takes one ceiling as soon as it is there. A failure ends the measurement and is passed on.
 typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 
+typedef enum { SM_COPY_OUT, SM_COPY_IN } sm_copy_direction; // of the device, into it
+
 struct sm_backend {
-    const char *name;    // "cpu"
-    const char *summary; // one line
-    bool benchmarked;    // belongs to `--backend all`; false for the reference
-    bool tunes;          // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
+    const char *name;       // "cpu"
+    const char *summary;    // one line
+    bool benchmarked;       // belongs to `--backend all`; false for the reference
+    bool takes_own_kernels; // open() takes sm_open_options.own_kernels
+    bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);
@@ -121,6 +132,9 @@ struct sm_backend {
     // Bytes that `prepare` will allocate beside the plan's own memory: scratch, packed operands.
     size_t (*working_bytes)(const sm_device *device, const sm_plan *plan);
 
+    // What prepare() had a process of its own do, told by words that it chose itself. NULL: it never does.
+    sm_status (*help)(int n_words, char *const *words);
+
     // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
     // SM_ERR_OOM says what was asked and what there is.
     sm_status (*prepare)(sm_device *device, const sm_plan *plan, sm_executable **executable);
@@ -136,6 +150,14 @@ struct sm_backend {
     // In order with execute; the host's memory is free to change when the call returns.
     sm_status (*upload)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+    // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be given by
+    // who prepares it (sm_arena.memory). Begins to copy a part of a tensor beside what is computed: out, behind all ops
+    // that were begun; in, at once. `host` is left alone by others until wait_copy, which any thread may call, once a
+    // ticket.
+    sm_status (*begin_copy)(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
+                            int64_t n_elems, void *host, void **ticket);
+    sm_status (*wait_copy)(sm_executable *executable, void *ticket);
 };
 
 // src/session/registry.c

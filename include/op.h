@@ -40,12 +40,13 @@ enum {
 
 // The reports attribute an op's time to its phase. (An op may run in another range than
 // its phase: the chunked loss head runs backward ops in the forward range.)
-#define SM_PHASE_LIST(X)               \
-    X(SM_PHASE_ZERO_GRAD, "zero_grad") \
-    X(SM_PHASE_FORWARD, "forward")     \
-    X(SM_PHASE_BACKWARD, "backward")   \
-    X(SM_PHASE_OPTIMIZER, "optimizer") \
-    X(SM_PHASE_SCALER, "scaler") /* of the loss; runs in the optimizer's range */
+#define SM_PHASE_LIST(X)                                                                        \
+    X(SM_PHASE_ZERO_GRAD, "zero_grad")                                                          \
+    X(SM_PHASE_FORWARD, "forward")                                                              \
+    X(SM_PHASE_BACKWARD, "backward")                                                            \
+    X(SM_PHASE_OPTIMIZER, "optimizer")                                                          \
+    X(SM_PHASE_SCALER, "scaler")               /* of the loss; runs in the optimizer's range */ \
+    X(SM_PHASE_COMMUNICATION, "communication") /* among processes; runs in the others' ranges */
 
 typedef enum {
 #define X(code, name) code,
@@ -57,6 +58,27 @@ typedef enum {
 const char *sm_phase_name(sm_phase phase);
 
 enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
+
+// Blocked attention stores a head's weights in blocks of rows, each as wide as its last row: up to the diagonal.
+//
+//     keys  0 ..63 64..127         block 0: rows 0..63 of 64 weights
+//   rows 0  |#####|                block 1: rows 64..127 of 128 weights, and so on; the last ends with row and key T -
+//   1
+//        64 |#####|#####|
+enum { SM_WEIGHT_BLOCK = 64 };
+
+// Weights of row t of a head.
+static inline int64_t sm_blocked_width(int64_t t, int64_t T) {
+    const int64_t end = (t / SM_WEIGHT_BLOCK + 1) * SM_WEIGHT_BLOCK;
+    return end < T ? end : T;
+}
+
+// Where they begin among the head's; of row T: how many there are.
+static inline int64_t sm_blocked_elems(int64_t t, int64_t T) {
+    const int64_t block = t / SM_WEIGHT_BLOCK;
+    const int64_t before = SM_WEIGHT_BLOCK * SM_WEIGHT_BLOCK * (block * (block + 1) / 2);
+    return before + (t - block * SM_WEIGHT_BLOCK) * sm_blocked_width(t, T);
+}
 
 // Everything about an op that its operands' shapes do not say. Zero where it has no meaning.
 typedef struct {
@@ -73,6 +95,8 @@ typedef struct {
     bool decay;        // optimizers: these parameters take weight decay
     double a, b;       // combine
     bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
+    int n_processes;   // communication: N
+    bool is_bf16;      // communication: summands and sums are rounded to bf16 on their way
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
 } sm_attrs;
 
@@ -130,7 +154,11 @@ typedef struct {
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);
 bool sm_op_is_matmul(sm_op_kind kind);
-bool sm_op_is_attention(sm_op_kind kind);
+bool sm_op_is_attention(sm_op_kind kind); // of any kind, forward or backward
+bool sm_op_is_attention_forward(sm_op_kind kind);
+
+// Is it done by the session, with other processes? No backend then has a kernel for it.
+bool sm_op_is_communication(sm_op_kind kind);
 
 // Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);

@@ -5,6 +5,7 @@
 //   OP(code, name, inplace, equation, source)   equation: one line, in the operands' names; source: where the
 //                                               definition comes from; inplace: the input that the first output may
 //                                               overwrite, SM_IN(name, operand), or SM_NO_OPERAND
+//   SHARED_OP(...)                              likewise, of what is done with other processes: no backend has it
 //   INPUTS(name)                                its inputs follow, in their order
 //   IN(operand, shape, type, flags)             flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
 //   OUTPUTS(name)                               its outputs follow: one at least
@@ -19,7 +20,11 @@
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
 // of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
 // has its two letters exchanged where the op's attribute w_transposed is set.
-// QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a head after the other.
+// starts, where there is one, holds for each position where in its row its document begins: positions count from there,
+// and attention looks back no further. It rises or stays from t to t + 1, and starts[b,t] <= t; at padding it is t
+// itself, which so attends to itself alone. Without it a row is one document. W is what blocked attention keeps of a
+// head: sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its
+// values, a head after the other.
 //
 // A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
 //
@@ -29,6 +34,9 @@
 // clang-format off
 #ifndef OP
 #define OP(code, name, inplace, equation, source)
+#endif
+#ifndef SHARED_OP
+#define SHARED_OP(code, name, inplace, equation, source) OP(code, name, inplace, equation, source)
 #endif
 #ifndef INPUTS
 #define INPUTS(name)
@@ -66,22 +74,24 @@ OUTPUTS(loss_scale)
 END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
-   "x[b,t,:] = wte[token[b,t],:] + wpe[t,:]",
+   "x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
     IN(token, "(B,T)", I32, 0)
     IN(wte, "(V,C)", REAL, 0)
     IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(embedding_forward)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
-   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t,:] += sum_b dx[b,t,:]",
+   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]",
    "derivative of embedding_forward")
 INPUTS(embedding_backward)
     IN(token, "(B,T)", I32, 0)
     IN(dx, "(B,T,C)", DATA, 0)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
     OUT(dwpe, "(P,C)", REAL, SM_ADDS, SM_OPTIONAL)
@@ -180,12 +190,13 @@ OUTPUTS(bias_backward)
 END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
-   "per head: att = softmax(q k^T / sqrt(HS)) over keys s <= t;  y = dropout(att) v",
+   "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t;  y = dropout(att) v",
    "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
    " 2023)")
 INPUTS(attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(att, "(B,NH,T,T)", DATA, SM_WRITES, 0)
@@ -200,6 +211,7 @@ INPUTS(attention_backward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
@@ -248,11 +260,12 @@ OUTPUTS(rmsnorm_backward)
 END
 
 OP(SM_OP_ROPE, rope, SM_IN(rope, x),
-   "per head of q and k, i < HS/2: angle = t / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
+   "per head of q and k, i < HS/2: angle = (t - starts) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
    " + x[i+HS/2] cos;  v stays",
    "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
 INPUTS(rope)
     IN(x, "(B,T,QKV)", DATA, 0)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(rope)
     OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
@@ -496,6 +509,50 @@ OUTPUTS(muon_update)
     OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
 END
 
+// Among processes: N of them, each with gradients of its own part of the batch. The session hands these ops to the
+// communicator (src/comm), which works while the ops behind a start run; backends do not know them.
+
+SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
+   "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
+   "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward goes on")
+INPUTS(all_reduce_start)
+OUTPUTS(all_reduce_start)
+    OUT(g, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
+   "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs the gradients of what it updates")
+INPUTS(reduce_scatter_start)
+OUTPUTS(reduce_scatter_start)
+    OUT(g, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
+   "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
+INPUTS(all_gather_start)
+OUTPUTS(all_gather_start)
+    OUT(p, "(n)", REAL, SM_UPDATES, 0)
+    OUT(w, "(n)", DATA, SM_UPDATES, SM_OPTIONAL)
+END
+
+SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
+   "x is what the op that began its communication says",
+   "the wait that is left where communication took longer than the ops beside it")
+INPUTS(communication_finish)
+OUTPUTS(communication_finish)
+    OUT(x, "(n)", REAL, SM_UPDATES, 0)
+END
+
+SHARED_OP(SM_OP_PROCESS_SUM, process_sum, SM_NO_OPERAND,
+   "x = x of process 0 + x of process 1 + ... + x of process N-1, at once",
+   "squares of the slices' norms add up to that of the whole")
+INPUTS(process_sum)
+OUTPUTS(process_sum)
+    OUT(x, "(n)", REAL, SM_UPDATES, 0)
+END
+
 // Made by rewrites, each equal to the composition it replaces.
 
 OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
@@ -558,13 +615,41 @@ OUTPUTS(residual_rmsnorm_backward)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
 END
 
+OP(SM_OP_BLOCKED_ATTENTION_FORWARD, blocked_attention_forward, SM_NO_OPERAND,
+   "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t, of a block of 64 rows the keys up to its last;  "
+   "y = dropout(att) v",
+   "attention_forward that stores no weights of keys after a block of rows")
+INPUTS(blocked_attention_forward)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
+OUTPUTS(blocked_attention_forward)
+    OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
+    OUT(att, "(B,NH,W)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_BLOCKED_ATTENTION_BACKWARD, blocked_attention_backward, SM_NO_OPERAND,
+   "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
+   " = ds^T q / sqrt(HS)",
+   "derivative of blocked_attention_forward")
+INPUTS(blocked_attention_backward)
+    IN(dy, "(B,T,C)", DATA, 0)
+    IN(qkv, "(B,T,QKV)", DATA, 0)
+    IN(att, "(B,NH,W)", DATA, 0)
+    IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
+OUTPUTS(blocked_attention_backward)
+    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
+END
+
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
-   "per head: s = q k^T / sqrt(HS) over keys <= t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
+   "per head: s = q k^T / sqrt(HS) over keys starts..t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
 INPUTS(flash_attention_forward)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(lse, "(B,NH,T)", REAL, SM_WRITES, 0)
@@ -580,11 +665,13 @@ INPUTS(flash_attention_backward)
     IN(y, "(B,T,C)", DATA, 0)
     IN(lse, "(B,NH,T)", REAL, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
+    IN(starts, "(B,T)", I32, SM_OPTIONAL)
 OUTPUTS(flash_attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 #undef OP
+#undef SHARED_OP
 #undef INPUTS
 #undef IN
 #undef OUTPUTS

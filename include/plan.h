@@ -59,11 +59,44 @@ typedef enum {
     SM_RECOMPUTE_BLOCK  // all of a block but its input
 } sm_recompute;
 
+// How attention keeps its weights for the backward. The words are --attention's (rewrite.h).
+#define SM_ATTENTION_LIST(X)                                                    \
+    X(SM_ATTENTION_AUTO, "auto")       /* as the mode has it */                 \
+    X(SM_ATTENTION_NAIVE, "naive")     /* the whole square, T x T a head */     \
+    X(SM_ATTENTION_BLOCKED, "blocked") /* blocks of rows, up to the diagonal */ \
+    X(SM_ATTENTION_FLASH, "flash")     /* none: one number a row; they are computed again */
+
+typedef enum {
+#define X(code, name) code,
+    SM_ATTENTION_LIST(X)
+#undef X
+} sm_attention;
+
 // A contiguous piece of device memory that tensors are packed into.
 typedef struct {
     sm_role role; // an arena holds tensors of one role
     size_t size_bytes;
+    void *memory; // where it lies, for a backend that works in host memory: of who prepares the plan, zeroed, and kept
+                  // until the executable is released; NULL: the backend's own
 } sm_arena;
+
+// The processes that share a step: each has a part of its batch. All zero: one has it all.
+typedef struct {
+    int n;
+    int rank;        // of who executes the plan
+    bool is_bf16;    // gradients are rounded to bf16 on their way
+    bool is_sharded; // each process has its slice of the optimizer's state, and updates its slice of the parameters
+} sm_processes;
+
+// What the processes sum up together: a contiguous part of a group of gradients, and of what belongs to it.
+typedef struct {
+    int group;                             // of parameters (params.h)
+    int64_t first_elem;                    // within the group
+    int64_t n_elems;                       //
+    int gradient, value, working_copy;     // views of that part; SM_NO_TENSOR for what the plan does not have
+    int own_gradient, own_value, own_copy; // this process's slice (shard.h), where the optimizer is sharded
+    int states[SM_MAX_OUT];                // by output of the update: the slice's state
+} sm_bucket;
 
 typedef struct {
     sm_tensor *tensors;
@@ -83,9 +116,12 @@ typedef struct {
     // (mean, rstd, lse), losses, hyper. SM_F32, or SM_F64 where the data type is SM_F64.
     sm_dtype real;
     sm_recompute recompute; // as asked for; once the plan is rewritten, as it is
+    sm_attention attention; // likewise
     bool tuned;             // mode tuned: preparing the plan also chooses kernels by measurement
     int64_t n_params;       // elements of the model, padding excluded
     int64_t B, T, V;        // the batch's shape and the range of its ids, for who feeds it
+    double real_tokens;     // of a mean micro-batch of documents: targets that count; 0: not known, B T
+    double attended_pairs;  // likewise, of a position and one that it sees; 0: not known, all of the causal half
     // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so
     // a session refuses a backward that does not follow a zero-grad.
     bool one_micro_batch;
@@ -93,10 +129,15 @@ typedef struct {
     // Whose update the optimizer range is (optimizer.h); NULL where the plan has none.
     const struct sm_optimizer *optimizer;
 
+    sm_processes processes;
+    sm_bucket *buckets; // from the end of each group to its beginning, as the backward completes them
+    int n_buckets;
+
     sm_loss_scaling scaling; // of the loss
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
     int tokens;    // (B,T) i32
     int targets;   // (B,T) i32, -1 = ignored
+    int starts;    // (B,T) i32: where in its row each position's document begins; none where a row is one document
     int hyper;     // (SM_HYPER_COUNT) real
     int rng_step;  // (2) u32: low and high word of the micro-step counter, for dropout
     int loss;      // (1) mean over the targets that count
@@ -159,6 +200,9 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op);
 
 // Checks shapes, dtypes and attributes of one op against its kind.
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op);
+
+// What a letter of its operands' shapes stands for, "C"; 0 where the op has none of it.
+int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 
 // Packs every root tensor into arenas of at most `max_arena_bytes` (0 = no limit).
 // Activations whose lifetimes do not meet share addresses; so do scratch tensors.

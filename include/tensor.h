@@ -52,6 +52,13 @@ typedef struct {
     // holds them so. Whoever writes the parameter writes this too. SM_NO_TENSOR where it is read itself.
     int working_copy;
 
+    // Of a sharded optimizer's state, as it is saved: the elements of the whole, which lie in the processes' slices. It
+    // has no memory of its own.
+    bool is_sharded;
+    int shard_group;      // the parameter's group, its place there,
+    int64_t shard_offset; //
+    int shard_state;      // and the output of the update that it is
+
     // Part of the model or of its optimizer's state as saved, under this tensor's name: parameters and state by
     // themselves, not the groups that they lie in.
     bool is_saved;

@@ -71,7 +71,7 @@ static void test_copies_follow_masters(void **state) {
 
 static sm_status check_loss(fixture *f, sm_loss_check *result) {
     ok(sm_tokens_batch(f->tokens, 0, BATCH, SEQUENCE, f->ids[0], f->ids[1]));
-    return sm_check_loss(f->session, f->config, 0, SEED, f->ids[0], f->ids[1], result);
+    return sm_check_loss(f->session, f->config, 0, SEED, f->ids[0], f->ids[1], NULL, result);
 }
 
 // The check passes at the start and after training, and sees one matrix's copy that is not its master's.

@@ -230,7 +230,7 @@ static void test_coverage(void **state) {
     (void)state;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         bool optimizer = kind >= SM_OP_GRAD_SQNORM && kind <= SM_OP_MUON_UPDATE; // the table has them together
-        if (!covered[kind] && !optimizer) {
+        if (!covered[kind] && !optimizer && !sm_op_is_communication((sm_op_kind)kind)) {
             fail_msg("no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
         }
     }

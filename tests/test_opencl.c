@@ -9,8 +9,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "clock.h"
 #include "model.h"
@@ -159,11 +161,10 @@ static void show_row(const sm_verify_row *row, void *context) {
     }
 }
 
-static void check_ops(const char *tier, int64_t max_elems) {
-    const sm_verify_filter filter = {.max_elems = max_elems};
+static void check_ops(const char *tier) {
     tally t = {0};
     sm_device *device = open_device(tier);
-    check(sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, &filter, show_row, &t));
+    check(sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, NULL, show_row, &t));
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
@@ -171,13 +172,13 @@ static void check_ops(const char *tier, int64_t max_elems) {
 
 static void test_ops(void **state) {
     (void)state;
-    check_ops(NULL, 0);
+    check_ops(NULL);
 }
 
-// The family of kernels for cards runs on every device, if slowly: `make torture PARTS=opencl` has the large cases.
+// The family of kernels for cards runs on every device, if slowly.
 static void test_ops_local(void **state) {
     (void)state;
-    check_ops("local", 6000);
+    check_ops("local");
 }
 
 static void test_step(void **state) {
@@ -542,6 +543,88 @@ static void test_cache(void **state) {
     leave_cache(saved);
 }
 
+// --- programs built by several processes ----------------------------------------------------------------
+
+static int count_entries(void) {
+    char command[PATH_MAX + 64];
+    int n = 0;
+    snprintf(command, sizeof command, "ls %s/stepmark/opencl 2>/dev/null | wc -l", temp_folder);
+    FILE *list = popen(command, "r");
+    assert_non_null(list);
+    assert_int_equal(fscanf(list, "%d", &n), 1);
+    pclose(list);
+    return n;
+}
+
+// Two ops, of a program each.
+static sm_plan *make_two(const sm_device *device) {
+    const int64_t wide[] = {1, 4, 16};
+    const int64_t narrow[] = {1, 4, 8};
+    sm_plan *plan = sm_plan_new(SM_F32);
+    assert_non_null(plan);
+    const int x = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "x");
+    const int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, narrow, "y");
+    const int w = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 1, narrow + 2, "w");
+    const int z = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, narrow, "z");
+    const int rstd = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "rstd");
+    sm_op swiglu = {.kind = SM_OP_SWIGLU_FORWARD, .in = {x}, .out = {y}};
+    sm_op rmsnorm = {.kind = SM_OP_RMSNORM_FORWARD, .in = {y, w}, .out = {z, rstd}};
+    check(sm_plan_add_op(plan, &swiglu));
+    check(sm_plan_add_op(plan, &rmsnorm));
+    check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    return plan;
+}
+
+// As on a device whose driver does not keep what it builds.
+static void prepare_with(const char *helper) {
+    sm_executable *e = NULL;
+    sm_device *device = NULL;
+    check(backend->open(usable, &(sm_open_options){.isa = "registers", .helper = helper}, &device));
+    ((opencl_device *)device)->facts.keeps_builds = false;
+    sm_plan *plan = make_two(device);
+    check(backend->prepare(device, plan, &e));
+    backend->release(e);
+    sm_plan_free(plan);
+    backend->close(device);
+}
+
+// Whether a helper builds its programs or none does, all are there in the end.
+static void test_helpers(void **state) {
+    (void)state;
+    static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false", "/nothing/there"};
+    if (usable < 0) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        char *saved = enter_cache();
+        prepare_with(helpers[i]);
+        assert_int_equal(count_entries(), 2);
+        leave_cache(saved);
+    }
+}
+
+static void check_helper(const char *words, int exit_code) {
+    char command[256];
+    snprintf(command, sizeof command, SM_TEST_BINARY " --helper opencl %s >/dev/null 2>&1", words);
+    const int end = system(command);
+    assert_true(WIFEXITED(end));
+    assert_int_equal(WEXITSTATUS(end), exit_code);
+}
+
+static void test_help(void **state) {
+    (void)state;
+    char words[128];
+    if (usable < 0) {
+        skip();
+    }
+    snprintf(words, sizeof words, "%d registers swiglu ''", usable);
+    check_helper(words, 0);
+    snprintf(words, sizeof words, "%d registers nothing ''", usable);
+    check_helper(words, 1);
+    check_helper("", 1);
+    check_helper("1000 registers", 1);
+}
+
 // --- choices by measurement ----------------------------------------------------------------------------
 
 enum { TUNED_ELEMS = 36 * 40 };
@@ -620,6 +703,8 @@ int main(void) {
         cmocka_unit_test(test_large_indices),
         cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_help),
         cmocka_unit_test(test_tuned),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);

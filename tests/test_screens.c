@@ -236,9 +236,12 @@ static int remove_folder(void **state) {
 int main(void) {
     setenv("TERM", "xterm", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_subcommand_fits), cmocka_unit_test(every_help_fits),
-        cmocka_unit_test(result_is_short),       cmocka_unit_test(wide_has_everything),
-        cmocka_unit_test(name_alone_says_what_to_try), cmocka_unit_test(goldens_of_rows),
+        cmocka_unit_test(every_subcommand_fits),
+        cmocka_unit_test(every_help_fits),
+        cmocka_unit_test(result_is_short),
+        cmocka_unit_test(wide_has_everything),
+        cmocka_unit_test(name_alone_says_what_to_try),
+        cmocka_unit_test(goldens_of_rows),
         cmocka_unit_test(goldens_of_commands),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -25,6 +25,7 @@ typedef struct {
     int64_t ld_qkv, ld_y;
     int64_t q_offset_elems, k_offset_elems, v_offset_elems; // of its first elements in qkv
     int64_t y_offset_elems;
+    const int32_t *starts; // (T): the first key that each row sees; NULL: 0
     float scale;
     cpu_dropout_rule dropout;
     bool drops;
@@ -32,7 +33,9 @@ typedef struct {
 
 static inline int64_t padded_width(int64_t HS) { return cpu_divide_up(HS, CPU_VECTOR) * CPU_VECTOR; }
 
-static inline head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, int64_t index) {
+// rng_step and starts (B,T) are the op's, or NULL.
+static inline head find_head(const host_op *op, const sm_tensor *y, const uint32_t *rng_step, const int32_t *starts,
+                             int64_t index) {
     const sm_attrs *attr = &op->op->attr;
     const int64_t NH = attr->n_head;
     const int64_t NKV = attr->n_kv_head;
@@ -55,10 +58,16 @@ static inline head find_head(const host_op *op, const sm_tensor *y, const uint32
         .k_offset_elems = k_offset_elems,
         .v_offset_elems = k_offset_elems + NKV * HS,
         .y_offset_elems = row * C + h * HS,
+        .starts = starts == NULL ? NULL : starts + row,
         .scale = 1.0f / sqrtf((float)HS),
         .dropout = cpu_dropout_make(attr->dropout_p, attr->rng_key, rng_step),
         .drops = attr->dropout_p > 0,
     };
+}
+
+// The first tile of keys that any row of a tile sees: its first row looks back furthest.
+static inline int64_t first_key_tile(const head *h, int64_t row_tile) {
+    return h->starts == NULL ? 0 : h->starts[row_tile * TILE] / TILE;
 }
 
 // --- packing --------------------------------------------------------------------------

@@ -101,6 +101,7 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 
 // Every kind's; a linear layer's products are made once more where the instruction set has bf16 arithmetic.
 #define OP(code, name, inplace, equation, source) CPU_KERNEL(name);
+#define SHARED_OP(code, name, inplace, equation, source)
 #include "op_table.h"
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);

@@ -1,9 +1,9 @@
-// cpu_kernel_attention.c: attention that stores its weights, att (B,NH,T,T).
+// cpu_kernel_attention.c: attention that stores its weights, att (B,NH,T,T), or blocks of rows of it (op.h).
 //
 // The unit of work is a block of query rows t0..t1 of one head: the scores against the keys
-// s < t1 that some row of it may see, their softmax, and the product with the values, each by
-// one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all rows of all heads that
-// share them, so a head of keys and values belongs to one thread.
+// that some row of it may see, s < t1 and from the start of the first row's document, their softmax, and the product
+// with the values, each by one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all
+// rows of all heads that share them, so a head of keys and values belongs to one thread.
 #include <math.h>
 #include <string.h>
 
@@ -21,10 +21,12 @@ typedef struct {
     int64_t ld_qkv;                       // elements of a row of qkv
     int64_t q_offset, k_offset, v_offset; // of its first elements in qkv
     int64_t y_offset;                     // of its first element in y (B,T,C)
+    bool blocked;                         // att holds blocks of rows
+    const int32_t *starts;                // (T): the first key that each row sees; NULL: 0
     float scale;
 } head;
 
-static head find_head(const host_op *op, const sm_tensor *y, int64_t index) {
+static head find_head(const host_op *op, const sm_tensor *y, const int32_t *starts, int64_t index) {
     const int64_t NH = op->op->attr.n_head;
     const int64_t NKV = op->op->attr.n_kv_head;
     const int64_t h = index % NH;
@@ -35,9 +37,21 @@ static head find_head(const host_op *op, const sm_tensor *y, int64_t index) {
     d.k_offset = row * d.ld_qkv + (NH + h / d.group) * d.HS;
     d.v_offset = d.k_offset + NKV * d.HS;
     d.y_offset = row * d.C + h * d.HS;
+    d.blocked = op->op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
+    d.starts = starts == NULL ? NULL : starts + row;
     d.scale = 1.0f / sqrtf((float)d.HS);
     return d;
 }
+
+static int64_t first_key(const head *h, int64_t t) { return h->starts == NULL ? 0 : h->starts[t]; }
+
+// Where the weights of row t begin in att, and how many there are.
+static int64_t att_row(const head *h, int64_t t) {
+    return h->blocked ? h->index * sm_blocked_elems(h->T, h->T) + sm_blocked_elems(t, h->T)
+                      : (h->index * h->T + t) * h->T;
+}
+
+static int64_t att_width(const head *h, int64_t t) { return h->blocked ? sm_blocked_width(t, h->T) : h->T; }
 
 // Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.
 static void gather(const head *h, const cpu_data *x, int64_t ld, int64_t t0, int64_t t1, float *packed) {
@@ -67,8 +81,12 @@ static void small_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
                    (blasint)n);
 }
 
-// Softmax of a row's first n of n_columns scores; the rest becomes 0. Its T entries of att are written.
-static void softmax_row(float *x, int64_t n, int64_t n_columns, cpu_data *att, int64_t T) {
+// Softmax of the scores of row t, which are of keys key0..end-1; those of keys that it does not see become 0. All
+// weights of the row in att are written.
+static void softmax_row(const head *h, int64_t t, int64_t key0, int64_t end, float *scores, cpu_data *att) {
+    const int64_t first = first_key(h, t);
+    const int64_t n = t + 1 - first;
+    float *x = scores + first - key0;
     const float largest = cpu_largest(x, n);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -80,15 +98,18 @@ static void softmax_row(float *x, int64_t n, int64_t n_columns, cpu_data *att, i
 #pragma omp simd
     for (int64_t s = 0; s < n; s++) {
         x[s] *= inverse;
-        att[s] = cpu_round(x[s]);
+        att[first + s] = cpu_round(x[s]);
     }
-    memset(x + n, 0, (size_t)(n_columns - n) * sizeof *x);
-    memset(att + n, 0, (size_t)(T - n) * sizeof *att);
+    memset(scores, 0, (size_t)(first - key0) * sizeof *scores);
+    memset(x + n, 0, (size_t)(end - t - 1) * sizeof *x);
+    memset(att, 0, (size_t)first * sizeof *att);
+    memset(att + t + 1, 0, (size_t)(att_width(h, t) - t - 1) * sizeof *att);
 }
 
-// Dropout's factors of row t of the head, over its first n keys.
-static void row_factors(const cpu_dropout_rule *rule, const head *h, int64_t t, int64_t n, float *factors) {
-    cpu_dropout_factors(rule, (uint64_t)((h->index * h->T + t) * h->T), n, factors);
+// Dropout's factors of row t of the head, over n keys from key0 on.
+static void row_factors(const cpu_dropout_rule *rule, const head *h, int64_t t, int64_t key0, int64_t n,
+                        float *factors) {
+    cpu_dropout_factors(rule, (uint64_t)((h->index * h->T + t) * h->T + key0), n, factors);
 }
 
 static void multiply_row(float *x, const float *by, int64_t n) {
@@ -109,28 +130,30 @@ CPU_SCRATCH(attention_forward) {
 static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
     const cpu_data *qkv = op->in[SM_IN(attention_forward, qkv)];
     cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset;
-    cpu_data *att = (cpu_data *)op->out[SM_OUT(attention_forward, att)] + (h->index * h->T + t0) * h->T;
-    float *scores = scratch;                     // (BLOCK_ROWS, t1)
-    float *factors = scores + BLOCK_ROWS * h->T; // (t1)
+    cpu_data *att = op->out[SM_OUT(attention_forward, att)];
+    const int64_t key0 = first_key(h, t0);
+    const int64_t n_keys = t1 - key0;
+    float *scores = scratch;                     // (BLOCK_ROWS, n_keys)
+    float *factors = scores + BLOCK_ROWS * h->T; // (n_keys)
     float *q = factors + h->T;                   // (BLOCK_ROWS, HS)
     float *result = q + BLOCK_ROWS * h->HS;      // (BLOCK_ROWS, HS)
-    float *k = result + BLOCK_ROWS * h->HS;      // (t1, HS)
-    float *v = k + h->T * h->HS;                 // (t1, HS)
+    float *k = result + BLOCK_ROWS * h->HS;      // (n_keys, HS)
+    float *v = k + h->T * h->HS;                 // (n_keys, HS)
     const double p = op->op->attr.dropout_p;
     cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_forward, rng_step)]);
     gather(h, qkv + h->q_offset, h->ld_qkv, t0, t1, q);
-    gather(h, qkv + h->k_offset, h->ld_qkv, 0, t1, k);
-    gather(h, qkv + h->v_offset, h->ld_qkv, 0, t1, v);
-    small_gemm(false, true, t1 - t0, t1, h->HS, h->scale, q, h->HS, k, false, scores);
+    gather(h, qkv + h->k_offset, h->ld_qkv, key0, t1, k);
+    gather(h, qkv + h->v_offset, h->ld_qkv, key0, t1, v);
+    small_gemm(false, true, t1 - t0, n_keys, h->HS, h->scale, q, h->HS, k, false, scores);
     for (int64_t t = t0; t < t1; t++) {
-        float *row = scores + (t - t0) * t1;
-        softmax_row(row, t + 1, t1, att + (t - t0) * h->T, h->T);
+        float *row = scores + (t - t0) * n_keys;
+        softmax_row(h, t, key0, t1, row, att + att_row(h, t));
         if (p > 0) {
-            row_factors(&rule, h, t, t1, factors);
-            multiply_row(row, factors, t1);
+            row_factors(&rule, h, t, key0, n_keys, factors);
+            multiply_row(row, factors, n_keys);
         }
     }
-    small_gemm(false, false, t1 - t0, h->HS, t1, 1.0f, scores, t1, v, false, result);
+    small_gemm(false, false, t1 - t0, h->HS, n_keys, 1.0f, scores, n_keys, v, false, result);
     scatter(h, result, t0, t1, y, h->C);
 }
 
@@ -140,7 +163,7 @@ CPU_KERNEL(attention_forward) {
     int64_t n_blocks = (y->dims[1] + BLOCK_ROWS - 1) / BLOCK_ROWS;
     // Blocks grow with t, so they are dealt out like cards.
     for (int64_t unit = team->thread; unit < n_heads * n_blocks; unit += team->n_threads) {
-        head h = find_head(op, y, unit / n_blocks);
+        head h = find_head(op, y, op->in[SM_IN(attention_forward, starts)], unit / n_blocks);
         int64_t t0 = unit % n_blocks * BLOCK_ROWS;
         int64_t t1 = t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T;
         forward_block(op, &h, t0, t1, team->scratch[team->thread]);
@@ -178,8 +201,8 @@ static backward_scratch backward_carve(const head *h, float *scratch) {
     return s;
 }
 
-// One row: da (of the dropped weights) becomes ds, over the first n keys; beyond is 0.
-static void score_gradient_row(const float *att, const float *factors, float *da, int64_t n, int64_t n_columns) {
+// One row: da (of the dropped weights) becomes ds, of n keys; those that the row does not see have weights of 0.
+static void score_gradient_row(const float *att, const float *factors, float *da, int64_t n) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t s = 0; s < n; s++) {
@@ -190,32 +213,35 @@ static void score_gradient_row(const float *att, const float *factors, float *da
     for (int64_t s = 0; s < n; s++) {
         da[s] = att[s] * (da[s] - sum);
     }
-    memset(da + n, 0, (size_t)(n_columns - n) * sizeof *da);
 }
 
 static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, const backward_scratch *s) {
-    const cpu_data *att = (const cpu_data *)op->in[SM_IN(attention_backward, att)] + (h->index * h->T + t0) * h->T;
+    const cpu_data *att = op->in[SM_IN(attention_backward, att)];
     const double p = op->op->attr.dropout_p;
     cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_backward, rng_step)]);
     const int64_t rows = t1 - t0;
+    const int64_t key0 = first_key(h, t0);
+    const int64_t n_keys = t1 - key0;
+    const int64_t at = key0 * h->HS;
     const float *dy = s->dy + t0 * h->HS;
-    small_gemm(false, true, rows, t1, h->HS, 1.0f, dy, h->HS, s->v, false, s->ds);
+    small_gemm(false, true, rows, n_keys, h->HS, 1.0f, dy, h->HS, s->v + at, false, s->ds);
     for (int64_t t = t0; t < t1; t++) {
-        float *row = s->att + (t - t0) * t1;
-        for (int64_t i = 0; i < t1; i++) {
-            row[i] = cpu_widen(att[(t - t0) * h->T + i]);
+        const cpu_data *stored = att + att_row(h, t) + key0;
+        float *row = s->att + (t - t0) * n_keys;
+        for (int64_t i = 0; i < n_keys; i++) {
+            row[i] = cpu_widen(stored[i]);
         }
         if (p > 0) {
-            row_factors(&rule, h, t, t1, s->factors);
+            row_factors(&rule, h, t, key0, n_keys, s->factors);
         }
-        score_gradient_row(row, p > 0 ? s->factors : NULL, s->ds + (t - t0) * t1, t + 1, t1);
+        score_gradient_row(row, p > 0 ? s->factors : NULL, s->ds + (t - t0) * n_keys, n_keys);
         if (p > 0) {
-            multiply_row(row, s->factors, t1);
+            multiply_row(row, s->factors, n_keys);
         }
     }
-    small_gemm(true, false, t1, h->HS, rows, 1.0f, s->att, t1, dy, true, s->dv);
-    small_gemm(true, false, t1, h->HS, rows, h->scale, s->ds, t1, s->q + t0 * h->HS, true, s->dk);
-    small_gemm(false, false, rows, h->HS, t1, h->scale, s->ds, t1, s->k, false, s->dq + t0 * h->HS);
+    small_gemm(true, false, n_keys, h->HS, rows, 1.0f, s->att, n_keys, dy, true, s->dv + at);
+    small_gemm(true, false, n_keys, h->HS, rows, h->scale, s->ds, n_keys, s->q + t0 * h->HS, true, s->dk + at);
+    small_gemm(false, false, rows, h->HS, n_keys, h->scale, s->ds, n_keys, s->k + at, false, s->dq + t0 * h->HS);
 }
 
 CPU_KERNEL(attention_backward) {
@@ -223,7 +249,7 @@ CPU_KERNEL(attention_backward) {
     const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
     const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
     for (int64_t index = mine.first * group; index < mine.end * group; index++) {
-        head h = find_head(op, dy, index);
+        head h = find_head(op, dy, op->in[SM_IN(attention_backward, starts)], index);
         backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
         const cpu_data *qkv = op->in[SM_IN(attention_backward, qkv)];
         cpu_data *dqkv = op->out[SM_OUT(attention_backward, dqkv)];
@@ -244,3 +270,15 @@ CPU_KERNEL(attention_backward) {
         }
     }
 }
+
+// --- the weights in blocks of rows -----------------------------------------------------------------
+
+_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
+                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
+                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
+               "the operands stand at the same places");
+
+CPU_KERNEL(blocked_attention_forward) { BASE_ISA(cpu_attention_forward)(op, team); }
+
+CPU_KERNEL(blocked_attention_backward) { BASE_ISA(cpu_attention_backward)(op, team); }

@@ -1,8 +1,14 @@
 // cpu_kernel_embedding.c: rows of the token and position tables, and their gradients.
 #include "cpu_kernel.h"
 
+// Of row n of the batch: counted from where its document begins, or its sequence.
+static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {
+    return n % T - (starts == NULL ? 0 : starts[n]);
+}
+
 CPU_KERNEL(embedding_forward) {
     const int32_t *token = op->in[SM_IN(embedding_forward, token)];
+    const int32_t *starts = op->in[SM_IN(embedding_forward, starts)]; // NULL: a sequence is one document
     const float *wte = op->in[SM_IN(embedding_forward, wte)];
     const float *wpe = op->in[SM_IN(embedding_forward, wpe)]; // NULL: no positions
     cpu_data *x = op->out[SM_OUT(embedding_forward, x)];
@@ -11,7 +17,7 @@ CPU_KERNEL(embedding_forward) {
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->out_tensor[SM_OUT(embedding_forward, x)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
         const float *token_row = wte + token[n] * C;
-        const float *position_row = wpe == NULL ? NULL : wpe + n % T * C;
+        const float *position_row = wpe == NULL ? NULL : wpe + position_of(starts, T, n) * C;
 #pragma omp simd
         for (int64_t c = 0; c < C; c++) {
             x[n * C + c] = cpu_round(position_row == NULL ? token_row[c] : token_row[c] + position_row[c]);
@@ -34,6 +40,7 @@ static void add_columns(float *dst, const cpu_data *src, cpu_range cols) {
 CPU_KERNEL(embedding_backward) {
     enum { MIN_COLS = 64 };
     const int32_t *token = op->in[SM_IN(embedding_backward, token)];
+    const int32_t *starts = op->in[SM_IN(embedding_backward, starts)];
     const cpu_data *dx = op->in[SM_IN(embedding_backward, dx)];
     float *dwte = op->out[SM_OUT(embedding_backward, dwte)];
     float *dwpe = op->out[SM_OUT(embedding_backward, dwpe)];
@@ -51,8 +58,9 @@ CPU_KERNEL(embedding_backward) {
         if (token[n] % n_row_parts == row_part) {
             add_columns(dwte + token[n] * C, dx + n * C, cols);
         }
-        if (dwpe != NULL && n % T % n_row_parts == row_part) {
-            add_columns(dwpe + n % T * C, dx + n * C, cols);
+        const int64_t position = position_of(starts, T, n);
+        if (dwpe != NULL && position % n_row_parts == row_part) {
+            add_columns(dwpe + position * C, dx + n * C, cols);
         }
     }
 }

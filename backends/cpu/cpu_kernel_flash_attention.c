@@ -21,6 +21,9 @@
 // sums nor maxima across a vector: a row's statistics are a lane. s^T = k q^T and da^T = v dy^T want q and dy
 // transposed, too; the other products read s^T either as it lies or by way of a transposed view.
 //
+// Where rows hold documents, a tile of rows begins with the first tile of keys that its first row sees, and keys before
+// a row's document are masked.
+//
 // Where the next tile is copied from is fetched while this one multiplies. Padded keys are masked like future ones,
 // padded rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
 #include <math.h>
@@ -91,6 +94,30 @@ static void hide_future(float *scores, int64_t i) {
     }
 }
 
+// Of a tile of rows, some of which begin another document after the first key of the tile: scores of keys before it.
+static void hide_past(const head *h, int64_t row_tile, int64_t key_tile, float *scores) {
+    const int64_t last = cpu_min64((row_tile + 1) * TILE, h->T) - 1;
+    if (h->starts == NULL || h->starts[last] <= key_tile * TILE) {
+        return;
+    }
+    for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
+        int32_t n_hidden[CPU_VECTOR];
+        int32_t most = 0;
+        for (int r = 0; r < CPU_VECTOR; r++) {
+            const int64_t t = cpu_min64(row_tile * TILE + i + r, last);
+            n_hidden[r] = (int32_t)cpu_min64(h->starts[t] - key_tile * TILE, TILE);
+            most = n_hidden[r] > most ? n_hidden[r] : most;
+        }
+        for (int32_t j = 0; j < most; j++) {
+            float *x = scores + j * TILE + i;
+#pragma omp simd
+            for (int r = 0; r < CPU_VECTOR; r++) {
+                x[r] = j < n_hidden[r] ? -INFINITY : x[r];
+            }
+        }
+    }
+}
+
 // --- forward --------------------------------------------------------------------------
 
 // Scratch of the forward pass: keys and values of the whole head, and one tile of rows.
@@ -134,9 +161,11 @@ static forward_scratch forward_carve(const head *h, float *scratch) {
     return s;
 }
 
-// Turns CPU_VECTOR rows' scores of n_keys keys into weights relative to the largest score so far.
+// Turns CPU_VECTOR rows' scores of n_keys keys into weights relative to the largest score so far; a row that has seen
+// no key yet has none, and weights of 0.
 static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
     float largest[CPU_VECTOR];
+    float base[CPU_VECTOR];
     memcpy(largest, s->largest + i, sizeof largest);
     for (int64_t j = 0; j < n_keys; j++) {
         const float *x = s->scores + j * TILE + i;
@@ -147,7 +176,8 @@ static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
     }
 #pragma omp simd
     for (int r = 0; r < CPU_VECTOR; r++) {
-        s->shrink[i + r] = cpu_exp2(s->largest[i + r] - largest[r]);
+        base[r] = largest[r] > -INFINITY ? largest[r] : 0;
+        s->shrink[i + r] = cpu_exp2(s->largest[i + r] - base[r]);
     }
     cpu_vector *total = (cpu_vector *)(s->sum + i);
     cpu_vector sum = *total * *(cpu_vector *)(s->shrink + i);
@@ -155,7 +185,7 @@ static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
         float *x = s->scores + j * TILE + i;
 #pragma omp simd
         for (int r = 0; r < CPU_VECTOR; r++) {
-            x[r] = cpu_exp2(x[r] - largest[r]);
+            x[r] = cpu_exp2(x[r] - base[r]);
         }
         sum += *(const cpu_vector *)x;
     }
@@ -200,9 +230,11 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
         s->largest[i] = -INFINITY;
         s->sum[i] = 0;
     }
-    for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
+    const int64_t first = first_key_tile(h, row_tile);
+    for (int64_t key_tile = first; key_tile <= row_tile; key_tile++) {
         const bool diagonal = key_tile == row_tile;
         multiply_scores(h, s->keys + key_tile * TILE * h->width, s->rows_t, diagonal, s->scores, f);
+        hide_past(h, row_tile, key_tile, s->scores);
         for (int64_t i = 0; i < TILE; i += CPU_VECTOR) {
             if (diagonal) {
                 hide_future(s->scores, i);
@@ -216,10 +248,11 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
                 s->scores[i] *= s->factors[i];
             }
         }
-        if (key_tile > 0) {
+        if (key_tile > first) {
             shrink_results(h, s);
         }
-        multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > 0, s->result, f);
+        multiply_to_rows(h, s->scores, s->values + key_tile * TILE * h->width, diagonal, key_tile > first, s->result,
+                         f);
     }
     finish_rows(h, s, row_tile, (float *)op->out[SM_OUT(flash_attention_forward, lse)] + h->index * h->T);
     unpack_rows(h, row_tile, s->result, 1.0f, y, h->ld_y);
@@ -237,7 +270,7 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
     }
     fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
                h->ld_y);
-    pace_fetching(&f, h, 2 * (row_tile + 1));
+    pace_fetching(&f, h, 2 * (row_tile + 1 - first_key_tile(h, row_tile)));
     return f;
 }
 
@@ -247,10 +280,12 @@ CPU_KERNEL(flash_attention_forward) {
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
     const int64_t n_parts = cpu_divide_up(team->n_threads, n_heads);
+    const uint32_t *rng_step = op->in[SM_IN(flash_attention_forward, rng_step)];
+    const int32_t *starts = op->in[SM_IN(flash_attention_forward, starts)];
     const cpu_range units = cpu_my_rows(team, n_heads * n_parts);
     for (int64_t unit = units.first; unit < units.end; unit++) {
-        const head h = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], unit / n_parts);
-        const head next = find_head(op, y, op->in[SM_IN(flash_attention_forward, rng_step)], (unit + 1) / n_parts);
+        const head h = find_head(op, y, rng_step, starts, unit / n_parts);
+        const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
         const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
         const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
         int64_t n_packed = 0;
@@ -368,11 +403,13 @@ static void score_gradients(const head *h, const backward_scratch *s, int64_t i,
 
 // first: of the heads that share keys and values, whose gradients the others add to.
 static void backward_tile(const head *h, const backward_scratch *s, int64_t row_tile, bool first, cpu_fetching *f) {
-    for (int64_t key_tile = 0; key_tile <= row_tile; key_tile++) {
+    const int64_t first_tile = first_key_tile(h, row_tile);
+    for (int64_t key_tile = first_tile; key_tile <= row_tile; key_tile++) {
         const bool diagonal = row_tile == key_tile;
         const int64_t keys = key_tile * TILE * h->width;
         multiply_scores(h, s->k + keys, s->q_t, diagonal, s->weights, f);
         multiply_scores(h, s->v + keys, s->dy_t, diagonal, s->ds, f);
+        hide_past(h, row_tile, key_tile, s->weights);
         if (h->drops) {
             find_factors(h, row_tile, key_tile, s->factors + TILE_ELEMS, s->factors);
         }
@@ -385,7 +422,7 @@ static void backward_tile(const head *h, const backward_scratch *s, int64_t row_
         const bool add = !diagonal || !first;
         multiply_to_keys(h, s->weights, s->dy, diagonal, add, s->dv + keys, f);
         multiply_to_keys(h, s->ds, s->q, diagonal, add, s->dk + keys, f); // q carries log2(e) / sqrt(HS)
-        multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > 0, s->dq, f);
+        multiply_to_rows(h, s->ds, s->k + keys, diagonal, key_tile > first_tile, s->dq, f);
     }
 }
 
@@ -410,7 +447,7 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t 
         fetch_rows(&f, dqkv + h->k_offset_elems, h->ld_qkv, h->T);
         fetch_rows(&f, dqkv + h->v_offset_elems, h->ld_qkv, h->T);
     }
-    pace_fetching(&f, h, 5 * (row_tile + 1));
+    pace_fetching(&f, h, 5 * (row_tile + 1 - first_key_tile(h, row_tile)));
     return f;
 }
 
@@ -428,9 +465,11 @@ CPU_KERNEL(flash_attention_backward) {
     const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
     const cpu_range units = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
     const cpu_range mine = {units.first * group, units.end * group};
+    const uint32_t *rng_step = op->in[SM_IN(flash_attention_backward, rng_step)];
+    const int32_t *starts = op->in[SM_IN(flash_attention_backward, starts)];
     for (int64_t index = mine.first; index < mine.end; index++) {
-        const head h = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index);
-        const head next = find_head(op, dy, op->in[SM_IN(flash_attention_backward, rng_step)], index + 1);
+        const head h = find_head(op, dy, rng_step, starts, index);
+        const head next = find_head(op, dy, rng_step, starts, index + 1);
         const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
         cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
         for (int64_t tile = 0; tile < h.n_tiles; tile++) {

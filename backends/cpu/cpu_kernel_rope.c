@@ -1,7 +1,8 @@
 // cpu_kernel_rope.c: rotary positions.
 //
 // An angle is a phase: a fraction of a turn in units of 2^-32, so that a sum or a product that passes a whole turn is
-// right by itself, at any position. The cosines and sines of a position serve all heads of all its rows.
+// right by itself, at any position. The cosines and sines of a position serve all heads of all its rows; where rows
+// hold documents, positions are each row's own.
 #include <math.h>
 #include <string.h>
 
@@ -61,10 +62,13 @@ CPU_KERNEL(rope) {
     const int64_t HS = n_cols / (attr->n_head + 2 * attr->n_kv_head);
     const int64_t first_v = (attr->n_head + attr->n_kv_head) * HS;
     const angles a = carve(team->scratch[team->thread], HS / 2, attr->rope_theta);
+    const int32_t *starts = op->in[SM_IN(rope, starts)];
     const cpu_range positions = cpu_my_rows(team, T);
     for (int64_t t = positions.first; t < positions.end; t++) {
-        find_angles(&a, HS / 2, t, attr->inverse);
         for (int64_t b = 0; b < shape->dims[0]; b++) {
+            if (b == 0 || starts != NULL) {
+                find_angles(&a, HS / 2, t - (starts == NULL ? 0 : starts[b * T + t]), attr->inverse);
+            }
             const cpu_data *x = (const cpu_data *)op->in[SM_IN(rope, x)] + (b * T + t) * n_cols; // may be y itself
             cpu_data *y = (cpu_data *)op->out[SM_OUT(rope, y)] + (b * T + t) * n_cols;
             for (int64_t h = 0; h < first_v; h += HS) {

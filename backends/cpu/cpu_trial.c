@@ -5,6 +5,7 @@
 
 #include "cpu_trial.h"
 #include "cpu_denormals.h"
+#include "host_median.h"
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
 
@@ -176,17 +177,6 @@ static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t
     return (one_trial){amount, end_ns - begin_ns + 1, sum_hz / n_threads, low_hz, high_hz};
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 // Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
 static int64_t calibrate(const cpu_trial *trial) {
     int64_t n_rounds = 1;
@@ -238,7 +228,7 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
         result->clock_high_hz = once.clock_high_hz > result->clock_high_hz ? once.clock_high_hz : result->clock_high_hz;
         result->n_trials++;
     }
-    result->clock_hz = median(clocks, result->n_trials);
-    result->median = median(rates, result->n_trials);
+    result->clock_hz = host_median(clocks, result->n_trials);
+    result->median = host_median(rates, result->n_trials);
     result->best = rates[result->n_trials - 1]; // sorted now
 }

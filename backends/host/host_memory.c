@@ -78,7 +78,7 @@ static sm_status check_size(const sm_plan *plan) {
 }
 
 sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
-    *memory = (host_memory){0};
+    *memory = (host_memory){.plan = plan};
     SM_TRY(check_size(plan));
     size_t n_slots = (size_t)plan->n_arenas + 1; // never a request of zero bytes
     memory->arenas = calloc(n_slots, sizeof *memory->arenas);
@@ -89,7 +89,7 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     }
     for (int i = 0; i < plan->n_arenas; i++) {
         size_t size_bytes = whole_pages(plan->arenas[i].size_bytes);
-        void *arena = host_map(size_bytes);
+        void *arena = plan->arenas[i].memory != NULL ? plan->arenas[i].memory : host_map(size_bytes);
         if (arena == NULL) {
             host_memory_free(memory);
             return sm_fail(
@@ -107,6 +107,9 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
 
 void host_memory_free(host_memory *memory) {
     for (int i = 0; i < memory->n_arenas; i++) {
+        if (memory->plan->arenas[i].memory != NULL) {
+            continue; // the caller's
+        }
         host_unmap(memory->arenas[i], memory->sizes_bytes[i]);
     }
     free(memory->arenas);

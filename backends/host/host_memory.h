@@ -12,8 +12,9 @@ void host_unmap(void *block, size_t size_bytes);
 
 // One block an arena, zeroed, 4 KiB-aligned at least, huge pages asked for.
 typedef struct {
+    const sm_plan *plan;
     int n_arenas;
-    void **arenas;
+    void **arenas; // the plan's own where it says so (sm_arena.memory)
     size_t *sizes_bytes;
     size_t total_bytes;
 } host_memory;

@@ -124,6 +124,11 @@ void opencl_close(sm_device *base) {
     opencl_end_waiter(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
+    for (int i = SM_COPY_OUT; i <= SM_COPY_IN; i++) {
+        if (device->copies[i] != NULL) {
+            opencl.clReleaseCommandQueue(device->copies[i]);
+        }
+    }
     if (device->profile != NULL) {
         opencl.clReleaseCommandQueue(device->profile);
     }
@@ -139,7 +144,7 @@ void opencl_close(sm_device *base) {
     free(device);
 }
 
-static sm_status open_device(int index, const sm_open_options *options, sm_device **opened) {
+sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {
     sm_status status = SM_OK;
     sm_device_info info;
     *opened = NULL;
@@ -158,6 +163,8 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     device->base = (sm_device){.backend = &sm_backend_opencl, .info = info};
     device->facts = *opencl_device_facts(index);
     device->progress = options->progress;
+    device->helper = options->helper;
+    device->index = index;
     SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
     describe_tier(device->tier, &device->facts, &device->base.info);
     SM_TRY_GOTO(take_part(device, options->n_threads));
@@ -185,11 +192,13 @@ const sm_backend sm_backend_opencl = {
     .tunes = true,
     .device_count = device_count,
     .describe = describe,
-    .open = open_device,
+    .open = opencl_open,
     .close = opencl_close,
     .supports = supports,
     .emulates = emulates,
     .measure_peaks = opencl_measure_peaks,
+    .measure_ceilings = opencl_measure_ceilings,
+    .help = opencl_help,
     .working_bytes = opencl_working_bytes,
     .prepare = opencl_prepare,
     .release = opencl_release,
@@ -197,4 +206,6 @@ const sm_backend sm_backend_opencl = {
     .synchronize = opencl_synchronize,
     .upload = opencl_upload,
     .download = opencl_download,
+    .begin_copy = opencl_begin_copy,
+    .wait_copy = opencl_wait_copy,
 };

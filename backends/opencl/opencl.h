@@ -6,6 +6,7 @@
 //   opencl_matrix.c    which matrix units a device has, by running them
 //   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
 //                      another target of what was built
+//   opencl_helpers.c   has programs built by several processes
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches (opencl_launch.c makes one), with opencl_bind_optimizer.c and
 //                      opencl_bind_product.c; matrix products and attention by
@@ -13,6 +14,7 @@
 //                      describes matrices to a card's TMA
 //   opencl_tune.c      chooses among kernels by measurement
 //   opencl_execute.c   runs a range of launches
+//   opencl_copy.c      copies beside what is computed
 //   opencl_wait.c      waits that end at a deadline
 //   opencl_peaks.c     measures ceilings
 #ifndef STEPMARK_OPENCL_H
@@ -84,10 +86,13 @@ typedef struct opencl_device {
     sm_device base;
     opencl_facts facts;
     const opencl_tier *tier;
-    cl_device_id part; // of a processor, when fewer threads are asked for than it has; else NULL
+    int index;          // among the backend's devices
+    const char *helper; // of sm_open_options
+    cl_device_id part;  // of a processor, when fewer threads are asked for than it has; else NULL
     cl_context context;
-    cl_command_queue queue;   // in order, unprofiled: what is measured
-    cl_command_queue profile; // in order, with events: where time goes
+    cl_command_queue queue;     // in order, unprofiled: what is measured
+    cl_command_queue profile;   // in order, with events: where time goes
+    cl_command_queue copies[2]; // by direction, beside what is computed; NULL until one is needed
     opencl_program *programs;
     opencl_choice *choices;
     void (*progress)(const char *text); // of sm_open_options
@@ -140,7 +145,8 @@ typedef struct opencl_executable {
     int *first_launch; // of op i; n_ops + 1 entries
     int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
     int n_beside_units;
-    cl_event *events;  // n_launches, for the profiled queue
+    cl_event *events;             // n_launches, for the profiled queue
+    struct opencl_wanted *wanted; // while ops are bound for the names of their programs alone; else NULL
     struct opencl_executable *next_kept;
 } opencl_executable;
 
@@ -166,12 +172,22 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
+// Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+
 // --- opencl_program.c ----------------------------------------------------------------------------
 
 // A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
 // build is SM_ERR_DEVICE, with the first error of the build log.
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
                             cl_kernel *kernel);
+
+// The program that has the kernels of cl/STEM.cl: its name; whether it is there, or in the cache; itself, by either
+// name.
+const char *opencl_program_name(const char *stem);
+bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
+sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);
 
 // The same from a source of one's own, without the cache: for tests and measurements.
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
@@ -198,6 +214,22 @@ void opencl_free_memory(opencl_executable *e);
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
 
+// The buffer and the bytes of a part of a tensor.
+typedef struct {
+    cl_mem buffer;
+    size_t offset_bytes;
+    size_t size_bytes;
+} opencl_span;
+
+sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems,
+                           opencl_span *s);
+
+// --- opencl_copy.c -------------------------------------------------------------------------------
+
+sm_status opencl_begin_copy(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
+                            int64_t n_elems, void *host, void **ticket);
+sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
+
 // --- opencl_wait.c -------------------------------------------------------------------------------
 
 // Waits for the event or, where that is NULL, for all of the queue. SM_ERR_TIMEOUT at the executable's deadline: the
@@ -213,6 +245,17 @@ void opencl_keep_device(opencl_device *device);
 // Frees what was kept of that device; SM_ERR_TIMEOUT when it has not come back.
 sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 
+// --- opencl_helpers.c ----------------------------------------------------------------------------
+
+// Programs that a plan asks for: name and options, each once.
+typedef struct opencl_wanted opencl_wanted;
+void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
+
+// Has what the plan needs and the cache has not built by several processes, where the device was opened with a helper.
+// What goes wrong is left to who needs the program.
+void opencl_build_ahead(opencl_executable *e);
+sm_status opencl_help(int n_words, char *const *words); // in such a process
+
 // --- opencl_tune.c -------------------------------------------------------------------------------
 
 // Measures the ways to compute every product of the plan that no choice is known for, in bounded time, and
@@ -222,6 +265,7 @@ void opencl_free_choices(opencl_device *device);
 
 // --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
 
+sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened);
 void opencl_close(sm_device *device);
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
@@ -229,5 +273,6 @@ void opencl_release(sm_executable *executable);
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 sm_status opencl_synchronize(sm_executable *executable);
 sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
+sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
 #endif

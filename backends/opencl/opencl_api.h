@@ -10,36 +10,37 @@
 
 #include "status.h"
 
-#define OPENCL_FUNCTION_LIST(X)  \
-    X(clGetPlatformIDs)          \
-    X(clGetPlatformInfo)         \
-    X(clGetDeviceIDs)            \
-    X(clGetDeviceInfo)           \
-    X(clCreateSubDevices)        \
-    X(clReleaseDevice)           \
-    X(clCreateContext)           \
-    X(clReleaseContext)          \
-    X(clCreateCommandQueue)      \
-    X(clReleaseCommandQueue)     \
-    X(clCreateProgramWithSource) \
-    X(clCreateProgramWithBinary) \
-    X(clBuildProgram)            \
-    X(clGetProgramInfo)          \
-    X(clGetProgramBuildInfo)     \
-    X(clReleaseProgram)          \
-    X(clCreateKernel)            \
-    X(clSetKernelArg)            \
-    X(clReleaseKernel)           \
-    X(clCreateBuffer)            \
-    X(clReleaseMemObject)        \
-    X(clEnqueueNDRangeKernel)    \
-    X(clEnqueueFillBuffer)       \
-    X(clEnqueueReadBuffer)       \
-    X(clEnqueueWriteBuffer)      \
-    X(clWaitForEvents)           \
-    X(clGetEventProfilingInfo)   \
-    X(clReleaseEvent)            \
-    X(clFlush)                   \
+#define OPENCL_FUNCTION_LIST(X)    \
+    X(clGetPlatformIDs)            \
+    X(clGetPlatformInfo)           \
+    X(clGetDeviceIDs)              \
+    X(clGetDeviceInfo)             \
+    X(clCreateSubDevices)          \
+    X(clReleaseDevice)             \
+    X(clCreateContext)             \
+    X(clReleaseContext)            \
+    X(clCreateCommandQueue)        \
+    X(clReleaseCommandQueue)       \
+    X(clCreateProgramWithSource)   \
+    X(clCreateProgramWithBinary)   \
+    X(clBuildProgram)              \
+    X(clGetProgramInfo)            \
+    X(clGetProgramBuildInfo)       \
+    X(clReleaseProgram)            \
+    X(clCreateKernel)              \
+    X(clSetKernelArg)              \
+    X(clReleaseKernel)             \
+    X(clCreateBuffer)              \
+    X(clReleaseMemObject)          \
+    X(clEnqueueNDRangeKernel)      \
+    X(clEnqueueFillBuffer)         \
+    X(clEnqueueReadBuffer)         \
+    X(clEnqueueWriteBuffer)        \
+    X(clEnqueueMarkerWithWaitList) \
+    X(clWaitForEvents)             \
+    X(clGetEventProfilingInfo)     \
+    X(clReleaseEvent)              \
+    X(clFlush)                     \
     X(clFinish)
 
 // The functions, under their own names: opencl.clFinish(queue).

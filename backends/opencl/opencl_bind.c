@@ -210,7 +210,10 @@ static void bind_rope(opencl_binder *b) {
     opencl_arg_uint(b, attr->inverse);
     opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
     opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
-    opencl_arg_operands(b);
+    opencl_arg_uint(b, b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR);
+    arg_in(b, SM_IN(rope, x));
+    arg_in(b, SM_IN(rope, starts));
+    arg_out(b, SM_OUT(rope, y));
     opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
 }
 
@@ -238,23 +241,30 @@ static void bind_embedding_forward(opencl_binder *b) {
     const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
     opencl_begin_rows(b, "embedding", "embedding_forward", C);
     opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR);
+    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, starts)] != SM_NO_TENSOR);
     arg_count(b, N);
     arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
     arg_count(b, C);
     arg_in(b, SM_IN(embedding_forward, token));
+    arg_in(b, SM_IN(embedding_forward, starts));
     arg_in(b, SM_IN(embedding_forward, wte));
     arg_in(b, SM_IN(embedding_forward, wpe));
     arg_out(b, SM_OUT(embedding_forward, x));
     opencl_launch_grid(b, C, N);
 }
 
-// Token ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them.
-static void sort_tokens(opencl_binder *b, int64_t N) {
+// Ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them. They are token
+// ids, or positions, which lie in scratch behind what is made here.
+static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
     enum { BLOCK = 256, GROUP = 64, LANES = 4 }; // of cl/embedding.cl
     const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
     arg_count(b, N);
-    arg_in(b, SM_IN(embedding_backward, token));
+    if (positions_at == 0) {
+        arg_in(b, SM_IN(embedding_backward, token));
+    } else {
+        opencl_arg_scratch(b, positions_at);
+    }
     opencl_arg_scratch(b, 0);
     opencl_launch_groups(b, (N + BLOCK - 1) / BLOCK, 1, GROUP);
     opencl_begin_rows(b, "embedding", "embedding_backward_merge", 0);
@@ -272,27 +282,38 @@ static int64_t count_windows(int64_t N) {
 
 static int64_t partial_rows_at(int64_t N) { return (4 * N + 15) / 16 * 16; }
 
-static void bind_embedding_backward(opencl_binder *b) {
-    const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
-    const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
-    const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
-    sort_tokens(b, B * T);
+// Where the positions of N tokens lie in scratch, behind the sums.
+static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 2 * count_windows(N) * C; }
+
+// Rows of dx are added to those of output `table`, as the ids that were sorted say.
+static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
     opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
-    arg_count(b, B * T);
+    arg_count(b, N);
     arg_count(b, C);
-    opencl_arg_scratch(b, 2 * (size_t)(B * T));
+    opencl_arg_scratch(b, 2 * (size_t)N);
     arg_in(b, SM_IN(embedding_backward, dx));
-    arg_out(b, SM_OUT(embedding_backward, dwte));
-    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
-    opencl_launch_grid(b, C, count_windows(B * T));
+    arg_out(b, table);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
+    opencl_launch_grid(b, C, count_windows(N));
     opencl_begin_rows(b, "embedding", "embedding_backward_runs", C);
-    arg_count(b, B * T);
+    arg_count(b, N);
     arg_count(b, C);
-    opencl_arg_scratch(b, 2 * (size_t)(B * T));
-    opencl_arg_scratch(b, (size_t)partial_rows_at(B * T));
-    arg_out(b, SM_OUT(embedding_backward, dwte));
-    opencl_launch_grid(b, C, count_windows(B * T));
-    if (b->op->out[SM_OUT(embedding_backward, dwpe)] == SM_NO_TENSOR) {
+    opencl_arg_scratch(b, 2 * (size_t)N);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
+    arg_out(b, table);
+    opencl_launch_grid(b, C, count_windows(N));
+}
+
+static void bind_positions_backward(opencl_binder *b, int64_t B, int64_t T, int64_t C) {
+    if (b->op->in[SM_IN(embedding_backward, starts)] != SM_NO_TENSOR) {
+        opencl_begin_rows(b, "embedding", "embedding_backward_positions", 0);
+        arg_count(b, B * T);
+        arg_count(b, T);
+        arg_in(b, SM_IN(embedding_backward, starts));
+        opencl_arg_scratch(b, (size_t)positions_at(B * T, C));
+        opencl_launch_items(b, B * T);
+        sort_ids(b, B * T, (size_t)positions_at(B * T, C));
+        add_sorted_rows(b, B * T, C, SM_OUT(embedding_backward, dwpe));
         return;
     }
     opencl_begin_rows(b, "embedding", "embedding_backward_wpe", C);
@@ -302,6 +323,17 @@ static void bind_embedding_backward(opencl_binder *b) {
     arg_in(b, SM_IN(embedding_backward, dx));
     arg_out(b, SM_OUT(embedding_backward, dwpe));
     opencl_launch_grid(b, C, T);
+}
+
+static void bind_embedding_backward(opencl_binder *b) {
+    const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
+    const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
+    sort_ids(b, B * T, 0);
+    add_sorted_rows(b, B * T, C, SM_OUT(embedding_backward, dwte));
+    if (b->op->out[SM_OUT(embedding_backward, dwpe)] != SM_NO_TENSOR) {
+        bind_positions_backward(b, B, T, C);
+    }
 }
 
 // --- loss ----------------------------------------------------------------------------------------------
@@ -382,6 +414,8 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_BLOCKED_ATTENTION_FORWARD] = opencl_bind_attention,
+    [SM_OP_BLOCKED_ATTENTION_BACKWARD] = opencl_bind_attention,
     [SM_OP_FLASH_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_FLASH_ATTENTION_BACKWARD] = opencl_bind_attention,
 };
@@ -409,7 +443,9 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     switch (op->kind) {
     case SM_OP_EMBEDDING_BACKWARD: {
         const int64_t N = sm_tensor_elems(first);
-        return (size_t)(partial_rows_at(N) + 2 * count_windows(N) * sm_tensor_cols(&plan->tensors[op->in[1]]));
+        const int64_t n_positions = op->in[SM_IN(embedding_backward, starts)] == SM_NO_TENSOR ? 0 : N;
+        const int dx = op->in[SM_IN(embedding_backward, dx)];
+        return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
     }
     case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
     case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, R, C) * C + 2 * R + 2);

@@ -42,13 +42,19 @@ uint32_t opencl_epilogue(const opencl_product *product);
 typedef struct {
     bool forward;
     bool stores_weights; // att (B,NH,T,T) in the place of lse (B,NH,T)
+    bool blocked;        // of them, blocks of rows
     int64_t B, T, NH, NKV, HS;
-    int dy, qkv, weights, y, dqkv, rng_step; // tensors; weights is att or lse; y is read by backward where lse is;
-                                             // SM_NO_TENSOR where not used
+    int dy, qkv, weights, y, dqkv, rng_step, starts; // tensors; weights is att or lse; y is read by backward where lse
+                                                     // is; SM_NO_TENSOR where not used
     uint64_t key;
     uint32_t threshold; // 0: no dropout
     float drop_scale;
 } opencl_attention;
+
+// The program option that says whether rows hold documents; "" where they do not, as in programs without any.
+static inline const char *opencl_documents_option(const opencl_attention *a) {
+    return a->starts == SM_NO_TENSOR ? "" : " -DDOCUMENTS=1";
+}
 
 // A matrix as TMA reads or writes it, in boxes (opencl_tensor_map.c).
 typedef struct {
@@ -68,6 +74,9 @@ sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *ad
 size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most
 
 // --- making a launch -------------------------------------------------------------------------------
+
+// What cl/prelude.cl takes `data` for: " -DDATA_BF16".
+const char *opencl_data_option(sm_dtype dtype);
 
 // The plan's data type joins the options.
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);

@@ -58,37 +58,50 @@ void opencl_bind_matmul(opencl_binder *b) {
     b->e->device->tier->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
-// Which tensors the four kinds read and write.
+// The operands of attention that stores blocks of weights stand where those of attention's do.
+_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
+                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
+                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
+               "one function describes both");
+
+// Which tensors the kinds read and write.
 static opencl_attention attention_operands(const sm_op *op) {
     switch (op->kind) {
     case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
         return (opencl_attention){.dy = SM_NO_TENSOR,
                                   .qkv = op->in[SM_IN(attention_forward, qkv)],
                                   .weights = op->out[SM_OUT(attention_forward, att)],
                                   .y = op->out[SM_OUT(attention_forward, y)],
                                   .dqkv = SM_NO_TENSOR,
-                                  .rng_step = op->in[SM_IN(attention_forward, rng_step)]};
+                                  .rng_step = op->in[SM_IN(attention_forward, rng_step)],
+                                  .starts = op->in[SM_IN(attention_forward, starts)]};
     case SM_OP_FLASH_ATTENTION_FORWARD:
         return (opencl_attention){.dy = SM_NO_TENSOR,
                                   .qkv = op->in[SM_IN(flash_attention_forward, qkv)],
                                   .weights = op->out[SM_OUT(flash_attention_forward, lse)],
                                   .y = op->out[SM_OUT(flash_attention_forward, y)],
                                   .dqkv = SM_NO_TENSOR,
-                                  .rng_step = op->in[SM_IN(flash_attention_forward, rng_step)]};
+                                  .rng_step = op->in[SM_IN(flash_attention_forward, rng_step)],
+                                  .starts = op->in[SM_IN(flash_attention_forward, starts)]};
     case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
         return (opencl_attention){.dy = op->in[SM_IN(attention_backward, dy)],
                                   .qkv = op->in[SM_IN(attention_backward, qkv)],
                                   .weights = op->in[SM_IN(attention_backward, att)],
                                   .y = SM_NO_TENSOR,
                                   .dqkv = op->out[SM_OUT(attention_backward, dqkv)],
-                                  .rng_step = op->in[SM_IN(attention_backward, rng_step)]};
+                                  .rng_step = op->in[SM_IN(attention_backward, rng_step)],
+                                  .starts = op->in[SM_IN(attention_backward, starts)]};
     default: // SM_OP_FLASH_ATTENTION_BACKWARD
         return (opencl_attention){.dy = op->in[SM_IN(flash_attention_backward, dy)],
                                   .qkv = op->in[SM_IN(flash_attention_backward, qkv)],
                                   .weights = op->in[SM_IN(flash_attention_backward, lse)],
                                   .y = op->in[SM_IN(flash_attention_backward, y)],
                                   .dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)],
-                                  .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)]};
+                                  .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)],
+                                  .starts = op->in[SM_IN(flash_attention_backward, starts)]};
     }
 }
 
@@ -96,8 +109,9 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
     const double p = op->attr.dropout_p;
     opencl_attention a = attention_operands(op);
     const int64_t *dims = plan->tensors[a.qkv].dims;
-    a.forward = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_FLASH_ATTENTION_FORWARD;
-    a.stores_weights = op->kind == SM_OP_ATTENTION_FORWARD || op->kind == SM_OP_ATTENTION_BACKWARD;
+    a.forward = sm_op_is_attention_forward(op->kind);
+    a.blocked = op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
+    a.stores_weights = op->kind != SM_OP_FLASH_ATTENTION_FORWARD && op->kind != SM_OP_FLASH_ATTENTION_BACKWARD;
     a.B = dims[0];
     a.T = dims[1];
     a.NH = op->attr.n_head;

@@ -32,7 +32,7 @@ static sm_status bind_all(opencl_executable *e) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
     }
     for (int i = 0; i < plan->n_ops; i++) {
-        SM_TRY(opencl_bind_op(e, &plan->ops[i]));
+        SM_TRY(sm_op_is_communication(plan->ops[i].kind) ? SM_OK : opencl_bind_op(e, &plan->ops[i]));
         e->first_launch[i + 1] = e->n_launches;
     }
     if (e->n_beside_units > 0) {
@@ -56,6 +56,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
+    opencl_build_ahead(e);
     SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;

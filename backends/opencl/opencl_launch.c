@@ -7,8 +7,7 @@
 
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 
-// What cl/prelude.cl takes `data` for.
-static const char *data_option(sm_dtype dtype) {
+const char *opencl_data_option(sm_dtype dtype) {
     return dtype == SM_BF16 ? " -DDATA_BF16" : dtype == SM_F16 ? " -DDATA_F16" : "";
 }
 
@@ -19,13 +18,17 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     b->n_args = 0;
     b->vector = b->e->device->tier->vector(&b->e->device->facts);
     if (b->status == SM_OK) {
-        snprintf(all_options, sizeof all_options, "%s%s", options, data_option(b->e->base.plan->dtype));
+        snprintf(all_options, sizeof all_options, "%s%s", options, opencl_data_option(b->e->base.plan->dtype));
+        if (b->e->wanted != NULL) {
+            opencl_want(b->e->wanted, stem, all_options);
+            return;
+        }
         b->status = opencl_get_kernel(b->e->device, stem, all_options, kernel, &b->launch.kernel);
     }
 }
 
 static void set_arg(opencl_binder *b, size_t size_bytes, const void *value) {
-    if (b->status == SM_OK) {
+    if (b->status == SM_OK && b->e->wanted == NULL) {
         b->status = opencl_check(b->e->device->base.info.id, "clSetKernelArg",
                                  opencl.clSetKernelArg(b->launch.kernel, b->n_args++, size_bytes, value));
     }
@@ -38,6 +41,9 @@ void opencl_arg_float(opencl_binder *b, float value) { set_arg(b, sizeof value, 
 void opencl_arg_buffer(opencl_binder *b, cl_mem buffer) { set_arg(b, sizeof buffer, &buffer); }
 
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {
+    if (b->e->wanted != NULL) { // there are no buffers yet
+        return;
+    }
     if (tensor == SM_NO_TENSOR) {
         set_arg(b, sizeof(cl_mem), &b->e->arenas[0]);
         opencl_arg_ulong(b, 0);
@@ -58,6 +64,9 @@ void opencl_arg_scratch(opencl_binder *b, size_t offset_elems) {
 // Appends the launch; the executable then owns its kernel.
 static void append(opencl_binder *b) {
     opencl_executable *e = b->e;
+    if (e->wanted != NULL) {
+        return;
+    }
     if (b->status == SM_OK && e->n_launches == e->cap_launches) {
         int cap = e->cap_launches > 0 ? 2 * e->cap_launches : 256;
         opencl_launch *grown = realloc(e->launches, (size_t)cap * sizeof *grown);

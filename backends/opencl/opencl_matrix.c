@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl_bind.h"
 #include "opencl_sources.h"
+#include "opencl_tensor.h"
 #include "opencl_tier.h"
 
 #include "bf16.h"
@@ -59,7 +59,7 @@ static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b
 // --- running one instruction
 // --------------------------------------------------------------------------------------------
 
-static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     cl_int code = CL_SUCCESS;
     cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
     if (buffer != NULL && from != NULL &&
@@ -70,7 +70,7 @@ static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     return buffer;
 }
 
-static void release(cl_mem buffer) {
+void opencl_release_buffer(cl_mem buffer) {
     if (buffer != NULL) {
         opencl.clReleaseMemObject(buffer);
     }
@@ -108,11 +108,12 @@ static bool computes(opencl_device *d, const char *name, format f) {
         return false;
     }
     put_operands(f, a, b);
-    cl_mem buffers[3] = {make_buffer(d, sizeof a, a), make_buffer(d, sizeof b, b), make_buffer(d, sizeof c, c)};
+    cl_mem buffers[3] = {opencl_make_buffer(d, sizeof a, a), opencl_make_buffer(d, sizeof b, b),
+                         opencl_make_buffer(d, sizeof c, c)};
     const bool right =
         buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
     for (int i = 0; i < 3; i++) {
-        release(buffers[i]);
+        opencl_release_buffer(buffers[i]);
     }
     opencl.clReleaseKernel(kernel);
     return right;
@@ -229,8 +230,8 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     }
     SM_TRY(encode_wide(d, w, buffers, maps));
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
-    cl_mem map_buffer = make_buffer(d, sizeof maps, maps);
-    cl_mem bias_buffer = make_buffer(d, sizeof bias, bias);
+    cl_mem map_buffer = opencl_make_buffer(d, sizeof maps, maps);
+    cl_mem bias_buffer = opencl_make_buffer(d, sizeof bias, bias);
     cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
                                                             : CL_OUT_OF_HOST_MEMORY;
     if (code == CL_SUCCESS) {
@@ -240,8 +241,8 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
         code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->dtype), c, 0,
                                           NULL, NULL);
     }
-    release(map_buffer);
-    release(bias_buffer);
+    opencl_release_buffer(map_buffer);
+    opencl_release_buffer(bias_buffer);
     opencl.clReleaseKernel(kernel);
     return opencl_check(d->base.info.id, "a product by wgmma", code);
 }
@@ -260,8 +261,9 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
     unsigned char *c = small_b + B_ELEMS * width;
     put_wide(w, a, b);
     memset(c, 0xFF, C_ELEMS * width);
-    cl_mem buffers[WIDE_BUFFERS] = {make_buffer(d, A_ELEMS * width, a), make_buffer(d, B_ELEMS * width, b),
-                                    make_buffer(d, C_ELEMS * width, c), make_buffer(d, B_ELEMS * width, small_b)};
+    cl_mem buffers[WIDE_BUFFERS] = {
+        opencl_make_buffer(d, A_ELEMS * width, a), opencl_make_buffer(d, B_ELEMS * width, b),
+        opencl_make_buffer(d, C_ELEMS * width, c), opencl_make_buffer(d, B_ELEMS * width, small_b)};
     if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
         const sm_status status = multiply_wide(d, w, buffers, c);
         snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
@@ -270,7 +272,7 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
                                        : "its numbers are wrong");
     }
     for (int i = 0; i < WIDE_BUFFERS; i++) {
-        release(buffers[i]);
+        opencl_release_buffer(buffers[i]);
     }
     free(a);
 }
@@ -320,7 +322,8 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 // --- what is known ----------------------------------------------------------------------------------------
 
 static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"tensor", "tensor_probe", "matmul_wgmma"};
+    static const char *const stems[] = {"tensor",       "tensor_probe",    "wgmma",
+                                        "matmul_wgmma", "attention_wgmma", "attention_tensor"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         opencl_source source;
@@ -360,6 +363,10 @@ static struct {
     cl_device_id id;
     opencl_matrix_units units;
     enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, by how they are multiplied
+    struct {
+        bool is_tried;
+        char trouble[SM_TEXT_SIZE];
+    } attention[2][2]; // by wgmma, of bf16 and fp16, heads of 64 and 128 channels
 } known[MOST_DEVICES];
 
 // Its place in `known`; -1: there are too many.
@@ -382,37 +389,79 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
     return i >= 0 ? &known[i].units : &none;
 }
 
-// Floats are tried when a plan first multiplies some: a program more to build.
-static bool try_floats(const opencl_facts *facts, sm_products products) {
+// Whether it was found right before, in another process, or is now: then that is kept. Else `trouble` says what is
+// wrong.
+static bool recall_or_try(const opencl_facts *facts, const char *of,
+                          void (*try)(opencl_device *d, const void *what, char *trouble, size_t size_bytes),
+                          const void *what, char trouble[SM_TEXT_SIZE]) {
     char key[1024];
-    char trouble[SM_TEXT_SIZE];
     unsigned char *kept = NULL;
     size_t n_bytes = 0;
     opencl_device d;
-    make_key(facts, sm_products_name(products), key, sizeof key);
-    bool is_right = opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL;
+    trouble[0] = '\0';
+    make_key(facts, of, key, sizeof key);
+    const bool is_known = opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL;
     free(kept);
-    if (is_right) {
+    if (is_known) {
         return true;
     }
+    snprintf(trouble, SM_TEXT_SIZE, "the device does not open");
     if (open_device(facts, &d)) {
-        try_wgmma(&d, &wide_kinds[products], trouble, sizeof trouble);
-        is_right = trouble[0] == '\0';
+        try(&d, what, trouble, SM_TEXT_SIZE);
     }
     close_device(&d);
-    if (is_right) {
+    if (trouble[0] == '\0') {
         opencl_cache_store(key, (const unsigned char *)"right", sizeof "right");
     }
-    return is_right;
+    return trouble[0] == '\0';
 }
 
+static void try_wide(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
+    try_wgmma(d, what, trouble, size_bytes);
+}
+
+// Floats are tried when a plan first multiplies some: a program more to build.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
     const int i = find_device(facts);
     if (i < 0 || !known[i].units.has_wgmma || sm_dtype_is_narrow(dtype)) {
         return i >= 0 && known[i].units.has_wgmma;
     }
     if (products != SM_PRODUCTS_PLAIN && known[i].floats[products] == NOT_TRIED) {
-        known[i].floats[products] = try_floats(facts, products) ? RIGHT : WRONG;
+        char trouble[SM_TEXT_SIZE];
+        const bool is_right =
+            recall_or_try(facts, sm_products_name(products), try_wide, &wide_kinds[products], trouble);
+        known[i].floats[products] = is_right ? RIGHT : WRONG;
     }
     return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
+}
+
+typedef struct {
+    sm_dtype dtype;
+    int HS;
+} heads;
+
+static void try_heads(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
+    const heads *h = what;
+    opencl_try_attention(d, h->dtype, h->HS, trouble, size_bytes);
+}
+
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
+    const int i = find_device(facts);
+    const heads h = {dtype, (int)HS};
+    char of[64];
+    if (i < 0 || !known[i].units.has_wgmma || !sm_dtype_is_narrow(dtype) || (HS != 64 && HS != 128)) {
+        return "the units have no such products";
+    }
+    char *trouble = known[i].attention[dtype == SM_F16][HS == 128].trouble;
+    bool *is_tried = &known[i].attention[dtype == SM_F16][HS == 128].is_tried;
+    if (!*is_tried) {
+        snprintf(of, sizeof of, "attention %s %d", sm_dtype_name(dtype), h.HS);
+        recall_or_try(facts, of, try_heads, &h, trouble);
+        *is_tried = true;
+    }
+    return trouble;
+}
+
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
+    return opencl_wgmma_attention_trouble(facts, dtype, HS)[0] == '\0';
 }

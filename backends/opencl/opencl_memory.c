@@ -135,14 +135,8 @@ void opencl_free_memory(opencl_executable *e) {
 
 // --- transfers ----------------------------------------------------------------------------------------
 
-// The buffer and the bytes of a part of a tensor.
-typedef struct {
-    cl_mem buffer;
-    size_t offset_bytes;
-    size_t size_bytes;
-} span;
-
-static sm_status find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems, span *s) {
+sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems,
+                           opencl_span *s) {
     const sm_tensor *t = &e->base.plan->tensors[tensor];
     const int64_t n = sm_tensor_elems(t);
     if (offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems) {
@@ -153,7 +147,8 @@ static sm_status find_span(const opencl_executable *e, int tensor, int64_t offse
         return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e), t->name);
     }
     const size_t elem_bytes = sm_dtype_size(t->dtype);
-    *s = (span){e->arenas[t->arena], t->offset_bytes + (size_t)offset_elems * elem_bytes, (size_t)n_elems * elem_bytes};
+    *s = (opencl_span){e->arenas[t->arena], t->offset_bytes + (size_t)offset_elems * elem_bytes,
+                       (size_t)n_elems * elem_bytes};
     return SM_OK;
 }
 
@@ -180,8 +175,8 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
                         const void *data) {
     opencl_executable *e = (opencl_executable *)executable;
     cl_command_queue queue = e->device->queue;
-    span s;
-    SM_TRY(find_span(e, tensor, offset_elems, n_elems, &s));
+    opencl_span s;
+    SM_TRY(opencl_find_span(e, tensor, offset_elems, n_elems, &s));
     SM_TRY(opencl_check_lost(e));
     if (s.size_bytes == 0) {
         return SM_OK;
@@ -202,8 +197,8 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
 
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
     opencl_executable *e = (opencl_executable *)executable;
-    span s;
-    SM_TRY(find_span(e, tensor, offset_elems, n_elems, &s));
+    opencl_span s;
+    SM_TRY(opencl_find_span(e, tensor, offset_elems, n_elems, &s));
     if (s.size_bytes == 0) {
         return SM_OK;
     }

@@ -43,9 +43,11 @@ static const recipe recipes[] = {
     {"tensor_probe", {"tensor", "tensor_probe"}, false},
     {"operand_tensor", {"tensor", "operand_tensor"}, false},
     {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
-    {"matmul_wgmma", {"tensor", "matmul_wgmma"}, true},
+    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, true},
     {"attention_tensor", {"tensor", "attention_tensor"}, false},
     {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, true},
+    {"peaks_tensor", {"tensor", "peaks_tensor"}, false},
+    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
@@ -63,7 +65,7 @@ static recipe find_recipe(const char *stem) {
     if (has_stem(&recipes[0], stem)) {
         return recipes[0];
     }
-    for (int i = 1; i < N_RECIPES; i++) {
+    for (int i = 0; i < N_RECIPES; i++) {
         if (strcmp(recipes[i].name, stem) == 0) {
             return recipes[i];
         }
@@ -259,31 +261,41 @@ static uint64_t hash_sources(const opencl_source *texts, cl_uint n) {
     return hash;
 }
 
+// A program as it is asked for: what it is built of, and what it is known by in the cache.
+typedef struct {
+    opencl_source texts[MOST_TEXTS];
+    cl_uint n;
+    char options[512];
+    char key[2048];
+} request;
+
+static sm_status make_request(const opencl_device *device, const recipe *r, const char *options, request *q) {
+    const opencl_facts *f = &device->facts;
+    SM_TRY(collect_texts(device, r, q->texts, &q->n));
+    // Denormals cost a hundred cycles each on some processors, and carry nothing.
+    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
+             device->tier->vector(f), device->tier->row_items, options);
+    snprintf(q->key, sizeof q->key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version,
+             f->driver, device->base.info.n_threads, r->name, hash_sources(q->texts, q->n), q->options);
+    return SM_OK;
+}
+
 static sm_status add_program(opencl_device *device, const recipe *r, const char *options, const char *own_key,
                              opencl_program *added) {
-    enum { KEY_SIZE = 2048, OPTIONS_SIZE = 512 };
-    opencl_source texts[MOST_TEXTS];
-    char all_options[OPTIONS_SIZE];
-    char key[KEY_SIZE];
+    request q;
     const opencl_facts *f = &device->facts;
-    cl_uint n = 0;
-    SM_TRY(collect_texts(device, r, texts, &n));
-    // Denormals cost a hundred cycles each on some processors, and carry nothing.
-    snprintf(all_options, sizeof all_options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
-             device->tier->vector(f), device->tier->row_items, options);
-    snprintf(key, sizeof key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version, f->driver,
-             device->base.info.n_threads, r->name, hash_sources(texts, n), all_options);
+    SM_TRY(make_request(device, r, options, &q));
     size_t size_bytes = 0;
     unsigned char *binary = NULL;
-    if (!f->keeps_builds && opencl_cache_load(key, &binary, &size_bytes) != SM_OK) {
+    if (!f->keeps_builds && opencl_cache_load(q.key, &binary, &size_bytes) != SM_OK) {
         warn_of_cache(&device->base.info);
     }
-    if (binary == NULL || !build_binary(device, all_options, binary, size_bytes, &added->program)) {
+    if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, &added->program)) {
         free(binary);
-        SM_TRY(build_texts(device, r->name, texts, n, all_options, &added->program));
-        SM_TRY(r->is_retargeted ? retarget(device, r->name, all_options, &added->program) : SM_OK);
+        SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, &added->program));
+        SM_TRY(r->is_retargeted ? retarget(device, r->name, q.options, &added->program) : SM_OK);
         if (!f->keeps_builds) {
-            store_binary(key, added->program);
+            store_binary(q.key, added->program);
         }
     } else {
         free(binary);
@@ -293,16 +305,42 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     return SM_OK;
 }
 
-static sm_status get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
-    enum { KEY_SIZE = 512 };
-    char key[KEY_SIZE];
+enum { OWN_KEY_SIZE = 512 };
+
+static const opencl_program *find_program(const opencl_device *device, const char *key) {
+    const opencl_program *p = device->programs;
+    while (p != NULL && strcmp(p->key, key) != 0) {
+        p = p->next;
+    }
+    return p;
+}
+
+const char *opencl_program_name(const char *stem) { return has_stem(&recipes[0], stem) ? recipes[0].name : stem; }
+
+bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
+    char key[OWN_KEY_SIZE];
+    request q;
+    unsigned char *binary = NULL;
+    size_t size_bytes = 0;
+    const recipe r = find_recipe(name);
+    snprintf(key, sizeof key, "%s %s", r.name, options);
+    if (find_program(device, key) != NULL) {
+        return true;
+    }
+    const bool is_kept = make_request(device, &r, options, &q) == SM_OK &&
+                         opencl_cache_load(q.key, &binary, &size_bytes) == SM_OK && binary != NULL;
+    free(binary);
+    return is_kept;
+}
+
+sm_status opencl_get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
+    char key[OWN_KEY_SIZE];
     const recipe r = find_recipe(stem);
     snprintf(key, sizeof key, "%s %s", r.name, options);
-    for (opencl_program *p = device->programs; p != NULL; p = p->next) {
-        if (strcmp(p->key, key) == 0) {
-            *program = p->program;
-            return SM_OK;
-        }
+    const opencl_program *known = find_program(device, key);
+    if (known != NULL) {
+        *program = known->program;
+        return SM_OK;
     }
     opencl_program *added = calloc(1, sizeof *added);
     if (added == NULL) {
@@ -326,7 +364,7 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
                             cl_kernel *kernel) {
     cl_program program = NULL;
     cl_int code = CL_SUCCESS;
-    SM_TRY(get_program(device, stem, options, &program));
+    SM_TRY(opencl_get_program(device, stem, options, &program));
     *kernel = opencl.clCreateKernel(program, name, &code);
     if (code != CL_SUCCESS) {
         *kernel = NULL;

@@ -30,7 +30,22 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
                                opencl_score_sizes *sizes);
 
+// The kernel of a part, and the options of its program.
+extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
+void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
+                              size_t size_bytes);
+
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *attention);
 size_t opencl_tensor_attention_scratch_elems(const opencl_attention *attention);
+
+// --- opencl_matrix_attention.c ---------------------------------------------------------------------
+
+// Attention by wgmma of a small example, forward and backward: "" if its numbers are right, else what is wrong.
+void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, char *trouble, size_t size_bytes);
+
+// --- opencl_matrix.c, for it -----------------------------------------------------------------------
+
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
+void opencl_release_buffer(cl_mem buffer);                                     // NULL is fine
 
 #endif

@@ -70,9 +70,11 @@ static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
                                {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
 };
 
+static bool is_of_wgmma(int64_t HS) { return HS == 64 || HS == 128; }
+
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
                                opencl_score_sizes *sizes) {
-    if (has_wgmma && elem_bytes == 2 && (HS == 64 || HS == 128)) {
+    if (has_wgmma && elem_bytes == 2 && is_of_wgmma(HS)) {
         *sizes = wgmma_sizes[part][HS == 128];
         sizes->fragments = 1;
         sizes->wgmma = true;
@@ -119,26 +121,41 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 
 // --- launches ---------------------------------------------------------------------------------------
 
-static bool has_wgmma(const opencl_binder *b) { return opencl_find_matrix_units(&b->e->device->facts)->has_wgmma; }
+const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
+    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
+    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
+    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
+};
 
-static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
-    static const char *const kernels[OPENCL_ATTENTION_PARTS] = {
-        [OPENCL_ATTENTION_FORWARD] = "attention_forward",
-        [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
-        [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
-    };
-    char options[OPTIONS_SIZE];
+void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
+                              size_t size_bytes) {
     char registers[64] = "";
-    opencl_tensor_score_sizes(&b->e->device->facts, has_wgmma(b), part, a->HS, elem_bytes(b->e->base.plan, a), s);
     if (s->registers > 0) {
         snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
     }
-    snprintf(options, sizeof options,
+    snprintf(options, size_bytes,
              "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
-             "-DDROPOUT=%d%s%s",
-             part, (long long)a->HS, 1 / sqrt((double)a->HS), s->warps, s->fragments, s->tile, s->step, s->kept,
-             a->threshold > 0, b->e->base.plan->products == SM_PRODUCTS_TF32X3 ? " -DSPLIT=1" : "", registers);
-    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, kernels[part]);
+             "-DDROPOUT=%d%s",
+             part, (long long)HS, 1 / sqrt((double)HS), s->warps, s->fragments, s->tile, s->step, s->kept, drops,
+             registers);
+}
+
+// By wgmma only where that was tried; what is listed to be built is that, too.
+static bool uses_wgmma(const opencl_binder *b, const opencl_attention *a) {
+    const opencl_facts *facts = &b->e->device->facts;
+    return b->e->wanted != NULL ? opencl_find_matrix_units(facts)->has_wgmma
+                                : opencl_has_wgmma_attention(facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS);
+}
+
+static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
+    char options[OPTIONS_SIZE];
+    opencl_tensor_score_sizes(&b->e->device->facts, uses_wgmma(b, a), part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    opencl_attention_options(s, part, a->HS, a->threshold > 0, options, sizeof options);
+    strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
+    if (b->e->base.plan->products == SM_PRODUCTS_TF32X3) {
+        strncat(options, " -DSPLIT=1", sizeof options - strlen(options) - 1);
+    }
+    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
 }
 
 // What all three begin with.
@@ -147,6 +164,7 @@ static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_hea
     opencl_arg_ulong(b, (uint64_t)a->NH);
     opencl_arg_ulong(b, (uint64_t)a->NKV);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
+    opencl_arg_tensor(b, a->starts);
     opencl_arg_ulong(b, a->key);
     opencl_arg_uint(b, a->threshold);
     opencl_arg_float(b, a->drop_scale);
@@ -188,35 +206,54 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-// Once, in the rows: 16-bit data is multiplied as fp32 where one would expect the units.
-static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
-    static const char fact[] = "attention runs as in family local: ";
+// Where a warning of the rows may be written; NULL: it is there already, or there is no room.
+static char *add_warning(const opencl_binder *b, const char *fact) {
     sm_device_info *info = &b->e->device->base.info;
     for (int i = 0; i < info->n_warnings; i++) {
         if (strstr(info->warnings[i], fact) != NULL) {
-            return;
+            return NULL;
         }
     }
-    if (may_round(b->e->base.plan, a) && info->n_warnings < SM_MAX_WARNINGS) {
-        char *text = info->warnings[info->n_warnings++];
-        if (a->stores_weights) {
-            snprintf(text, sizeof info->warnings[0], "%sits weights are stored", fact);
-        } else {
-            snprintf(text, sizeof info->warnings[0],
-                     "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact, (long long)a->HS,
-                     MOST_HEAD_CHANNELS);
+    return info->n_warnings < SM_MAX_WARNINGS ? info->warnings[info->n_warnings++] : NULL;
+}
+
+enum { WARNING_SIZE = sizeof((sm_device_info *)0)->warnings[0] };
+
+// 16-bit data is multiplied as fp32 where one would expect the units.
+static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention runs as in family local: ";
+    char *text = may_round(b->e->base.plan, a) ? add_warning(b, fact) : NULL;
+    if (text != NULL && a->stores_weights) {
+        snprintf(text, WARNING_SIZE, "%sits weights are stored", fact);
+    } else if (text != NULL) {
+        snprintf(text, WARNING_SIZE, "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
+                 (long long)a->HS, MOST_HEAD_CHANNELS);
+    }
+}
+
+// It was tried, and failed.
+static void warn_of_mma(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention is computed by mma.sync: ";
+    const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
+    const bool has_wgmma = opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
+    if (sm_dtype_is_narrow(dtype) && has_wgmma && is_of_wgmma(a->HS) && !uses_wgmma(b, a)) {
+        char *text = add_warning(b, fact);
+        if (text != NULL) {
+            snprintf(text, WARNING_SIZE, "%sby wgmma: %.200s", fact,
+                     opencl_wgmma_attention_trouble(&b->e->device->facts, dtype, a->HS));
         }
     }
 }
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
-    if (!opencl_tensor_attends(&b->e->device->facts, has_wgmma(b), b->e->base.plan, a)) {
+    if (!opencl_tensor_attends(&b->e->device->facts, uses_wgmma(b, a), b->e->base.plan, a)) {
         b->e->n_beside_units += may_round(b->e->base.plan, a);
         warn_of_local(b, a);
         opencl_tier_local.attention(b, a);
         return;
     }
     b->e->n_on_units++;
+    warn_of_mma(b, a);
     if (a->forward) {
         attend(b, a);
     } else {

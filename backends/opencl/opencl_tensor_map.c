@@ -108,6 +108,9 @@ static sm_status add_maps(opencl_executable *e, const opencl_tensor_map *maps, i
 }
 
 void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n) {
+    if (b->e->wanted != NULL) {
+        return;
+    }
     if (b->status == SM_OK) {
         b->status = add_maps(b->e, maps, n);
     }

@@ -198,12 +198,14 @@ static size_t attention_scratch_elems(const opencl_attention *a) {
 
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DHS=%lld", (long long)a->HS);
+    snprintf(options, sizeof options, "-DHS=%lld%s%s", (long long)a->HS, opencl_documents_option(a),
+             a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_registers", options, kernel);
     opencl_arg_uint(b, a->stores_weights);
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
     opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_tensor(b, a->starts);
     opencl_arg_ulong(b, a->key);
     opencl_arg_uint(b, a->threshold);
     opencl_arg_float(b, a->drop_scale);

@@ -42,10 +42,10 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
 void REF(zero)(int64_t n, real *x);
 
 // ref_embedding.c
-void REF(embedding_forward)(int64_t B, int64_t T, int64_t C, const int32_t *token, const real *wte, const real *wpe,
-                            real *x);
-void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const int32_t *token, const real *dx,
-                             real *dwte, real *dwpe, double *scratch);
+void REF(embedding_forward)(int64_t B, int64_t T, int64_t C, const int32_t *token, const int32_t *starts,
+                            const real *wte, const real *wpe, real *x);
+void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const int32_t *token, const int32_t *starts,
+                             const real *dx, real *dwte, real *dwpe, double *scratch);
 
 // ref_dropout.c
 void REF(dropout)(int64_t n, const ref_mask *mask, const real *x, real *y);
@@ -79,7 +79,9 @@ void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 // ref_attention.c
 typedef struct {
     int64_t B, T, NH, NKV, HS;
-    ref_mask mask; // on the attention weights
+    bool blocked;          // how weights are stored
+    const int32_t *starts; // (B,T): the first token of each one's document; NULL: 0
+    ref_mask mask;         // on the attention weights
 } ref_attention;
 
 void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch);
@@ -94,8 +96,8 @@ void REF(gelu_forward)(int64_t n, const real *x, real *y);
 void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
 
 // ref_rope.c
-void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse, const real *x,
-               real *y);
+void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse,
+               const int32_t *starts, const real *x, real *y);
 
 // ref_swiglu.c
 void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);

@@ -5,7 +5,10 @@
 // other: NH of q, NKV of k, NKV of v. NH/NKV heads of queries, next to each other, share a head of keys and values
 // (Ainslie et al. 2023); in GPT-2 each has its own, NKV = NH. Flash attention (Dao et al. 2022) is the same function of
 // qkv: instead of the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from which backward
-// computes the weights again.
+// computes the weights again. Blocked attention stores the weights of each row up to the end of its block, att
+// (B,NH,W).
+//
+// Documents that share a row: token t then mixes the values of tokens starts[t] <= s <= t alone.
 #include "ref.h"
 
 // One head of one batch row. Token t's query is q[t * qkv_row ..], HS elements; its output, or
@@ -13,7 +16,9 @@
 typedef struct {
     int64_t T, HS, qkv_row, y_row;
     int64_t first_q, first_k, first_v; // of [b,0,h] in qkv
-    int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of att and lse
+    int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of lse
+    bool blocked;                      // att holds blocks of rows
+    const int32_t *starts;             // (T), or NULL
     bool first_of_group;               // of the heads that share keys and values
     const real *q, *k, *v;
     const ref_mask *mask;
@@ -28,12 +33,25 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
     d.first_v = d.first_k + a->NKV * a->HS;
     d.first_y = b * a->T * C + h * a->HS;
     d.first_row = (b * a->NH + h) * a->T;
+    d.blocked = a->blocked;
+    d.starts = a->starts == NULL ? NULL : a->starts + b * a->T;
     d.first_of_group = h % group == 0;
     d.q = qkv + d.first_q;
     d.k = qkv + d.first_k;
     d.v = qkv + d.first_v;
     return d;
 }
+
+// The first token that token t sees.
+static int64_t first_key(const head *d, int64_t t) { return d->starts == NULL ? 0 : d->starts[t]; }
+
+// Where the weights of row t begin in att, and how many of them there are.
+static int64_t att_row(const head *d, int64_t t) {
+    const int64_t before = d->first_row / d->T; // heads
+    return d->blocked ? before * sm_blocked_elems(d->T, d->T) + sm_blocked_elems(t, d->T) : (d->first_row + t) * d->T;
+}
+
+static int64_t att_width(const head *d, int64_t t) { return d->blocked ? sm_blocked_width(t, d->T) : d->T; }
 
 // What dropout multiplies the weight att[b,h,t,s] by.
 static double keep(const head *d, int64_t t, int64_t s) {
@@ -48,15 +66,15 @@ static double dot(int64_t n, const real *x, const real *y) {
     return sum;
 }
 
-// score[s] = q_t . k_s / sqrt(HS) for s <= t;  returns lse = log sum_s exp(score[s])
+// score[s] = q_t . k_s / sqrt(HS) for starts[t] <= s <= t;  returns lse = log sum_s exp(score[s])
 static double scores(const head *d, int64_t t, double *score) {
     double largest = -INFINITY; // subtracted so that exp does not overflow
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         score[s] = dot(d->HS, d->q + t * d->qkv_row, d->k + s * d->qkv_row) / sqrt((double)d->HS);
         largest = fmax(largest, score[s]);
     }
     double sum = 0;
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         sum += exp(score[s] - largest);
     }
     return largest + log(sum);
@@ -69,18 +87,18 @@ static void forward_row(const head *d, int64_t t, real *y, real *att, real *lse,
     if (lse != NULL) {
         lse[d->first_row + t] = (real)log_sum;
     }
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         weight[s] = exp(weight[s] - log_sum);
     }
-    for (int64_t s = 0; s < d->T && att != NULL; s++) {
-        att[(d->first_row + t) * d->T + s] = s <= t ? (real)weight[s] : 0; // before dropout
+    for (int64_t s = 0; s < att_width(d, t) && att != NULL; s++) {
+        att[att_row(d, t) + s] = first_key(d, t) <= s && s <= t ? (real)weight[s] : 0; // before dropout
     }
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         weight[s] *= keep(d, t, s);
     }
     for (int64_t i = 0; i < d->HS; i++) {
         double sum = 0;
-        for (int64_t s = 0; s <= t; s++) {
+        for (int64_t s = first_key(d, t); s <= t; s++) {
             sum += weight[s] * (double)d->v[s * d->qkv_row + i];
         }
         y[d->first_y + t * d->y_row + i] = (real)sum;
@@ -98,7 +116,7 @@ static void forward(const ref_attention *a, const real *qkv, real *y, real *att,
     }
 }
 
-// qkv (B,T,(NH+2NKV)HS), y (B,T,C), att (B,NH,T,T)
+// qkv (B,T,(NH+2NKV)HS), y (B,T,C), att (B,NH,T,T), or blocks of rows of it
 void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch) {
     forward(a, qkv, y, att, NULL, scratch);
 }
@@ -114,8 +132,8 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
     if (att == NULL) {
         scores(d, t, weight);
     }
-    for (int64_t s = 0; s <= t; s++) {
-        weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[row * d->T + s];
+    for (int64_t s = first_key(d, t); s <= t; s++) {
+        weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[att_row(d, t) + s];
     }
 }
 
@@ -123,17 +141,18 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
 // att (T), a row of weights, becomes dropout(att), which dv needs.
 static void backward_row(const head *d, int64_t t, const real *dy, double *att, double *ds) {
     double sum = 0;
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         ds[s] = keep(d, t, s) * dot(d->HS, dy + d->first_y + t * d->y_row, d->v + s * d->qkv_row);
         sum += att[s] * ds[s];
     }
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= t; s++) {
         ds[s] = att[s] * (ds[s] - sum);
         att[s] *= keep(d, t, s);
     }
 }
 
 // dq_r = sum_{s<=r} ds[r,s] k_s / sqrt(HS);  dk_r = sum_{t>=r} ds[t,r] q_t / sqrt(HS);  dv_r = sum_{t>=r} att[t,r] dy_t
+// over pairs of one document.
 // att, after dropout, and ds (T,T); dqkv (B,T,(NH+2NKV)HS). Of heads that share keys and values dk and dv are sums:
 // the others add to what the first of them wrote.
 static void backward_qkv(const head *d, const real *dy, const double *att, const double *ds, real *dqkv) {
@@ -142,10 +161,10 @@ static void backward_qkv(const head *d, const real *dy, const double *att, const
             double dq = 0;
             double dk = 0;
             double dv = 0;
-            for (int64_t s = 0; s <= r; s++) {
+            for (int64_t s = first_key(d, r); s <= r; s++) {
                 dq += ds[r * d->T + s] * (double)d->k[s * d->qkv_row + i];
             }
-            for (int64_t t = r; t < d->T; t++) {
+            for (int64_t t = r; t < d->T && first_key(d, t) <= r; t++) {
                 dk += ds[t * d->T + r] * (double)d->q[t * d->qkv_row + i];
                 dv += att[t * d->T + r] * (double)dy[d->first_y + t * d->y_row + i];
             }
@@ -175,7 +194,7 @@ static void backward(const ref_attention *a, const real *dy, const real *qkv, co
     }
 }
 
-// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), att (B,NH,T,T), dqkv (B,T,(NH+2NKV)HS)
+// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), att as forward stored it, dqkv (B,T,(NH+2NKV)HS)
 void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
                              double *scratch) {
     backward(a, dy, qkv, att, NULL, dqkv, scratch);

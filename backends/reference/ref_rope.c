@@ -17,15 +17,16 @@ static void turn_head(int64_t t, int64_t HS, double theta, bool inverse, const r
     }
 }
 
-// The NH heads of q and the NKV of k turn; the NKV of v stay.
-// x, y (B,T,(NH+2NKV)HS); y may be x
-void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse, const real *x,
-               real *y) {
+// The NH heads of q and the NKV of k turn; the NKV of v stay. Positions count from the start of the token's document.
+// starts (B,T), or NULL; x, y (B,T,(NH+2NKV)HS); y may be x
+void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse,
+               const int32_t *starts, const real *x, real *y) {
     for (int64_t n = 0; n < B * T; n++) {
+        const int64_t t = n % T - (starts == NULL ? 0 : starts[n]);
         for (int64_t h = 0; h < NH + 2 * NKV; h++) {
             const int64_t first = (n * (NH + 2 * NKV) + h) * HS;
             if (h < NH + NKV) {
-                turn_head(n % T, HS, theta, inverse, x + first, y + first);
+                turn_head(t, HS, theta, inverse, x + first, y + first);
             } else {
                 for (int64_t i = 0; i < HS; i++) {
                     y[first + i] = x[first + i];

@@ -25,8 +25,8 @@ static ref_mask mask(const host_op *op, int i) {
         .p = op->op->attr.dropout_p, .key = op->op->attr.rng_key, .step = step[0] | (uint64_t)step[1] << 32};
 }
 
-// qkv is input `i` and rng_step, where there is one, input `i_step`.
-static ref_attention attention(const host_op *op, int i, int i_step) {
+// qkv is input `i`; rng_step and starts, where there are such, are inputs `i_step` and `i_starts`.
+static ref_attention attention(const host_op *op, int i, int i_step, int i_starts) {
     const sm_tensor *qkv = op->in_tensor[i];
     const sm_attrs *attr = &op->op->attr;
     return (ref_attention){.B = qkv->dims[0],
@@ -34,6 +34,9 @@ static ref_attention attention(const host_op *op, int i, int i_step) {
                            .NH = attr->n_head,
                            .NKV = attr->n_kv_head,
                            .HS = qkv->dims[2] / (attr->n_head + 2 * attr->n_kv_head),
+                           .blocked = op->op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD ||
+                                      op->op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD,
+                           .starts = op->in[i_starts],
                            .mask = mask(op, i_step)};
 }
 
@@ -46,15 +49,17 @@ RUN(loss_scale) {
 
 RUN(embedding_forward) {
     const int64_t *dims = op->out_tensor[SM_OUT(embedding_forward, x)]->dims; // (B,T,C)
-    CALL(embedding_forward, dims[0], dims[1], dims[2], INPUT(embedding_forward, token), INPUT(embedding_forward, wte),
-         INPUT(embedding_forward, wpe), OUTPUT(embedding_forward, x));
+    CALL(embedding_forward, dims[0], dims[1], dims[2], INPUT(embedding_forward, token),
+         INPUT(embedding_forward, starts), INPUT(embedding_forward, wte), INPUT(embedding_forward, wpe),
+         OUTPUT(embedding_forward, x));
 }
 
 RUN(embedding_backward) {
     const int64_t *dims = op->in_tensor[SM_IN(embedding_backward, dx)]->dims; // (B,T,C)
     const int64_t V = n_rows(op->out_tensor[SM_OUT(embedding_backward, dwte)]);
     CALL(embedding_backward, dims[0], dims[1], dims[2], V, INPUT(embedding_backward, token),
-         INPUT(embedding_backward, dx), OUTPUT(embedding_backward, dwte), OUTPUT(embedding_backward, dwpe), scratch);
+         INPUT(embedding_backward, starts), INPUT(embedding_backward, dx), OUTPUT(embedding_backward, dwte),
+         OUTPUT(embedding_backward, dwpe), scratch);
 }
 
 RUN(dropout) {
@@ -134,13 +139,15 @@ RUN(bias_backward) {
 }
 
 RUN(attention_forward) {
-    const ref_attention a = attention(op, SM_IN(attention_forward, qkv), SM_IN(attention_forward, rng_step));
+    const ref_attention a = attention(op, SM_IN(attention_forward, qkv), SM_IN(attention_forward, rng_step),
+                                      SM_IN(attention_forward, starts));
     CALL(attention_forward, &a, INPUT(attention_forward, qkv), OUTPUT(attention_forward, y),
          OUTPUT(attention_forward, att), scratch);
 }
 
 RUN(attention_backward) {
-    const ref_attention a = attention(op, SM_IN(attention_backward, qkv), SM_IN(attention_backward, rng_step));
+    const ref_attention a = attention(op, SM_IN(attention_backward, qkv), SM_IN(attention_backward, rng_step),
+                                      SM_IN(attention_backward, starts));
     CALL(attention_backward, &a, INPUT(attention_backward, dy), INPUT(attention_backward, qkv),
          INPUT(attention_backward, att), OUTPUT(attention_backward, dqkv), scratch);
 }
@@ -172,8 +179,8 @@ RUN(rope) {
     const sm_attrs *attr = &op->op->attr;
     const int64_t *dims = op->in_tensor[SM_IN(rope, x)]->dims; // (B,T,(NH+2NKV)HS)
     const int64_t HS = dims[2] / (attr->n_head + 2 * attr->n_kv_head);
-    CALL(rope, dims[0], dims[1], attr->n_head, attr->n_kv_head, HS, attr->rope_theta, attr->inverse, INPUT(rope, x),
-         OUTPUT(rope, y));
+    CALL(rope, dims[0], dims[1], attr->n_head, attr->n_kv_head, HS, attr->rope_theta, attr->inverse,
+         INPUT(rope, starts), INPUT(rope, x), OUTPUT(rope, y));
 }
 
 RUN(swiglu_forward) {
@@ -318,16 +325,26 @@ RUN(residual_rmsnorm_backward) {
          OUTPUT(residual_rmsnorm_backward, dx), OUTPUT(residual_rmsnorm_backward, dw));
 }
 
+// The operands of attention that stores blocks of weights stand where those of attention's do.
+_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
+                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
+                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
+               "one function runs both");
+RUN(blocked_attention_forward) { run_attention_forward(op, scratch); }
+RUN(blocked_attention_backward) { run_attention_backward(op, scratch); }
+
 RUN(flash_attention_forward) {
-    const ref_attention a =
-        attention(op, SM_IN(flash_attention_forward, qkv), SM_IN(flash_attention_forward, rng_step));
+    const ref_attention a = attention(op, SM_IN(flash_attention_forward, qkv), SM_IN(flash_attention_forward, rng_step),
+                                      SM_IN(flash_attention_forward, starts));
     CALL(flash_attention_forward, &a, INPUT(flash_attention_forward, qkv), OUTPUT(flash_attention_forward, y),
          OUTPUT(flash_attention_forward, lse), scratch);
 }
 
 RUN(flash_attention_backward) {
     const ref_attention a =
-        attention(op, SM_IN(flash_attention_backward, qkv), SM_IN(flash_attention_backward, rng_step));
+        attention(op, SM_IN(flash_attention_backward, qkv), SM_IN(flash_attention_backward, rng_step),
+                  SM_IN(flash_attention_backward, starts));
     CALL(flash_attention_backward, &a, INPUT(flash_attention_backward, dy), INPUT(flash_attention_backward, qkv),
          INPUT(flash_attention_backward, lse), OUTPUT(flash_attention_backward, dqkv), scratch);
 }
@@ -335,6 +352,7 @@ RUN(flash_attention_backward) {
 // A kind that has no function here does not compile.
 static void (*const runs[SM_OP_KIND_COUNT])(const host_op *op, double *scratch) = {
 #define OP(code, name, inplace, equation, source) [code] = run_##name,
+#define SHARED_OP(code, name, inplace, equation, source)
 #include "op_table.h"
 };
 

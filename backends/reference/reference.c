@@ -79,8 +79,10 @@ static int64_t scratch_elems(const host_op *op) {
     switch (kind) {
     case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[SM_IN(embedding_backward, dx)]);
     case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD: return T;
     case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD: return 2 * T * T;
     default: return 0;
     }

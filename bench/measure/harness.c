@@ -412,7 +412,7 @@ static sm_status fail_without_speed(sm_row *row, sm_status status) {
 
 static sm_status report_sensors(const measurement *m) {
     const int64_t n = m->row->samples_ns.n;
-    double n_tokens = (double)m->session->plan->B * (double)m->session->plan->T * m->protocol->n_accum;
+    const double n_tokens = sm_pass_tokens(m->session->plan, m->protocol->n_accum);
     return n > 0 ? sm_sensors_report(m->sensors, &m->before, &m->after, n, n_tokens, m->row) : SM_OK;
 }
 

@@ -101,6 +101,10 @@ static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
     return sum;
 }
 
+double sm_pass_tokens(const sm_plan *plan, int n_accum) {
+    return n_accum * (plan->real_tokens > 0 ? plan->real_tokens : (double)plan->B * (double)plan->T);
+}
+
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, sm_op_flops);
 }
@@ -241,6 +245,15 @@ static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
     return SM_OK;
 }
 
+// Positions that are real tokens, and those that are padding.
+static void set_token_rates(sm_row *row, const sm_plan *plan, int n_accum) {
+    row->real_tokens = sm_pass_tokens(plan, n_accum);
+    row->padded_tokens = (double)plan->B * (double)plan->T * n_accum - row->real_tokens;
+    row->real_tokens_per_s = row->median_ts;
+    row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
+    row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
+}
+
 // Means of the two parts of pass type separate; nothing for the other types.
 static sm_status set_parts(sm_row *row) {
     if (row->samples_forward_ns.n == 0) {
@@ -276,7 +289,8 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     set_times(row, &times);
     set_attribution_percent(row, pass);
     set_overhead(row, pass);
-    SM_TRY(set_rates(row, (double)plan->B * (double)plan->T * n_accum, times.median));
+    SM_TRY(set_rates(row, sm_pass_tokens(plan, n_accum), times.median));
+    set_token_rates(row, plan, n_accum);
     SM_TRY(set_parts(row));
     SM_TRY(sm_judge_samples(row, &times));
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;

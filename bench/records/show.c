@@ -117,14 +117,17 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
     }
 }
 
-// Recomputation is told where it is not what the mode has by itself.
+// Recomputation and attention are told where they are not what the mode has by itself.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const char *recompute = json_string_value(sm_json_get(record, "recompute"));
     const char *usual = mode != NULL && strcmp(mode, "naive") == 0 ? "none" : "light";
     const bool is_told = recompute != NULL && strcmp(recompute, usual) != 0;
-    snprintf(text, size_bytes, "%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
-             is_told ? recompute : "");
+    const char *attention = json_string_value(sm_json_get(record, "attention"));
+    const char *usual_attention = mode != NULL && strcmp(mode, "naive") == 0 ? "naive" : "flash";
+    const bool tells_attention = attention != NULL && strcmp(attention, usual_attention) != 0;
+    snprintf(text, size_bytes, "%s%s%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
+             is_told ? recompute : "", tells_attention ? " attention=" : "", tells_attention ? attention : "");
 }
 
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {

@@ -49,6 +49,7 @@ sm_show sm_show_by_type(sm_column_type type);
         SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                       \
         {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                   \
          .view = SM_SHOWN_WHEN_VARIED},                                                                         \
-        SM_SHARED_COLUMN("binding", "where they run", "binding")
+        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                               \
+        SM_SHARED_COLUMN("own_kernels", "kernels of the user's own that ran", "own kernels")
 
 #endif

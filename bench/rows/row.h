@@ -75,9 +75,11 @@ typedef struct {
     char tier[32];
     char mode[32];
     char recompute[16];
+    char attention[16];
     char precision[16];
     bool emulated;
-    char loss_scale[32]; // "dynamic", "1024"; "none"
+    char loss_scale[32];                  // "dynamic", "1024"; "none"
+    char own_kernels[SM_ROW_REASON_SIZE]; // of the user's own, that ran in place of the backend's
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];
@@ -98,6 +100,8 @@ typedef struct {
     json_t *run_args; // array of texts
     char data[SM_ROW_REASON_SIZE];
     char data_digest[SM_DIGEST_SIZE];
+    char documents[SM_ROW_TEXT_SIZE];
+    char padding[16];
     char weights[SM_ROW_REASON_SIZE];
     char weights_digest[SM_DIGEST_SIZE];
 
@@ -144,6 +148,11 @@ typedef struct {
     double median_ts;
     double avg_ts;
     double stddev_ts;
+    double real_tokens;
+    double padded_tokens;
+    double real_tokens_per_s;
+    double padded_tokens_per_s;
+    double attended_pairs;
 
     // pass_type separate: the two parts of each sample.
     sm_integers samples_forward_ns;

@@ -162,6 +162,10 @@ static const sm_column columns[] = {
           "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
           "block but its input); null: the pass has no backward"),
      SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
+    {TEXT(attention,
+          "how attention keeps its weights for backward: naive (all of the square), blocked (blocks of rows, "
+          "up to the diagonal) or flash (none: they are computed again)"),
+     SHOWN_WHEN_VARIED("attention", NULL)},
     {TEXT(precision, "fp32, tf32, tf32x3, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(
         emulated, SM_COLUMN_BOOLEAN, "",
@@ -169,6 +173,9 @@ static const sm_column columns[] = {
     {TEXT(loss_scale, "factor on the loss, so that small gradients do not vanish: none, dynamic (as GradScaler's) or a "
                       "number; null: the pass has no backward"),
      SHOWN_WHEN_VARIED("loss scale", NULL)},
+    {TEXT(own_kernels,
+          "kernels of the user's own that ran in place of the backend's: op=file (digest), ...; null: none"),
+     SHOWN_WHEN_VARIED("own kernels", NULL)},
     {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free")},
     {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
@@ -190,8 +197,13 @@ static const sm_column columns[] = {
     {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
                     "`stepmark again` runs them")},
     {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
-    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, as 32-bit "
-                       "integers")},
+    {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, and with "
+                       "documents where they begin, as 32-bit integers")},
+    {TEXT(documents, "documents that rows hold: least and most of lengths that were drawn, the id of the token that "
+                     "separates those of the data, or the file that names it; null: rows are cut out of the data"),
+     SHOWN_WHEN_VARIED("documents", NULL)},
+    {TEXT(padding, "how documents are placed in rows: none, batch, max, bucket or packed; none where there are none"),
+     SHOWN_WHEN_VARIED("padding", NULL)},
     {TEXT(weights, "folder that the weights were read from; null: drawn from the seed")},
     {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
 
@@ -260,10 +272,19 @@ static const sm_column columns[] = {
     {INTEGER(harness_ns, "ns",
              "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample"),
      SPEED},
-    {REAL(median_ts, "tokens/s", "tokens per second at the median"), SHOWN("tokens/s", sm_show_count),
-     BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
+    {REAL(median_ts, "tokens/s", "tokens per second at the median; padding is no token"),
+     SHOWN("tokens/s", sm_show_count), BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
     {REAL(avg_ts, "tokens/s", "mean of samples_ts"), SPEED},
     {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1"), SPEED},
+    {REAL(real_tokens, "tokens",
+          "positions of a sample whose target counts: the tokens of tokens/s; of documents the "
+          "mean over the batches that steps are fed with")},
+    {REAL(padded_tokens, "tokens", "positions of a sample that are padding: computed, and not counted")},
+    {REAL(real_tokens_per_s, "tokens/s", "median_ts: real tokens per second"), SPEED},
+    {REAL(padded_tokens_per_s, "tokens/s", "positions of padding per second at the median"), SPEED},
+    {REAL(attended_pairs, "",
+          "of a mean micro-batch of documents: pairs of a position and one that attention lets it "
+          "see; what flops counts; null: the whole causal half")},
 
     {INTEGERS(samples_forward_ns, "ns", "pass type separate: the forward part of every sample"), SPEED},
     {INTEGERS(samples_backward_ns, "ns", "pass type separate: the backward part of every sample"), SPEED},

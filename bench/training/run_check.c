@@ -271,6 +271,10 @@ static sm_status read_metrics(sm_training_run *run, const char *path) {
     if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
     }
+    if (run->metrics == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return add_problem(run, "%s: cannot open: %s%s", path, strerror(errno),
+                           run->is_folder ? "; the training has not ended" : "");
+    }
     if (run->metrics == NULL) {
         return add_problem(run, "%s: %s", path, error.text);
     }
@@ -381,7 +385,7 @@ sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
     const sm_training_run *worst = NULL;
     size_t n_problems = 0;
     for (size_t i = 0; i < runs->n; i++) {
-        size_t n = json_array_size(runs->runs[i].problems);
+        const size_t n = json_array_size(runs->runs[i].problems);
         worst = worst == NULL && n > 0 ? &runs->runs[i] : worst;
         n_problems += n;
     }
@@ -389,31 +393,38 @@ sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
     if (n_problems > 1) {
         snprintf(more, sizeof(more), "; %zu more", n_problems - 1);
     }
-    return worst == NULL ? SM_OK
-                         : sm_fail(SM_ERR_INVALID, "%s: %.300s%s", worst->path,
-                                   json_string_value(json_array_get(worst->problems, 0)), more);
+    if (worst == NULL) {
+        return SM_OK;
+    }
+    const char *problem = json_string_value(json_array_get(worst->problems, 0));
+    bool names_it = strncmp(problem, worst->path, strlen(worst->path)) == 0;
+    return sm_fail(SM_ERR_INVALID, "%s%s%.300s%s", names_it ? "" : worst->path, names_it ? "" : ": ", problem, more);
 }
 
 // --- the table ---------------------------------------------------------------------------------
 
 static const sm_column columns[] = {
-    {SM_COLUMN("run", SM_COLUMN_TEXT, "", "folder or file"), .heading = "run"},
+    {SM_COLUMN("run", SM_COLUMN_TEXT, "", "folder or file"), .heading = "run", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("engine", SM_COLUMN_TEXT, "", "what trained"), .heading = "engine", .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "number format"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes"},
+    {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = 8},
     {SM_COLUMN("global_batch", SM_COLUMN_INTEGER, "sequences", "sequences a step"), .heading = "global batch",
+     .rank = 4, .show = sm_show_count},
+    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .rank = 5,
      .show = sm_show_count},
-    {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .show = sm_show_count},
-    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens", .show = sm_show_count},
-    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of the steps"), .heading = "timed s", .show = sm_show_real},
+    {SM_COLUMN("tokens", SM_COLUMN_INTEGER, "", "tokens of all processes"), .heading = "tokens", .rank = 3,
+     .show = sm_show_count},
+    {SM_COLUMN("timed_s", SM_COLUMN_REAL, "s", "time of the steps"), .heading = "timed s", .rank = 6,
+     .show = sm_show_real},
     {SM_COLUMN("untimed_s", SM_COLUMN_REAL, "s", "start-up, validation, checkpoints and the rest"),
-     .heading = "untimed s", .show = sm_show_real},
-    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s",
+     .heading = "untimed s", .rank = 5, .show = sm_show_real},
+    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s", .rank = 7,
      .show = sm_show_count},
     {SM_COLUMN("checked", SM_COLUMN_TEXT, "", "against its log, or the metrics by themselves"), .heading = "checked",
      .view = SM_SHOWN_WHEN_VARIED},
-    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status"},
-    {SM_COLUMN("problems", SM_COLUMN_JSON, "", "why it is rejected"), .heading = "rejected", .view = SM_SHOWN_AS_NOTES},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("problems", SM_COLUMN_JSON, "", "why it is rejected"), .heading = "rejected", .rank = 9,
+     .view = SM_SHOWN_AS_NOTES},
 };
 
 const sm_table sm_run_check_table = {"runs", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

@@ -5,6 +5,7 @@
 #include "stats.h"
 #include "training_log.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,10 +33,13 @@ static sm_status read_run(maker *m) {
     json_error_t error;
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
     m->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (m->run == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s; is this the folder of a `train --run`?", path, strerror(errno));
+    }
     if (m->run == NULL) {
-        bool missing = json_error_code(&error) == json_error_cannot_open_file;
-        return sm_fail(missing ? SM_ERR_IO : SM_ERR_FORMAT, "%s: %s; is this the folder of a `train --run`?", path,
-                       error.text);
+        return json_error_code(&error) == json_error_out_of_memory
+                   ? no_memory(m)
+                   : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
     }
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");

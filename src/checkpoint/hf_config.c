@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "atomic_file.h"
 #include "hf_config.h"
@@ -13,40 +12,6 @@
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 
 // ---- reading ----
-
-static sm_status load_json(const char *path, json_t **root) {
-    int fd;
-    int64_t size_bytes;
-    SM_TRY(sm_input_open(path, &fd, &size_bytes));
-    sm_status status = SM_OK;
-    char *text = NULL;
-    json_error_t error;
-    if (size_bytes > MAX_CONFIG_BYTES) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: %lld bytes are too long for a config.json", path, (long long)size_bytes);
-        goto cleanup;
-    }
-    text = malloc((size_t)size_bytes + 1);
-    if (text == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
-        goto cleanup;
-    }
-    SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
-    *root = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
-    } else if (*root == NULL) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
-                         sm_is_printable(error.text) ? error.text : "control character", error.line);
-    } else if (!json_is_object(*root)) {
-        json_decref(*root);
-        status = sm_fail(SM_ERR_FORMAT, "%s: not a JSON object", path);
-    }
-
-cleanup:
-    free(text);
-    close(fd);
-    return status;
-}
 
 // "'gpt2'" or "'gpt2', 'llama'".
 static void list_types(char *text, size_t size_bytes) {
@@ -82,7 +47,7 @@ sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
     sm_status status = SM_OK;
     json_t *root = NULL;
     sm_model_config read = {0};
-    SM_TRY(load_json(path, &root));
+    SM_TRY(sm_json_read(path, MAX_CONFIG_BYTES, &root));
     SM_TRY_GOTO(find_model(path, root, &read.model));
     SM_TRY_GOTO(read.model->read_config(path, root, &read));
     status = sm_model_check(&read);

@@ -531,6 +531,12 @@ sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_ses
                 has_optimizer(session->plan), step);
 }
 
+sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
+                               int64_t step) {
+    const sm_plan *plan = sm_weights_copy_plan(copy);
+    return save(dir, &(source){.copy = copy, .config = config, .plan = plan}, has_optimizer(plan), step);
+}
+
 sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session) {
     return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, false, 0);
 }

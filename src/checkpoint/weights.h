@@ -33,7 +33,11 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
 // need be (its parent exists). All of it is in place afterwards, or the folder's model is as before.
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
 
-// The same without an optimizer's state.
+// The same of a copy.
+sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
+                               int64_t step);
+
+// Without an optimizer's state.
 sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session);
 
 // Writes the files of a copy of a session's state into a folder that is there, and that nobody else knows yet; the

@@ -54,6 +54,27 @@ sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session) {
     return SM_OK;
 }
 
+sm_status sm_weights_copy_help(sm_session *session) {
+    const sm_plan *plan = session->plan;
+    sm_status status = SM_OK;
+    int64_t most_elems = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
+        most_elems = n_elems > most_elems ? n_elems : most_elems;
+    }
+    float *values = malloc((size_t)most_elems * sizeof *values + 1);
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
+    }
+    for (int i = 0; i < plan->n_tensors && status == SM_OK; i++) {
+        if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
+            status = sm_session_read(session, i, plan->tensors[i].real_elems, values);
+        }
+    }
+    free(values);
+    return status;
+}
+
 int64_t sm_weights_copy_bytes(const sm_weights_copy *copy) { return copy->n_elems * (int64_t)sizeof *copy->values; }
 
 const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy) { return copy->plan; }

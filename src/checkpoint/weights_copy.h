@@ -14,6 +14,10 @@ void sm_weights_copy_close(sm_weights_copy *copy); // NULL is fine
 // Waits for the session, whose plan is that of the copy, and copies all.
 sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
 
+// What other processes do while one of them takes a copy, where each holds a part of the optimizer's state: they give
+// theirs.
+sm_status sm_weights_copy_help(sm_session *session);
+
 int64_t sm_weights_copy_bytes(const sm_weights_copy *copy);
 const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy);
 const float *sm_weights_copy_values(const sm_weights_copy *copy, int tensor); // of a parameter or a state

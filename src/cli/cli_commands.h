@@ -15,6 +15,9 @@ extern volatile sig_atomic_t cli_interrupted;
 CLI_COMMAND_LIST(X)
 #undef X
 
+// No notes from now on: of several processes one takes them.
+void cli_mute(bool muted);
+
 // A line on stderr, "stepmark: ...".
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_forecast.h"
 #include "cli_model.h"
 #include "cli_precision.h"
@@ -115,7 +116,7 @@ static const sm_column columns[] = {
             .rank = 8),
 };
 
-static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_estimate_table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 // --- output --------------------------------------------------------------------------------
 
@@ -180,6 +181,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     }
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options, job->mode))));
+    sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
     sm_json_set_new(record, "device", sm_json_text(e->info.id));
     set_costs(record, f, &e->info);
@@ -189,7 +191,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
 
 // A single configuration has room for everything: a line a field.
 static void print_fields(const json_t *record) {
-    for (int i = 0; i < table.n_columns; i++) {
+    for (int i = 0; i < cli_estimate_table.n_columns; i++) {
         const sm_column *column = &columns[i];
         char text[SM_CELL_SIZE];
         bool is_bytes = strcmp(column->unit, "bytes") == 0;
@@ -264,7 +266,7 @@ sm_status cli_estimate(const cli_options *options) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
     if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
-        SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
+        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
     bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);

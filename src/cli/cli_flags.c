@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli_sweep_plan.h"
+#include "collate.h"
 #include "data_order.h"
 #include "harness.h"
 #include "model.h"
@@ -28,6 +29,7 @@ enum {
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
+    EXERCISE = ON(CLI_EXERCISE),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
     DEVICES = ON(CLI_DEVICES),
@@ -36,13 +38,16 @@ enum {
     PEAKS = ON(CLI_PEAKS),
     MODELLED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
     STEPPED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE,
-    FED = SWEPT | PROFILE | ABLATE | TRAIN, // with data
-    OPENED = FED | PEAKS | VERIFY,          // open a device
+    FED = SWEPT | PROFILE | ABLATE | TRAIN,           // with data
+    OPENED = FED | PEAKS | VERIFY | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
     CHECK_RUN = ON(CLI_CHECK_RUN),
     SCALING = ON(CLI_SCALING),
+    TOKENIZER = ON(CLI_TOKENIZER),
+    TOKENIZE = ON(CLI_TOKENIZE),
+    GENERATE = ON(CLI_GENERATE),
     ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
 
@@ -87,6 +92,13 @@ static const cli_choice profile_lines[] = {
         {NULL, 0},
 };
 
+static const cli_choice profile_orders[] = {
+#define X(code, name, field) {name, code},
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
 static const cli_choice precisions[] = {
 #define X(code, word, dtype, products) {word, code},
     CLI_PRECISION_LIST(X)
@@ -106,6 +118,27 @@ static const cli_choice recomputes[] = {
     {"light", SM_RECOMPUTE_LIGHT},
     {"block", SM_RECOMPUTE_BLOCK},
     {NULL, 0},
+};
+
+static const cli_choice attentions[] = {
+    {"naive", SM_ATTENTION_NAIVE},
+    {"blocked", SM_ATTENTION_BLOCKED},
+    {"flash", SM_ATTENTION_FLASH},
+    {NULL, 0},
+};
+
+static const cli_choice paddings[] = {
+#define X(code, name) {name, code + 1},
+    SM_PADDING_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
+static const cli_choice long_documents[] = {
+#define X(code, name) {name, code},
+    SM_LONG_LIST(X)
+#undef X
+        {NULL, 0},
 };
 
 static const cli_choice schedules[] = {
@@ -128,6 +161,10 @@ static const cli_choice resumes[] = {
 #undef X
         {NULL, 0},
 };
+
+static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
+static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
+static const cli_choice transports[] = {{"auto", 0}, {"messages", 1}, {NULL, 0}};
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
@@ -184,6 +221,21 @@ static const cli_flag flags[] = {
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALK, AT(weights), NO_RANGE},
 
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors, or a run of train",
+     GENERATE, AT(weights), NO_RANGE},
+
+    {"Work", "prompt", 0, CLI_TEXT, "TEXT", NULL, "text to go on with", GENERATE, AT(prompt), NO_RANGE},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR|bytes", NULL,
+     "folder with the model's vocabulary, or bytes; not given: in the folder of --weights, and bytes where the model "
+     "knows 256 tokens",
+     GENERATE, AT(tokenizer), NO_RANGE},
+    {"Work", "tokens", 0, CLI_INT, "N", "100", "tokens to generate; fewer where <|endoftext|> comes", GENERATE,
+     AT(n_tokens), WITHIN(1, 1e9)},
+    {"Work", "temperature", 0, CLI_REAL, "X", "0", "0: the most probable token; 1: drawn as the model has it", GENERATE,
+     AT(temperature), WITHIN(0, 1e3)},
+    {"Work", "top-k", 0, CLI_INT, "K", "0", "drawn from the K most probable tokens; 0: from all", GENERATE, AT(top_k),
+     WITHIN(0, MAX_DIM)},
+    {"Work", "seed", 0, CLI_INT, "N", "42", "of the draws", GENERATE, AT(seed), WITHIN(0, MAX_SEED)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", SWEPT,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | ABLATE | TRAIN,
@@ -215,6 +267,21 @@ static const cli_flag flags[] = {
      "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: as the "
      "mode has it, then block",
      VERIFY, AT(recompute), ONE_OF(recomputes)},
+    {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
+     "how attention keeps its weights for backward: the whole square, blocks of rows up to the diagonal, or not at "
+     "all; "
+     "not given: flash, in mode naive naive",
+     SWEPT | PROFILE | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
+    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|FILE", NULL,
+     "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
+     "or of the id that a tokenizer.json gives <|endoftext|>",
+     SWEPT | PROFILE, AT(documents), NO_RANGE},
+    {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
+     "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
+     "fill one; not given: packed",
+     SWEPT | PROFILE, AT(padding), ONE_OF(paddings)},
+    {"Work", "long-documents", 0, CLI_CHOICE, NULL, "refuse", "what is done with documents longer than a row",
+     SWEPT | PROFILE, AT(long_documents), ONE_OF(long_documents)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",
@@ -230,17 +297,29 @@ static const cli_flag flags[] = {
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
      WITHIN(0, MAX_SEED)},
 
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "folder with tokenizer.json, or vocab.json and merges.txt; not of train", TOKENIZER, AT(tokenizer), NO_RANGE},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL, "folder with tokenizer.json, or vocab.json and merges.txt",
+     TOKENIZE, AT(tokenizer), NO_RANGE},
+    {"Work", "vocab-size", 0, CLI_INT, "N", NULL,
+     "of train: tokens of the vocabulary, bytes and <|endoftext|> among them", TOKENIZER, AT(vocab_size),
+     WITHIN(257, MAX_DIM)},
+    {"Work", "min-frequency", 0, CLI_INT, "N", "2", "of train: how often two tokens must be neighbours to become one",
+     TOKENIZER, AT(min_frequency), WITHIN(1, 1e12)},
+    {"Work", "val-percent", 0, CLI_REAL, "P", "0",
+     "documents for validation, chosen by their content; 0: all are for training", TOKENIZE, AT(val_percent),
+     WITHIN(0, 100)},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
      "backends or devices (see `stepmark devices`); all: every one that is not the reference", SWEPT | VERIFY,
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | ABLATE | PEAKS | TRAIN, AT(backends), NO_RANGE},
+     PROFILE | ABLATE | PEAKS | TRAIN | GENERATE, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", SWEPT | VERIFY, AT(threads),
      WITHIN(1, 4096)},
-    {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core", PROFILE | ABLATE | TRAIN,
-     AT(threads), WITHIN(1, 4096)},
+    {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core",
+     PROFILE | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE, AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
@@ -252,6 +331,10 @@ static const cli_flag flags[] = {
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
+    {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
+     "run your own kernel for a kind of op, from C (compiled by cc) or a shared library, on the cpu backend in fp32; "
+     "`stepmark exercise` has files to begin with",
+     SWEPT | CLI_WHOLE | VERIFY | PROFILE | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied; what cannot run is a row that says why",
@@ -259,7 +342,7 @@ static const cli_flag flags[] = {
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | ABLATE | TRAIN | WALK, AT(precisions), ONE_OF(precisions)},
+     PROFILE | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
@@ -274,7 +357,7 @@ static const cli_flag flags[] = {
      "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
-     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN, AT(modes),
+     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN | GENERATE, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
      ONE_OF(modes)},
@@ -315,6 +398,16 @@ static const cli_flag flags[] = {
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
      "memory for each configuration's tensors; 0: nine tenths of what is available at the start", SWEEP,
      AT(max_memory_gib), WITHIN(0, 1e9)},
+
+    {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
+     EXERCISE, AT(init), NO_RANGE},
+    {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
+     "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
+     AT(check), NO_RANGE},
+    {"Exercise", "timeout", 0, CLI_REAL, "SECONDS", "10", "for all cases together", EXERCISE, AT(timeout_s),
+     WITHIN(0.1, 3600)},
+    {"Exercise", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave times and ceilings unmeasured", EXERCISE, AT(no_peaks),
+     NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
      "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision or modes; flags given replace the preset's",
@@ -367,6 +460,19 @@ static const cli_flag flags[] = {
      "the work of each process must agree, not that of the whole: weak scaling", CHECK_RUN, AT(weak), NO_RANGE},
     {"Comparison", "predict", 0, CLI_INTS, "N[,N]", "8-1024*2", "numbers of processes to predict from the model",
      SCALING, AT(predict), WITHIN(1, 1048576)},
+
+    {"Processes", "processes", 0, CLI_INT, "N", "1", "processes that share the work, each with B sequences",
+     WALK | ESTIMATE, AT(n_processes), WITHIN(1, 65536)},
+    {"Processes", "shard", 0, CLI_CHOICE, NULL, "none",
+     "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
+     TRAIN | WALK | ESTIMATE, AT(shard), ONE_OF(shards)},
+    {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "of gradients on their way between processes",
+     TRAIN | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
+    {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
+     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN,
+     AT(transport), ONE_OF(transports)},
+    {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
+     "a process that lets the others wait longer ends the training", TRAIN, AT(comm_timeout_s), WITHIN(0.1, 1e6)},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
      "optimizer steps; the least of these three ends the training; none given: 10 steps", TRAIN, AT(steps),
@@ -425,6 +531,13 @@ static const cli_flag flags[] = {
 
     {"Output", "save", 0, CLI_NEW_FOLDER, "DIR", NULL, "folder to write config.json and model.safetensors to", INIT,
      AT(save), NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FOLDER, "DIR", NULL,
+     "of train and convert: folder to write tokenizer.json, vocab.json and merges.txt to", TOKENIZER, AT(output_folder),
+     NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FOLDER, "DIR", NULL,
+     "folder to write train.bin, val.bin, tokens.json and the tokenizer to", TOKENIZE, AT(output_folder), NO_RANGE},
+    {"Output", "ids", 0, CLI_SWITCH, NULL, NULL, "print the ids of the tokens that follow, one a line, and no text",
+     GENERATE, AT(ids), NO_RANGE},
     {"Output", "layer", 0, CLI_INT, "N", NULL, "the block to print; not given: block 0", WALK, AT(layer),
      WITHIN(0, 10000)},
     {"Output", "all", 0, CLI_SWITCH, NULL, NULL, "print every block", WALK, AT(all), NO_RANGE},
@@ -435,21 +548,24 @@ static const cli_flag flags[] = {
     {"Output", "at", 0, CLI_TEXT, "OP", NULL, "only these ops: a number, as printed, or a kind (attention_forward)",
      WALK, AT(at), NO_RANGE},
     {"Output", "by", 0, CLI_CHOICE, NULL, "kind", "what a line is of", PROFILE, AT(by), ONE_OF(profile_lines)},
+    {"Output", "sort", 0, CLI_CHOICE, NULL, "self", "what the lines are ordered by, largest first", PROFILE, AT(sort),
+     ONE_OF(profile_orders)},
+    {"Output", "top", 0, CLI_INT, "N", NULL, "only the first N lines, and the total", PROFILE, AT(top), WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING,
+         SCALING | EXERCISE,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING,
+         SCALING | EXERCISE,
      AT(wide), NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
-     RUN | PROFILE | VERIFY | AGAIN, AT(progress), NO_RANGE},
+     RUN | PROFILE | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
      "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),

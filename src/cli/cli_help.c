@@ -23,6 +23,8 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                     "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"},
     [CLI_WALK] = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
+    [CLI_EXERCISE] = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",
+                      "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},
@@ -30,7 +32,7 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                        "stepmark check-run training_metrics.json -o json"},
     [CLI_SCALING] = {"stepmark scaling runs/n1 runs/n2 runs/n4",
                      "stepmark scaling runs/* --page scaling.html --predict 8-256*2"},
-    [CLI_SCHEMA] = {"stepmark schema"},
+    [CLI_SCHEMA] = {"stepmark schema", "stepmark schema profile"},
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
                      "-b 4 --seq-len 64\""},
@@ -39,6 +41,13 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                    "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},
     [CLI_RECOMMEND] = {"stepmark recommend rows.jsonl"},
+    [CLI_TOKENIZER] = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",
+                       "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",
+                       "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"},
+    [CLI_TOKENIZE] = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",
+                      "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"},
+    [CLI_GENERATE] = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",
+                      "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"},
     [CLI_INIT] = {"stepmark init -m small --seed 1 --save model"},
 };
 

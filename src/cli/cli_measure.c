@@ -81,6 +81,10 @@ sm_recompute cli_recompute(const cli_options *options, sm_mode mode) {
     return sm_recompute_resolve((sm_recompute)options->recompute, mode, options->without_bits);
 }
 
+sm_attention cli_attention(const cli_options *options, sm_mode mode) {
+    return sm_attention_resolve((sm_attention)options->attention, mode, options->without_bits);
+}
+
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
     const unsigned phases = sm_pass_phases(job->pass);
     sm_status status = SM_OK;
@@ -95,7 +99,10 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .backward = (phases & SM_RUN_BACKWARD) != 0,
         .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
         .one_micro_batch = options->accum <= 1,
+        .processes = job->processes,
+        .documents = cli_padding(options) != SM_PADDING_NONE,
         .recompute = (sm_recompute)options->recompute,
+        .attention = (sm_attention)options->attention,
         .max_tensor_bytes = max_tensor_bytes,
     };
     *plan = NULL;
@@ -127,6 +134,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options, job->mode)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
+    SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
     char *backends = row->backends;
     size_t used = 0;
@@ -148,6 +156,8 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         row->n_threads = job->n_threads;
     }
     SM_ROW_TEXT(row->data, options->data != NULL ? options->data : "embedded text");
+    SM_ROW_TEXT(row->documents, options->documents != NULL ? options->documents : "");
+    SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
     SM_ROW_TEXT(row->weights, options->weights != NULL ? options->weights : "");
     return cli_run_args_make(options, job, &row->run_args);
 }
@@ -263,6 +273,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     SM_ROW_TEXT(row->peak_source, peaks.source);
     cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
+    cli_workload_count(w, (*session)->plan);
     return sm_harness_measure(*session, &protocol, &harness_workload, row);
 }
 

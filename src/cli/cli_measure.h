@@ -21,6 +21,7 @@ typedef struct {
     sm_pass_type pass;
     int64_t B;
     int64_t T;
+    sm_processes processes; // that share the work; none: one
 } cli_job;
 
 // Measured ceilings are kept: they cost a second, and rows of one device share them.
@@ -45,6 +46,9 @@ typedef struct {
 sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job);
 
 // What --recompute comes to in that mode.
+// How the job's attention keeps its weights, and how its documents fill rows.
+sm_attention cli_attention(const cli_options *options, sm_mode mode);
+
 sm_recompute cli_recompute(const cli_options *options, sm_mode mode);
 
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in

@@ -11,6 +11,7 @@
 #include "cli_flag.h"
 #include "cli_precision.h"
 #include "record.h"
+#include "collate.h"
 #include "rewrite.h"
 #include "screen.h"
 
@@ -38,10 +39,14 @@ const char *cli_command_operands(cli_command command) {
     switch (command) {
     case CLI_COMPARE: return " A B";
     case CLI_AGAIN: return " ROWS";
+    case CLI_SCHEMA: return " [SUBCOMMAND]";
+    case CLI_EXERCISE: return " [NAME]";
     case CLI_RECOMMEND:
-    case CLI_REPORT: return " FILE...";
+    case CLI_REPORT:
+    case CLI_TOKENIZE: return " FILE...";
     case CLI_CHECK_RUN:
     case CLI_SCALING: return " RUN...";
+    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
     default: return "";
     }
 }
@@ -411,6 +416,18 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
     return SM_OK;
 }
 
+// Flags that only mean something together.
+static sm_status check_documents(const cli_options *options) {
+    if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
+        return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
+                       sm_padding_name((sm_padding)(options->padding - 1)));
+    }
+    if (options->documents == NULL && options->long_documents != SM_LONG_REFUSE) {
+        return sm_fail(SM_ERR_USAGE, "--long-documents is of documents; give --documents, for instance 20-512, too");
+    }
+    return SM_OK;
+}
+
 // --without's names as bits.
 static sm_status find_rewrites(cli_options *options) {
     const char *names[CLI_MAX_TEXTS];
@@ -430,6 +447,12 @@ static sm_status find_rewrites(cli_options *options) {
     if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, SM_MODE_FUSED, options->without_bits) != asked) {
         return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
                        sm_recompute_name(asked));
+    }
+    const sm_attention attention = (sm_attention)options->attention;
+    if (attention == SM_ATTENTION_FLASH &&
+        sm_attention_resolve(attention, SM_MODE_FUSED, options->without_bits) != attention) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--attention flash and --without flash_attention contradict each other; leave one out");
     }
     return SM_OK;
 }
@@ -463,5 +486,6 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
     choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
+    SM_TRY(check_documents(options));
     return find_rewrites(options);
 }

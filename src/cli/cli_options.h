@@ -20,6 +20,7 @@
     X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
@@ -31,8 +32,11 @@
     X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")       \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
 #define X(code, name, function, purpose) code,
@@ -90,6 +94,21 @@ typedef enum {
 #undef X
 } cli_precision;
 
+// `profile --sort`. X(code, word, field of a record)
+#define CLI_PROFILE_ORDER_LIST(X)           \
+    X(CLI_SORT_SELF, "self", "self_ns")     \
+    X(CLI_SORT_ABOVE, "above", "above_ns")  \
+    X(CLI_SORT_CALLS, "calls", "calls")     \
+    X(CLI_SORT_WORK, "work", "flops")       \
+    X(CLI_SORT_TRAFFIC, "traffic", "bytes") \
+    X(CLI_SORT_ROOFLINE, "roofline", "roofline_share")
+
+typedef enum {
+#define X(code, word, field) code,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+} cli_profile_order;
+
 // `report --format`.
 typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
 
@@ -100,6 +119,7 @@ typedef struct {
     int arch;      // index into the architectures, from 1; 0 = not given
     int optimizer; // index into the optimizers
     int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
     cli_texts models;
     cli_ints batch_sizes;
     cli_ints seq_lens;
@@ -130,10 +150,15 @@ typedef struct {
     bool progress;
     double min_time_s;
     int by;            // sm_profile_by
+    int sort;          // cli_profile_order
+    int64_t top;       // 0: all
     const char *trace; // file to write it to
 
     const char *data;
-    int data_format; // sm_tokens_format
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a file
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
     const char *weights;
     const char *save;
     const char *log;
@@ -151,6 +176,24 @@ typedef struct {
     const char *run;
     int64_t save_every, keep;
     int resume_run; // sm_resume
+
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
@@ -172,6 +215,10 @@ typedef struct {
     bool values;
     bool full;
     const char *at; // an op's number, or a kind
+
+    const char *init; // folder
+    const char *check;
+    const char *kernel; // OP=FILE[,OP=FILE]
 
     bool interleaved;
     int64_t pairs;

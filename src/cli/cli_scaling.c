@@ -19,25 +19,31 @@ static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
     return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the scaling tables");
 }
 
-static sm_status write_table(const sm_scaling *scaling, sm_work work, const char *title) {
+static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, const char *title) {
     json_t *records = NULL;
     SM_TRY(sm_scaling_records(scaling, &work, &records));
     sm_status status = SM_OK;
     if (json_array_size(records) > 1) {
         printf("%s\n\n", title);
-        status = sm_record_write_all(&sm_scaling_table, SM_FORMAT_MARKDOWN, stdout, records);
+        status = sm_record_write_all(&sm_scaling_table, format, stdout, records);
         putchar('\n');
     }
     json_decref(records);
     return status;
 }
 
-static sm_status write_markdown(const sm_scaling *scaling) {
-    SM_TRY(write_table(scaling, SM_WORK_FIXED, "Strong scaling: the same work, shared by more processes"));
-    SM_TRY(write_table(scaling, SM_WORK_FIXED_A_PROCESS, "Weak scaling: the same work for each process"));
+// What a person reads: md or text.
+static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED, "Strong scaling: the same work, shared by more processes"));
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED_A_PROCESS, "Weak scaling: the same work for each process"));
     for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
         fputs("- ", stdout);
-        SM_TRY(sm_markdown_text(json_string_value(json_array_get(scaling->notes, i)), stdout));
+        const char *note = json_string_value(json_array_get(scaling->notes, i));
+        if (format == SM_FORMAT_MARKDOWN) {
+            SM_TRY(sm_markdown_text(note, stdout));
+        } else {
+            fputs(note, stdout);
+        }
         putchar('\n');
     }
     return SM_OK;
@@ -45,8 +51,8 @@ static sm_status write_markdown(const sm_scaling *scaling) {
 
 static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
     json_t *records = NULL;
-    if (format == SM_FORMAT_MARKDOWN) {
-        return write_markdown(scaling);
+    if (sm_format_is_read(format)) {
+        return write_tables(scaling, format);
     }
     SM_TRY(sm_scaling_records(scaling, NULL, &records));
     sm_status status = format == SM_FORMAT_JSON ? write_json(scaling, records)

@@ -8,11 +8,13 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_processes.h"
 #include "cli_run_complete.h"
 #include "cli_settings.h"
 #include "cli_train_facts.h"
 #include "cli_train_show.h"
 #include "clock.h"
+#include "machine.h"
 #include "trainer.h"
 #include "weights.h"
 #include "worker.h"
@@ -123,12 +125,9 @@ static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    if (devices.n != 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
-                       devices.n);
-    }
-    return cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options,
-                           &t->device);
+    cli_device device;
+    SM_TRY(cli_choose_device(t->comm, &devices, &device));
+    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -142,11 +141,12 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 
 static sm_status open_session(training *t) {
     sm_plan *plan;
+    t->job.processes = cli_plan_processes(&t->options, t->comm);
     SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
     t->show.step_flops =
         (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
-    SM_TRY(sm_session_open(t->device, plan, &t->session));
+    SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
@@ -167,8 +167,18 @@ static sm_status open_val_session(training *t) {
     options = t->options;
     options.dropout = 0;
     job.pass = SM_PASS_FORWARD;
+    job.processes = (sm_processes){.n = 1};
     SM_TRY(cli_job_plan(&options, &job, t->device->info.max_alloc_bytes, &plan));
     return sm_session_open(t->device, plan, &t->val_session);
+}
+
+// What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
+static void measure_peak(training *t) {
+    sm_peaks peaks;
+    if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
+        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
+        t->show.peak_flops = peaks.flops;
+    }
 }
 
 static void set_work(training *t) {
@@ -200,6 +210,8 @@ static sm_status set_run(training *t) {
         return SM_OK;
     }
     s->run_dir = o->run;
+    measure_peak(t); // before the training's time and memory are counted
+    sm_machine_reset_peak_rss();
     s->save_every = o->save_every;
     s->keep = o->keep;
     s->resume = (sm_resume)o->resume_run;
@@ -211,12 +223,11 @@ static sm_status set_run(training *t) {
     if (t->configuration == NULL || t->command_line == NULL) {
         return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->run);
     }
-    return cli_train_facts(o, t->device, sm_comm_size(t->comm), &s->facts);
+    return cli_train_facts(o, t->device, t->comm, &s->facts);
 }
 
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
-    SM_TRY(sm_comm_open(&(sm_comm_options){0}, &t->comm));
     SM_TRY(set_accum(t));
     SM_TRY(open_data(t));
     SM_TRY(open_device(t));
@@ -244,20 +255,11 @@ static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     return SM_OK;
 }
 
-// Between the first step and the second, so that the first does not wait for it. Without it the share of the
-// peak is left out.
-static void measure_peak(training *t) {
-    sm_peaks peaks;
-    if (cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
-        t->show.peak_flops = peaks.flops;
-    }
-}
-
 static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_train_step *step) {
     training *t = ctx;
     SM_TRY(cli_train_show_step(&t->show, progress, step));
-    if (step->step == progress->first_step + 1 && step->step < progress->n_steps && !cli_interrupted) {
-        measure_peak(t);
+    if (t->options.run == NULL && step->step == progress->first_step + 1 && step->step < progress->n_steps) {
+        measure_peak(t); // so that the first step does not wait for it
     }
     return SM_OK;
 }
@@ -290,7 +292,6 @@ static void close_all(training *t) {
     if (t->device != NULL) {
         t->device->backend->close(t->device);
     }
-    sm_comm_close(t->comm);
     sm_tokens_close(t->validation);
     sm_tokens_close(t->data);
 }
@@ -307,10 +308,11 @@ sm_status cli_train(const cli_options *options) {
                                           .end_facts = end_facts,
                                           .completed = completed};
     signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
-    sm_status status = set_up(&t);
+    sm_status status = cli_join(options, &t.comm);
+    status = status == SM_OK ? sm_comm_agree(t.comm, set_up(&t)) : status;
     if (status == SM_OK) {
         status = sm_train(&t.settings, &callbacks);
     }
     close_all(&t);
-    return status;
+    return cli_leave(t.comm, status);
 }

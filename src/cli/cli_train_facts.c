@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "machine.h"
 #include "training_facts.h"
@@ -23,13 +24,43 @@ json_t *cli_train_configuration(const cli_options *options, const cli_job *job, 
                      describe_model(options, &job->config), "n_threads", device->info.n_threads, "precision",
                      cli_precision_name(job->precision), "recompute",
                      sm_recompute_name(cli_recompute(options, job->mode)), "dropout", options->dropout, "loss_scale",
-                     cli_loss_scale(options, job->precision), "shard", "none", "gradients", "fp32", "weights",
-                     options->weights);
+                     cli_loss_scale(options, job->precision), "shard", options->shard != 0 ? "optimizer" : "none",
+                     "gradients", options->gradient_format != 0 ? "bf16" : "fp32", "weights", options->weights);
 }
 
-sm_status cli_train_facts(const cli_options *options, const sm_device *device, int n_processes, json_t **facts) {
+enum { HOST_BYTES = 64 };
+
+static json_t *list_hosts(const char *names, int n) {
+    json_t *hosts = json_array();
+    for (int i = 0; i < n && hosts != NULL; i++) {
+        if (json_array_append_new(hosts, json_string(names + (size_t)i * HOST_BYTES)) != 0) {
+            json_decref(hosts);
+            return NULL;
+        }
+    }
+    return hosts;
+}
+
+static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
+    const int n = sm_comm_size(comm);
+    char mine[HOST_BYTES] = "";
+    char *all = calloc((size_t)n, HOST_BYTES);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "run.json: no memory for the names of %d hosts", n);
+    }
+    (void)gethostname(mine, sizeof(mine) - 1);
+    const sm_status status = sm_comm_gather(comm, mine, sizeof(mine), all);
+    *hosts = status == SM_OK ? list_hosts(all, n) : NULL;
+    free(all);
+    return status;
+}
+
+sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts) {
+    json_t *hosts = NULL;
     SM_TRY(sm_training_facts(options->argc, options->argv, &device->info, facts));
-    return json_object_set_new(*facts, "processes", json_integer(n_processes)) == 0
+    SM_TRY(gather_hosts(comm, &hosts));
+    return json_object_set_new(*facts, "hosts", hosts) == 0 &&
+                   json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm))) == 0
                ? SM_OK
                : sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
 }

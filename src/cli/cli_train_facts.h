@@ -3,13 +3,14 @@
 #define STEPMARK_CLI_TRAIN_FACTS_H
 
 #include "cli_measure.h"
+#include "comm.h"
 
 // {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: what must agree
 // where a run goes on, and between runs that are compared. The caller owns it; NULL: no memory.
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device);
 
-// {processes, environment, host, hardware, build, scheduler}. SM_ERR_OOM is its only failure.
-sm_status cli_train_facts(const cli_options *options, const sm_device *device, int n_processes, json_t **facts);
+// {processes, hosts [one a process], environment, host, hardware, build, scheduler}: what all processes call together.
+sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts);
 
 // {max_memory_bytes}: of the device's memory, else of this process. NULL: no memory.
 json_t *cli_train_end_facts(const sm_session *session);

@@ -35,7 +35,7 @@ static sm_status print_step(const cli_train_show *show, int64_t n_steps, const s
 
 static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
     const int64_t now_ns = sm_now_ns();
-    const int64_t n_done = p->step - p->first_step - 1; // since the first, which is not typical
+    const int64_t n_done = p->step - p->first_step - 2; // since begin_ns
     if (now_ns - show->told_ns < progress_pause_ns || n_done < 1) {
         return;
     }
@@ -52,7 +52,7 @@ static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
 
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step) {
     SM_TRY(print_step(show, progress->n_steps, step));
-    if (show->begin_ns == 0) {
+    if (progress->step == progress->first_step + 2) { // the first is not typical, and what comes behind it is no step
         show->begin_ns = sm_now_ns();
         show->told_ns = show->begin_ns;
     }

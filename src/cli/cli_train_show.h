@@ -8,7 +8,7 @@ typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown
     bool tells_progress; // on stderr, every now and then
-    int64_t begin_ns;    // of the first step; 0: none yet
+    int64_t begin_ns;    // of what is behind the second step
     int64_t told_ns;     // of the last line on stderr
 } cli_train_show;
 

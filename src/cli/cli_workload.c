@@ -2,18 +2,27 @@
 #include "cli_workload.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gradient_check.h"
 #include "loss_check.h"
 
 enum { MAX_BATCHES = 16 };
 
-static int32_t *batch(const cli_workload *w, int64_t index) { return w->ids + index % w->n_batches * 2 * w->B * w->T; }
+// Inputs, targets and starts.
+static int32_t *batch(const cli_workload *w, int64_t index) { return w->ids + index % w->n_batches * 3 * w->B * w->T; }
+
+static const int32_t *starts_of(const cli_workload *w, int64_t index) {
+    return cli_padding(w->options) == SM_PADDING_NONE ? NULL : batch(w, index) + 2 * w->B * w->T;
+}
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     const cli_workload *w = ctx;
     const int32_t *inputs = batch(w, index);
+    const int32_t *starts = starts_of(w, index);
+    SM_TRY(starts == NULL ? SM_OK : sm_session_set_documents(session, starts));
     return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
 }
 
@@ -22,7 +31,7 @@ static sm_status check(void *ctx, sm_session *session, sm_row *row) {
     const int32_t *inputs = batch(w, 0);
     sm_loss_check result;
     sm_status status = sm_check_loss(session, w->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
-                                     inputs + w->B * w->T, &result);
+                                     inputs + w->B * w->T, starts_of(w, 0), &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->loss = result.loss;
         row->loss_reference = result.loss_reference;
@@ -77,21 +86,28 @@ sm_workload cli_workload_interface(cli_workload *workload) {
                          .after_update = after_update};
 }
 
+static sm_status allocate(cli_workload *w, int64_t n_batches) {
+    w->n_batches = n_batches;
+    w->ids = calloc((size_t)n_batches * 3 * (size_t)(w->B * w->T), sizeof(*w->ids));
+    return w->ids != NULL ? SM_OK
+                          : sm_fail(SM_ERR_OOM, "no memory for %lld batches of %lld x %lld tokens",
+                                    (long long)n_batches, (long long)w->B, (long long)w->T);
+}
+
+static const char *data_name(const cli_options *options) {
+    return options->data != NULL ? options->data : "embedded text";
+}
+
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     const int64_t n_ids = w->B * w->T;
-    int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
-    w->n_batches = n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole;
-    if (w->n_batches < 1) {
+    const int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
+    if (n_whole < 1) {
         return sm_fail(SM_ERR_INVALID,
                        "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
-                       w->options->data != NULL ? w->options->data : "embedded text",
-                       (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T, (long long)(n_ids + 1));
+                       data_name(w->options), (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T,
+                       (long long)(n_ids + 1));
     }
-    w->ids = malloc((size_t)w->n_batches * 2 * (size_t)n_ids * sizeof(*w->ids));
-    if (w->ids == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %lld batches of %lld x %lld tokens", (long long)w->n_batches,
-                       (long long)w->B, (long long)w->T);
-    }
+    SM_TRY(allocate(w, n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole));
     for (int64_t i = 0; i < w->n_batches; i++) {
         int32_t *inputs = batch(w, i);
         SM_TRY(sm_tokens_batch(tokens, i, w->B, w->T, inputs, inputs + n_ids));
@@ -99,18 +115,101 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     return SM_OK;
 }
 
+// --- documents ---------------------------------------------------------------------------------
+
+sm_padding cli_padding(const cli_options *options) {
+    if (options->documents == NULL) {
+        return SM_PADDING_NONE;
+    }
+    return options->padding > 0 ? (sm_padding)(options->padding - 1) : SM_PADDING_PACKED;
+}
+
+// --documents: "MIN-MAX", an id, or a tokenizer's file.
+static sm_status find_documents(const cli_workload *w, const sm_tokens *tokens, int64_t n_positions,
+                                sm_documents *documents) {
+    const char *text = w->options->documents;
+    long long least = 0;
+    long long most = 0;
+    int end = 0;
+    int32_t separator = 0;
+    if (sscanf(text, "%lld-%lld%n", &least, &most, &end) == 2 && text[end] == '\0') {
+        return sm_documents_draw(tokens, least, most, (uint64_t)w->options->seed, n_positions, documents);
+    }
+    if (sscanf(text, "%lld%n", &least, &end) == 1 && text[end] == '\0') {
+        if (least < 0 || least >= w->config->vocab) {
+            return sm_fail(SM_ERR_USAGE, "--documents: id %lld is outside the vocabulary of %lld", least,
+                           (long long)w->config->vocab);
+        }
+        separator = (int32_t)least;
+    } else {
+        SM_TRY(sm_documents_read_separator(text, &separator));
+    }
+    return sm_documents_split(tokens, separator, n_positions, documents);
+}
+
+// Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
+static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
+    enum { ROWS_OPEN = 64 };
+    const sm_long_document how = (sm_long_document)w->options->long_documents;
+    const int64_t n_positions = (MAX_BATCHES * w->B + ROWS_OPEN) * w->T;
+    SM_TRY(find_documents(w, tokens, n_positions, documents));
+    return cli_padding(w->options) == SM_PADDING_NONE ? sm_documents_fill_rows(documents, w->T, how)
+                                                      : sm_documents_shorten(documents, w->T, how);
+}
+
+static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cli_workload *w) {
+    const int64_t n_ids = w->B * w->T;
+    SM_TRY(allocate(w, c->n_batches));
+    for (int64_t i = 0; i < c->n_batches; i++) {
+        int32_t *inputs = batch(w, i);
+        SM_TRY(sm_collation_fill(c, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids));
+        w->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
+        w->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
+    }
+    return SM_OK;
+}
+
+static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
+    sm_status status = SM_OK;
+    sm_documents documents = {.all = NULL};
+    sm_collation collation = {.placements = NULL};
+    SM_TRY_GOTO(take_documents(w, tokens, &documents));
+    SM_TRY_GOTO(sm_collate(&documents, w->B, w->T, cli_padding(w->options), MAX_BATCHES, &collation));
+    SM_TRY_GOTO(fill_batches(tokens, &collation, w));
+cleanup:
+    sm_collation_free(&collation);
+    sm_documents_free(&documents);
+    return status;
+}
+
+void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
+    plan->real_tokens = workload->real_tokens;
+    plan->attended_pairs = workload->attended_pairs;
+}
+
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload) {
     sm_tokens *tokens;
     *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
     SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
-    sm_status status = read_batches(tokens, workload);
+    sm_status status = options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
     sm_tokens_close(tokens);
     return status;
 }
 
+// Starts lie behind the rest: rows without documents have the digest that they always had.
 void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
-    sm_digest_bytes(w->ids, (size_t)(w->n_batches * 2 * w->B * w->T) * sizeof(*w->ids), digest);
+    const size_t ids = 3 * (size_t)(w->B * w->T);
+    const size_t told = cli_padding(w->options) == SM_PADDING_NONE ? ids / 3 * 2 : ids;
+    int32_t *packed = malloc((size_t)w->n_batches * told * sizeof(*packed));
+    digest[0] = '\0';
+    if (packed != NULL) {
+        for (size_t i = 0; i < (size_t)w->n_batches; i++) {
+            memcpy(packed + i * told, w->ids + i * ids, told * sizeof(*packed));
+        }
+        sm_digest_bytes(packed, (size_t)w->n_batches * told * sizeof(*packed), digest);
+    }
+    free(packed);
 }
 
 void cli_workload_close(cli_workload *workload) {

@@ -4,6 +4,7 @@
 #define STEPMARK_CLI_WORKLOAD_H
 
 #include "cli_session.h"
+#include "collate.h"
 #include "harness.h"
 #include "update_check.h"
 
@@ -12,16 +13,25 @@ typedef struct {
     const sm_model_config *config;
     int64_t B;
     int64_t T;
-    int32_t *ids; // n_batches times B*T inputs, then B*T targets
+    int32_t *ids; // n_batches times B*T inputs, B*T targets and B*T starts of documents
     int64_t n_batches;
+    double real_tokens; // of a mean batch; 0: all, as are the pairs
+    double attended_pairs;
     double grad_norm;              // of the first step, by the gradient check; 0 = not known
     sm_update_check *update_check; // of the step under way; NULL otherwise
 } cli_workload;
 
-// Reads the first batches of --data, or of the embedded text. A longer run goes through them again.
+// Reads the first batches of --data, or of the embedded text, or of its --documents. A longer run goes through them
+// again.
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload);
 void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
+
+// Tells the plan what its batches hold, so that its work and its tokens are counted right.
+void cli_workload_count(const cli_workload *workload, sm_plan *plan);
+
+// How documents are placed in rows: none without --documents.
+sm_padding cli_padding(const cli_options *options);
 
 // Of all its batches.
 void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "cli_commands.h"
 #include "cli_flag.h"
 #include "cli_front.h"
@@ -29,8 +31,15 @@ enum {
 volatile sig_atomic_t cli_interrupted;
 static volatile sig_atomic_t first_signal; // that counted it up; 0: none
 
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
 static void note(const char *format, va_list arguments) {
     char *text = NULL;
+    if (is_muted) {
+        return;
+    }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
     cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
@@ -201,11 +210,24 @@ static int print_completion(const char *shell) {
     return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
 }
 
+// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+static int help_backend(int n_words, char **words) {
+    const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (backend == NULL || backend->help == NULL) {
+        return EXIT_USAGE;
+    }
+    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+}
+
 // A flag where a subcommand could be.
 static int front_option(int argc, char **argv) {
     const char *name = argv[1];
     if (strcmp(name, "--list-devices") == 0) {
         return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--helper") == 0) {
+        return help_backend(argc - 2, argv + 2);
     }
     if (strcmp(name, "--manual") == 0) {
         return print_manual(argv[2]);

@@ -17,10 +17,29 @@ bool sm_comm_is_built(void) {
 #endif
 }
 
+#ifndef SM_MPI
+// Started by mpirun or srun, each process would believe to be alone, and write the same files.
+static sm_status refuse_many(void) {
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const char *text = getenv(counts[i]);
+        if (text != NULL && atoi(text) > 1) {
+            return sm_fail(SM_ERR_USAGE,
+                           "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "
+                           "build/mpi/stepmark",
+                           text, counts[i]);
+        }
+    }
+    return SM_OK;
+}
+#endif
+
 sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     *comm = NULL;
 #ifdef SM_MPI
     SM_TRY(sm_comm_open_mpi(options, comm));
+#else
+    SM_TRY(refuse_many());
 #endif
     if (*comm != NULL) {
         return SM_OK;
@@ -52,8 +71,8 @@ int sm_comm_n_hosts(const sm_comm *comm) { return comm == NULL ? 1 : comm->n_hos
 
 // --- what they tell --------------------------------------------------------------------------------
 
-sm_status sm_comm_broadcast(sm_comm *comm, void *data, size_t size_bytes) {
-    return is_alone(comm) ? SM_OK : comm->transport->broadcast(comm, data, size_bytes);
+sm_status sm_comm_broadcast(sm_comm *comm, int from, void *data, size_t size_bytes) {
+    return is_alone(comm) ? SM_OK : comm->transport->broadcast(comm, from, data, size_bytes);
 }
 
 sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, void *all) {
@@ -145,6 +164,7 @@ sm_status sm_comm_agree(sm_comm *comm, sm_status status) {
     const int worst = told == SM_OK ? worst_of(all, comm->size) : 0;
     const sm_status result = told == SM_OK ? all[worst] : told;
     free(all);
+    comm->has_agreed |= told == SM_OK && result != SM_OK;
     return told != SM_OK || badness(result) < 2 ? result : tell_message(comm, worst, result);
 }
 
@@ -212,7 +232,7 @@ static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts
 // Rank 0's text, for all. The caller frees it.
 static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, char **first, size_t *size_bytes) {
     uint64_t size = mine_bytes;
-    SM_TRY(sm_comm_broadcast(comm, &size, sizeof size));
+    SM_TRY(sm_comm_broadcast(comm, 0, &size, sizeof size));
     *size_bytes = (size_t)size;
     *first = calloc(1, *size_bytes);
     if (*first == NULL) {
@@ -221,7 +241,7 @@ static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, 
     if (comm->rank == 0) {
         memcpy(*first, mine, mine_bytes);
     }
-    return sm_comm_broadcast(comm, *first, *size_bytes);
+    return sm_comm_broadcast(comm, 0, *first, *size_bytes);
 }
 
 sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts) {
@@ -243,6 +263,8 @@ sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts)
     free(mine);
     return status;
 }
+
+bool sm_comm_has_agreed(const sm_comm *comm) { return is_alone(comm) || comm->has_agreed; }
 
 void sm_comm_abort(sm_comm *comm, int exit_code) {
     if (!is_alone(comm)) {

@@ -15,9 +15,8 @@
 typedef struct sm_comm sm_comm;
 
 typedef struct {
-    double timeout_s;                     // a wait for another process that takes longer ends the run; 0: the default
-    bool is_messages;                     // processes of one host do not share memory either: they send messages
-    void (*last_words)(const char *line); // takes the line that says why all processes end; NULL: nobody does
+    double timeout_s; // a wait for another process that takes longer ends the run; 0: the default
+    bool is_messages; // processes of one host do not share memory either: they send messages
 } sm_comm_options;
 
 #define SM_COMM_TIMEOUT_S 60.0
@@ -35,10 +34,14 @@ int sm_comm_local_rank(const sm_comm *comm); // among those of this host
 int sm_comm_local_size(const sm_comm *comm); // how many this host has
 int sm_comm_n_hosts(const sm_comm *comm);
 
+// Binds this process to its share of the host's cores, as many as *n_cores, where there are several on the host and the
+// launcher has left that open: then each may use what the others may. 0: nothing was changed.
+sm_status sm_comm_bind(sm_comm *comm, int *n_cores);
+
 sm_status sm_comm_barrier(sm_comm *comm);
 
-// Rank 0's bytes, for all.
-sm_status sm_comm_broadcast(sm_comm *comm, void *data, size_t size_bytes);
+// One rank's bytes, for all.
+sm_status sm_comm_broadcast(sm_comm *comm, int from, void *data, size_t size_bytes);
 
 // Each process's size_bytes, in the order of ranks, for all: `all` has room for size times as many.
 sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, void *all);
@@ -59,8 +62,10 @@ typedef struct {
 
 sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts);
 
-// Ends all processes at once, after the message of this thread's last failure is said with this process's rank.
-// Returns only where this process is alone.
+// Have all processes agreed on a failure? Then each ends in order, and one of them says why.
+bool sm_comm_has_agreed(const sm_comm *comm);
+
+// Ends all processes at once. Returns only where this process is alone.
 void sm_comm_abort(sm_comm *comm, int exit_code);
 
 #endif

@@ -1,15 +1,31 @@
-// comm_transport.h: how processes reach one another: what comm.c asks of MPI.
+// comm_transport.h: how processes reach one another: what comm.c and comm_reduce.c ask of MPI.
 #ifndef STEPMARK_COMM_TRANSPORT_H
 #define STEPMARK_COMM_TRANSPORT_H
 
 #include "comm.h"
 
+// A message under way: the transport's own.
 typedef struct {
-    sm_status (*broadcast)(sm_comm *comm, void *data, size_t size_bytes);
+    _Alignas(8) unsigned char bytes[16];
+} sm_comm_request;
+
+typedef struct {
+    sm_status (*broadcast)(sm_comm *comm, int from, void *data, size_t size_bytes);
     sm_status (*gather)(sm_comm *comm, const void *mine, size_t size_bytes, void *all);
+
+    // Memory that all processes of the group see: parts[i] is member i's. Where there is none, SM_ERR_UNSUPPORTED.
+    sm_status (*share)(sm_comm *comm, size_t size_bytes, void **parts);
+
+    // Messages of the thread that sums; they do not meet those above.
+    sm_status (*send)(sm_comm *comm, int rank, const void *data, size_t size_bytes, sm_comm_request *request);
+    sm_status (*receive)(sm_comm *comm, int rank, void *data, size_t size_bytes, sm_comm_request *request);
+    sm_status (*wait)(sm_comm *comm, int rank, sm_comm_request *request);
+
     void (*abort)(sm_comm *comm, int exit_code);
     void (*close)(sm_comm *comm); // frees it, too
 } sm_comm_transport;
+
+typedef struct sm_reducer sm_reducer; // comm_reduce.c
 
 // A transport's own data follow it.
 struct sm_comm {
@@ -18,7 +34,25 @@ struct sm_comm {
     int rank, size;
     int local_rank, local_size;
     int n_hosts;
+    bool has_agreed; // on a failure
+
+    // A group shares memory: the processes of a host, or one process. Groups count by their lowest rank.
+    int n_groups;
+    int *group_of; // a rank's
+    int n_members; // of this process's group, in the order of ranks
+    int *members;
+    int64_t *pids; // of its members
+
+    sm_reducer *reducer; // NULL until something is shared
 };
+
+// comm_reduce.c
+void sm_reducer_free(sm_reducer *reducer); // NULL is fine
+
+// Of this process's group: is that member's process gone? *until_ns: when the wait for it must end; both fail with its
+// rank. Called now and then by who waits.
+sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns);
+int64_t sm_comm_wait_until_ns(const sm_comm *comm);
 
 #ifdef SM_MPI
 // comm_mpi.c: *comm is NULL where this process was not started by mpirun or srun.

@@ -239,6 +239,17 @@ int64_t sm_tokens_count(const sm_tokens *tokens) { return tokens->count; }
 
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens) { return tokens->format; }
 
+sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
+    if (first < 0 || n < 0 || first > tokens->count || n > tokens->count - first) {
+        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens from %lld on: it has %lld", tokens->path, (long long)n,
+                       (long long)first, (long long)tokens->count);
+    }
+    for (int64_t done = 0; done < n; done += PIECE_IDS) {
+        SM_TRY(read_ids(tokens, first + done, n - done < PIECE_IDS ? n - done : PIECE_IDS, ids + done));
+    }
+    return SM_OK;
+}
+
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets) {
     int64_t n;
     if (i < 0 || B < 1 || T < 1 || __builtin_mul_overflow(B, T, &n)) {

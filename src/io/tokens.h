@@ -51,6 +51,9 @@ void sm_tokens_close(sm_tokens *tokens); // NULL is fine
 int64_t sm_tokens_count(const sm_tokens *tokens);
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 
+// The n tokens from number `first` on. SM_ERR_INVALID if there are not as many, or one is now outside the vocabulary.
+sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids);
+
 // Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
 // begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.
 // SM_ERR_INVALID if the file is shorter than one batch, or now holds an id outside the vocabulary; SM_ERR_IO if it now

@@ -65,6 +65,7 @@ int sm_build_gradient(const sm_builder *b, int kind, int layer) {
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
     sm_op op = sm_op_make(SM_OP_EMBEDDING_FORWARD, SM_PHASE_FORWARD, -1);
     op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_forward, starts)] = b->plan->starts;
     op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, wte_kind, -1);
     if (wpe_kind != SM_NO_PARAM) {
         op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, wpe_kind, -1);
@@ -77,6 +78,7 @@ int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind) {
     sm_op op = sm_op_make(SM_OP_EMBEDDING_BACKWARD, SM_PHASE_BACKWARD, -1);
     op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
+    op.in[SM_IN(embedding_backward, starts)] = b->plan->starts;
     op.in[SM_IN(embedding_backward, dx)] = dx;
     op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, wte_kind, -1);
     if (wpe_kind != SM_NO_PARAM) {
@@ -173,6 +175,7 @@ int sm_build_attention(sm_builder *b, int layer, int qkv, int *att) {
     sm_op op = attention_op(b, SM_OP_ATTENTION_FORWARD, SM_PHASE_FORWARD, layer);
     op.in[SM_IN(attention_forward, qkv)] = qkv;
     op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
+    op.in[SM_IN(attention_forward, starts)] = b->plan->starts;
     op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, layer, "atty", SM_DIMS(b->B, b->T, b->C));
     op.out[SM_OUT(attention_forward, att)] = *att =
         sm_build_activation(b, layer, "att", SM_DIMS(b->B, b->config->n_head, b->T, b->T));
@@ -186,6 +189,7 @@ int sm_build_attention_backward(sm_builder *b, int layer, int dy, int qkv, int a
     op.in[SM_IN(attention_backward, qkv)] = qkv;
     op.in[SM_IN(attention_backward, att)] = att;
     op.in[SM_IN(attention_backward, rng_step)] = b->plan->rng_step;
+    op.in[SM_IN(attention_backward, starts)] = b->plan->starts;
     op.out[SM_OUT(attention_backward, dqkv)] = sm_build_activation(b, layer, "d.qkv", SM_DIMS(b->B, b->T, b->QKV));
     sm_build_op(b, &op);
     return op.out[SM_OUT(attention_backward, dqkv)];
@@ -253,12 +257,18 @@ static void add_params(sm_builder *b) {
     const int n_kinds = b->config->model->params(b->config, b->specs);
     b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
                               b->options->max_tensor_bytes, &b->params);
+    if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
+        b->status = sm_params_cut(b->plan, &b->params);
+    }
 }
 
 static void add_batch_and_results(sm_builder *b) {
     sm_plan *plan = b->plan;
     plan->tokens = lasting(b, SM_ROLE_BATCH, SM_I32, "tokens", SM_DIMS(b->B, b->T));
     plan->targets = lasting(b, SM_ROLE_BATCH, SM_I32, "targets", SM_DIMS(b->B, b->T));
+    if (b->options->documents) {
+        plan->starts = lasting(b, SM_ROLE_BATCH, SM_I32, "starts", SM_DIMS(b->B, b->T));
+    }
     plan->hyper = lasting(b, SM_ROLE_BATCH, plan->real, "hyper", SM_DIMS(SM_HYPER_COUNT));
     if (b->options->dropout_p > 0) {
         plan->rng_step = lasting(b, SM_ROLE_BATCH, SM_U32, "rng_step", SM_DIMS(2));
@@ -356,6 +366,8 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         b.plan->V = b.V;
         b.plan->one_micro_batch = options->one_micro_batch;
         b.plan->recompute = options->recompute;
+        b.plan->processes = options->processes;
+        b.plan->attention = options->attention;
         build_step(&b);
     }
     sm_params_free(&b.params);

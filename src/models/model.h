@@ -46,7 +46,10 @@ typedef struct {
     sm_loss_scaling scaling;       // as in sm_plan; with backward
     const sm_optimizer *optimizer; // with the optimizer range (needs backward); NULL: without
     bool one_micro_batch;          // as in sm_plan: no accumulation of gradients over backward passes
+    sm_processes processes;        // as in sm_plan
+    bool documents;                // rows hold documents: the plan has `starts`
     sm_recompute recompute;        // as in sm_plan: carried out by the rewrites
+    sm_attention attention;        // likewise
     size_t max_tensor_bytes;       // parameter groups are split to stay below; 0 = no limit
 } sm_plan_options;
 

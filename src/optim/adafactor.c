@@ -53,5 +53,6 @@ const sm_optimizer sm_optimizer_adafactor = {
                  .nesterov = NAN,
                  .grad_clip = 0},
     .build = build,
+    .not_sharded = "its state is of rows and columns, and its step of whole matrices",
     .fill_hyper = fill_hyper,
 };

@@ -43,5 +43,6 @@ const sm_optimizer sm_optimizer_adamw8bit = {
     .title = "8-bit AdamW",
     .defaults = SM_ADAMW_DEFAULTS,
     .build = build,
+    .not_sharded = "its state is in blocks of a matrix, with a scale each",
     .fill_hyper = sm_fill_adam,
 };

@@ -162,5 +162,6 @@ const sm_optimizer sm_optimizer_muon = {
                  .nesterov = 1,
                  .grad_clip = 0},
     .build = build,
+    .not_sharded = "it orthogonalises whole matrices",
     .fill_hyper = fill_hyper,
 };

@@ -41,19 +41,37 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
     return (double *)((char *)settings + setting->offset);
 }
 
+static bool is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
+
+// Part i of the gradients whose norm this process computes: a group or, where the optimizer is sharded, its slice of a
+// bucket. SM_NO_TENSOR: that slice is empty.
+static int part_of_gradients(const sm_plan *plan, const sm_params *params, int i) {
+    return is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
+}
+
+// Squares of norms of slices, summed over the processes.
+static sm_status sum_over_processes(sm_plan *plan, int tensor) {
+    sm_op op = sm_op_make(SM_OP_PROCESS_SUM, SM_PHASE_OPTIMIZER, -1);
+    op.phase = SM_PHASE_COMMUNICATION;
+    op.attr.n_processes = plan->processes.n;
+    op.out[SM_OUT(process_sum, x)] = tensor;
+    return sm_plan_add_op(plan, &op);
+}
+
 static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *clip) {
-    const int64_t n_groups = params->n_groups;
+    const int64_t n_parts = is_sharded(plan) ? plan->n_buckets : params->n_groups;
     const int64_t one = 1;
-    int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_groups, "sqnorms");
-    for (int g = 0; g < params->n_groups && sqnorms != SM_NO_TENSOR; g++) {
-        sm_op op = sm_op_make(SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
-        op.in[SM_IN(grad_sqnorm, g)] = params->groups[g].gradient;
-        op.out[SM_OUT(grad_sqnorm, sqnorm)] = sm_plan_add_view(plan, sqnorms, g, 1, &one, "sqnorms.%d", g);
-        if (op.out[SM_OUT(grad_sqnorm, sqnorm)] == SM_NO_TENSOR) {
-            return SM_ERR_INVALID;
-        }
+    int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
+    for (int i = 0; i < n_parts && sqnorms != SM_NO_TENSOR; i++) {
+        const int gradient = part_of_gradients(plan, params, i);
+        const bool is_empty = gradient == SM_NO_TENSOR;
+        sm_op op = sm_op_make(is_empty ? SM_OP_ZERO : SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
+        op.in[SM_IN(grad_sqnorm, g)] = gradient;
+        op.out[0] = sm_plan_add_view(plan, sqnorms, i, 1, &one, "sqnorms.%d", i);
+        SM_TRY(op.out[0] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
         SM_TRY(sm_plan_add_op(plan, &op));
     }
+    SM_TRY(is_sharded(plan) && sqnorms != SM_NO_TENSOR ? sum_over_processes(plan, sqnorms) : SM_OK);
     *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
     if (sqnorms == SM_NO_TENSOR || *clip == SM_NO_TENSOR) {
         return SM_ERR_INVALID; // its message was set where it failed
@@ -78,6 +96,10 @@ static sm_status update_scaler(sm_plan *plan, int clip) {
 
 sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params) {
     int clip;
+    if (is_sharded(plan) && optimizer->not_sharded != NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "--shard optimizer: %s cannot be: %s; use adamw, adam, lion or sgd",
+                       optimizer->name, optimizer->not_sharded);
+    }
     SM_TRY(clip_gradients(plan, params, &clip));
     SM_TRY(optimizer->build(plan, params, clip));
     plan->optimizer = optimizer;
@@ -87,7 +109,7 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
 void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
                    double hyper[SM_HYPER_COUNT]) {
     memset(hyper, 0, SM_HYPER_COUNT * sizeof *hyper);
-    hyper[SM_HYPER_LOSS_SCALE] = 1.0 / (double)n_accum;
+    hyper[SM_HYPER_LOSS_SCALE] = 1.0 / ((double)n_accum * (plan->processes.n > 1 ? plan->processes.n : 1));
     hyper[SM_HYPER_SCALE_GROWTH] = plan->scaling.growth;
     hyper[SM_HYPER_SCALE_BACKOFF] = plan->scaling.backoff;
     hyper[SM_HYPER_SCALE_INTERVAL] = plan->scaling.interval;
@@ -134,8 +156,41 @@ static bool is_state(sm_op_kind kind, int k) {
     return k > SM_OUT(adamw, p) && operand->name != NULL && strcmp(operand->name, "w") != 0;
 }
 
+// The update of this process's slice of a bucket.
+static sm_status build_shard_update(sm_plan *plan, int bucket, sm_op_kind kind, int clip, bool decay) {
+    const sm_bucket b = plan->buckets[bucket];
+    if (b.own_value == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    sm_op op = begin_update(plan, kind, clip, b.own_gradient, b.own_value, decay);
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_state(kind, k)) {
+            op.out[k] = sm_params_add_shard(plan, bucket, k, sm_op_get_info(kind)->out[k].name, plan->real);
+            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        }
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+static sm_status build_shard_updates(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip) {
+    for (int i = 0; i < plan->n_buckets; i++) {
+        if (plan->buckets[i].group == group) {
+            SM_TRY(build_shard_update(plan, i, kind, clip, params->groups[group].is_matrix));
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_state(kind, k)) {
+            SM_TRY(sm_params_name_shards(plan, params, group, k, sm_op_get_info(kind)->out[k].name, plan->real));
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip) {
     const sm_param_group *g = &params->groups[group];
+    if (is_sharded(plan)) {
+        return build_shard_updates(plan, params, group, kind, clip);
+    }
     sm_op op = begin_update(plan, kind, clip, g->gradient, g->value, g->is_matrix);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {

@@ -39,6 +39,9 @@ struct sm_optimizer {
     // optimizer range behind those of the norm. `clip` is the tensor of the factor on the gradients.
     sm_status (*build)(sm_plan *plan, const sm_params *params, int clip);
 
+    // Why its state and update cannot be cut into slices of elements, one a process; NULL: they can.
+    const char *not_sharded;
+
     // Sets what its ops read of the tensor `hyper`, for step 1, 2, ...; all others are set already, to 0.
     void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 };

@@ -40,8 +40,18 @@ bool sm_op_is_matmul(sm_op_kind kind) {
 }
 
 bool sm_op_is_attention(sm_op_kind kind) {
-    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_ATTENTION_BACKWARD ||
-           kind == SM_OP_FLASH_ATTENTION_FORWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+    return sm_op_is_attention_forward(kind) || kind == SM_OP_ATTENTION_BACKWARD ||
+           kind == SM_OP_BLOCKED_ATTENTION_BACKWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+}
+
+bool sm_op_is_attention_forward(sm_op_kind kind) {
+    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_BLOCKED_ATTENTION_FORWARD ||
+           kind == SM_OP_FLASH_ATTENTION_FORWARD;
+}
+
+bool sm_op_is_communication(sm_op_kind kind) {
+    return kind == SM_OP_ALL_REDUCE_START || kind == SM_OP_REDUCE_SCATTER_START || kind == SM_OP_ALL_GATHER_START ||
+           kind == SM_OP_COMMUNICATION_FINISH || kind == SM_OP_PROCESS_SUM;
 }
 
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
@@ -173,6 +183,12 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
         return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", kind, (long long)C,
                        attr->n_head);
     }
+    const int64_t W = value_of(bound, "W");
+    const int64_t T = value_of(bound, "T");
+    if (W > 0 && W != sm_blocked_elems(T, T)) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld weights a head are not those of %lld positions in blocks", kind,
+                       (long long)W, (long long)T);
+    }
     if (NH > 0 && NH != attr->n_head) {
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind, (long long)NH,
                        attr->n_head);
@@ -198,6 +214,20 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
         SM_TRY(check_operand(plan, op, &info->out[i], op->out[i], &bound));
     }
     return check_heads(info->name, &bound, &op->attr);
+}
+
+int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    binding bound = {.n = 0};
+    for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
+        const bool is_input = i < SM_MAX_IN;
+        const sm_operand_info *operand = is_input ? &info->in[i] : &info->out[i - SM_MAX_IN];
+        const int tensor = is_input ? op->in[i] : op->out[i - SM_MAX_IN];
+        if (operand->name != NULL && tensor != SM_NO_TENSOR) {
+            bind_shape(&bound, operand->shape, &plan->tensors[tensor], sm_operand_is_transposed(operand, &op->attr));
+        }
+    }
+    return value_of(&bound, name);
 }
 
 // --- FLOPs and bytes ------------------------------------------------------------------
@@ -230,13 +260,13 @@ static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor 
 }
 
 // n_products matrix products of (T,HS) by (HS,T) a head, over the causal half, and
-// `pointwise` FLOPs for each of its entries.
-static double attention_flops(const sm_tensor *y, int n_head, int n_products, int pointwise) {
+// `pointwise` FLOPs for each of its entries; of a plan whose documents are known, over the pairs within them.
+static double attention_flops(const sm_plan *plan, const sm_tensor *y, int n_head, int n_products, int pointwise) {
     double B = (double)y->dims[0];
     double T = (double)y->dims[1];
     double C = (double)y->dims[2];
-    double pairs = T * (T + 1) / 2;
-    return B * pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
+    double pairs = plan->attended_pairs > 0 ? plan->attended_pairs : B * T * (T + 1) / 2;
+    return pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
 }
 
 // Elements of q and k: what rope turns.
@@ -282,11 +312,13 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_BIAS_FORWARD: return elems(output(plan, op, SM_OUT(bias_forward, y)));
     case SM_OP_BIAS_BACKWARD: return elems(input(plan, op, SM_IN(bias_backward, dy)));
     case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
-        return attention_flops(output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
+        return attention_flops(plan, output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
     case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD:
-        return attention_flops(input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
+        return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
     case SM_OP_GELU_FORWARD: return GELU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_forward, y)));
     case SM_OP_GELU_BACKWARD: return GELU_BACKWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_backward, dx)));
     case SM_OP_RESIDUAL: return elems(output(plan, op, SM_OUT(residual, y)));
@@ -309,9 +341,33 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
     case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
     case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
+    case SM_OP_ALL_REDUCE_START:
+    case SM_OP_REDUCE_SCATTER_START:
+        return elems(output(plan, op, 0)) * (op->attr.n_processes - 1) / op->attr.n_processes;
+    case SM_OP_PROCESS_SUM: return elems(output(plan, op, 0)) * (op->attr.n_processes - 1);
+    case SM_OP_ALL_GATHER_START:
+    case SM_OP_COMMUNICATION_FINISH:
     case SM_OP_KIND_COUNT: break;
     }
     return 0;
+}
+
+// What a process sends, and as much that it receives: (N-1)/N of the elements for the sums of slices, and as much again
+// where all need them all (Patarasuk and Yuan 2009, the least that is possible).
+static double communication_bytes(const sm_plan *plan, const sm_op *op) {
+    const double others = op->attr.n_processes > 1 ? (op->attr.n_processes - 1.0) / op->attr.n_processes : 0;
+    const double n = elems(output(plan, op, 0));
+    const double elem_bytes = op->attr.is_bf16 ? 2 : (double)sm_dtype_size(plan->real);
+    switch (op->kind) {
+    case SM_OP_ALL_REDUCE_START: return 2 * 2 * n * others * elem_bytes;
+    case SM_OP_REDUCE_SCATTER_START: return 2 * n * others * elem_bytes;
+    case SM_OP_ALL_GATHER_START: {
+        const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
+        return 2 * n * others * (double)(sm_dtype_size(plan->real) + (has_copy ? sm_dtype_size(plan->dtype) : 0));
+    }
+    case SM_OP_PROCESS_SUM: return 2 * n * (op->attr.n_processes - 1) * elem_bytes;
+    default: return 0;
+    }
 }
 
 // Tables of an embedding: of tokens, and where there is one of positions.
@@ -320,6 +376,9 @@ static double n_tables(int positions) { return positions == SM_NO_TENSOR ? 1 : 2
 double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     double bytes = 0;
+    if (sm_op_is_communication(op->kind)) {
+        return communication_bytes(plan, op);
+    }
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (op->in[i] != SM_NO_TENSOR) {
             bytes += (double)sm_tensor_bytes(input(plan, op, i));

@@ -243,6 +243,37 @@ int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const
     return root;
 }
 
+int sm_params_add_shard(sm_plan *plan, int bucket, int k, const char *state, sm_dtype dtype) {
+    const int64_t n_elems = sm_tensor_elems(&plan->tensors[plan->buckets[bucket].own_value]);
+    const int added = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, 1, &n_elems, "%s.shard.%d", state, bucket);
+    plan->buckets[bucket].states[k] = added;
+    return added;
+}
+
+sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, int k, const char *state,
+                                sm_dtype dtype) {
+    for (int i = 0; i < params->n_params; i++) {
+        const sm_param *p = &params->params[i];
+        const sm_tensor value = plan->tensors[p->value];
+        if (p->group != group) {
+            continue;
+        }
+        const int whole =
+            sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, value.n_dims, value.dims, "%s.%s", state, p->name);
+        if (whole == SM_NO_TENSOR) {
+            return SM_ERR_INVALID; // its message was set where it failed
+        }
+        sm_tensor *t = &plan->tensors[whole];
+        t->is_saved = true;
+        t->real_elems = value.real_elems;
+        t->is_sharded = true;
+        t->shard_group = group;
+        t->shard_offset = p->offset_elems;
+        t->shard_state = k;
+    }
+    return SM_OK;
+}
+
 int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,
                        const int64_t *dims) {
     const sm_tensor value = plan->tensors[param->value];

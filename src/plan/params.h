@@ -69,6 +69,16 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
                         size_t max_group_bytes, sm_params *params);
 void sm_params_free(sm_params *params);
 
+// Cuts the groups into the plan's buckets, for the processes that it has.
+sm_status sm_params_cut(sm_plan *plan, const sm_params *params);
+
+// Adds a state of this process's slice of a bucket, "m.shard.3", for output k of its update; saved, with the other
+// processes' slices, under the names that sm_params_add_state gives. Returns it or SM_NO_TENSOR.
+int sm_params_add_shard(sm_plan *plan, int bucket, int k, const char *state, sm_dtype dtype);
+// The names of what all slices together hold, for each parameter: once a group and state.
+sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, int k, const char *state,
+                                sm_dtype dtype);
+
 // A parameter by kind (index of its spec), and by layer where each layer has one.
 const sm_param *sm_params_get(const sm_params *params, int kind, int layer);
 

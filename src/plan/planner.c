@@ -132,7 +132,7 @@ static sm_status add_arena(sm_plan *plan, sm_role role, int *arena) {
         return sm_fail(SM_ERR_OOM, "planner: no memory for the list of arenas");
     }
     plan->arenas = grown;
-    plan->arenas[plan->n_arenas] = (sm_arena){role, 0};
+    plan->arenas[plan->n_arenas] = (sm_arena){.role = role};
     *arena = plan->n_arenas++;
     return SM_OK;
 }
@@ -152,7 +152,7 @@ static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_byte
     int arena = -1;
     for (int i = 0; i < plan->n_tensors; i++) {
         sm_tensor *t = &plan->tensors[i];
-        if (t->role != role || t->view_of != SM_NO_TENSOR) {
+        if (t->role != role || t->view_of != SM_NO_TENSOR || t->is_sharded) {
             continue;
         }
         SM_TRY(check_largest(t, max_arena_bytes));

@@ -42,6 +42,22 @@ sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned wit
     return asked != SM_RECOMPUTE_AUTO ? asked : mode == SM_MODE_NAIVE ? SM_RECOMPUTE_NONE : SM_RECOMPUTE_LIGHT;
 }
 
+const char *sm_attention_name(sm_attention attention) {
+    static const char *const names[] = {
+#define X(code, name) [code] = name,
+        SM_ATTENTION_LIST(X)
+#undef X
+    };
+    return names[attention];
+}
+
+sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without) {
+    const bool has_flash = !(without & 1u << sm_rewrite_find("flash_attention"));
+    const sm_attention usual = mode == SM_MODE_NAIVE ? SM_ATTENTION_NAIVE : SM_ATTENTION_FLASH;
+    const sm_attention wanted = asked == SM_ATTENTION_AUTO ? usual : asked;
+    return wanted == SM_ATTENTION_FLASH && !has_flash ? SM_ATTENTION_NAIVE : wanted;
+}
+
 int sm_rewrite_count(void) { return (int)(sizeof rewrites / sizeof rewrites[0]); }
 
 const sm_rewrite *sm_rewrite_at(int index) { return &rewrites[index]; }
@@ -55,20 +71,30 @@ int sm_rewrite_find(const char *name) {
     return -1;
 }
 
+// What plan->recompute and plan->attention decide, they decide in every mode.
+static bool is_wanted(const sm_plan *plan, const sm_rewrite *rewrite, sm_mode mode) {
+    if (rewrite->apply == sm_rewrite_recompute) {
+        return plan->recompute == SM_RECOMPUTE_LIGHT;
+    }
+    return rewrite->apply == sm_rewrite_flash_attention ? plan->attention == SM_ATTENTION_FLASH : mode != SM_MODE_NAIVE;
+}
+
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     plan->recompute = sm_recompute_resolve(plan->recompute, mode, without);
+    plan->attention = sm_attention_resolve(plan->attention, mode, without);
     plan->tuned = mode == SM_MODE_TUNED;
     if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the others, which make one op of the ends of two blocks
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
+    if (plan->attention == SM_ATTENTION_BLOCKED) {
+        SM_TRY(sm_rewrite_blocked_attention(plan));
+    }
     for (int i = 0; i < sm_rewrite_count(); i++) {
-        const bool is_recompute = rewrites[i].apply == sm_rewrite_recompute;
-        const bool wanted = is_recompute ? plan->recompute == SM_RECOMPUTE_LIGHT : mode != SM_MODE_NAIVE;
-        if (wanted && !(without & (1u << i))) {
+        if (is_wanted(plan, &rewrites[i], mode) && !(without & (1u << i))) {
             SM_TRY(rewrites[i].apply(plan));
         }
     }
-    return SM_OK;
+    return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;
 }
 
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {

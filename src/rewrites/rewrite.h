@@ -16,6 +16,13 @@ const char *sm_recompute_name(sm_recompute recompute);
 // `without` leaves out the rewrite "recompute".
 sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without);
 
+// "naive", "blocked", "flash"; "auto".
+const char *sm_attention_name(sm_attention attention);
+
+// What is done where that is asked for: SM_ATTENTION_AUTO is flash, and naive in mode naive; naive, too, where
+// `without` leaves out the rewrite "flash_attention".
+sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without);
+
 typedef struct {
     const char *name;
     const char *summary; // what becomes what, one line
@@ -26,8 +33,8 @@ int sm_rewrite_count(void);
 const sm_rewrite *sm_rewrite_at(int index); // in the order of application
 int sm_rewrite_find(const char *name);      // its index, or -1
 
-// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`; recomputation as
-// plan->recompute asks for it, in every mode.
+// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`; recomputation and
+// attention as plan->recompute and plan->attention ask for them, in every mode.
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
 
 #endif

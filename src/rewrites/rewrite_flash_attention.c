@@ -7,6 +7,11 @@
 // (Dao et al. 2022). Memory falls from B NH T^2 to B NH T a layer.
 #include "rewrite_passes.h"
 
+// The operands that attention's forward kinds share stand at the same places.
+_Static_assert(SM_IN(flash_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+                   SM_OUT(flash_attention_forward, lse) == SM_OUT(attention_forward, att),
+               "a forward op changes its kind and its second output alone");
+
 static sm_status forward(sm_plan *plan, sm_op *op) {
     const sm_tensor att = plan->tensors[op->out[SM_OUT(attention_forward, att)]]; // (B,NH,T,T)
     op->kind = SM_OP_FLASH_ATTENTION_FORWARD;
@@ -20,6 +25,7 @@ static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *o
     const int dy = op->in[SM_IN(attention_backward, dy)];
     const int qkv = op->in[SM_IN(attention_backward, qkv)];
     const int rng_step = op->in[SM_IN(attention_backward, rng_step)];
+    const int starts = op->in[SM_IN(attention_backward, starts)];
     const int dqkv = op->out[SM_OUT(attention_backward, dqkv)];
     op->kind = SM_OP_FLASH_ATTENTION_BACKWARD;
     op->in[SM_IN(flash_attention_backward, dy)] = dy;
@@ -27,23 +33,27 @@ static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *o
     op->in[SM_IN(flash_attention_backward, y)] = forward_op->out[SM_OUT(flash_attention_forward, y)];
     op->in[SM_IN(flash_attention_backward, lse)] = forward_op->out[SM_OUT(flash_attention_forward, lse)];
     op->in[SM_IN(flash_attention_backward, rng_step)] = rng_step;
+    op->in[SM_IN(flash_attention_backward, starts)] = starts;
     op->out[SM_OUT(flash_attention_backward, dqkv)] = dqkv;
     return sm_op_check(plan, op);
 }
 
-sm_status sm_rewrite_flash_attention(sm_plan *plan) {
+sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*change_forward)(sm_plan *, sm_op *),
+                                    sm_status (*change_backward)(const sm_plan *, const sm_op *, sm_op *)) {
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].kind != SM_OP_ATTENTION_FORWARD) {
             continue;
         }
         const int att = plan->ops[i].out[SM_OUT(attention_forward, att)];
-        SM_TRY(forward(plan, &plan->ops[i]));
+        SM_TRY(change_forward(plan, &plan->ops[i]));
         for (int k = i + 1; k < plan->n_ops; k++) {
             if (plan->ops[k].kind == SM_OP_ATTENTION_BACKWARD &&
                 plan->ops[k].in[SM_IN(attention_backward, att)] == att) {
-                SM_TRY(backward(plan, &plan->ops[i], &plan->ops[k]));
+                SM_TRY(change_backward(plan, &plan->ops[i], &plan->ops[k]));
             }
         }
     }
     return SM_OK;
 }
+
+sm_status sm_rewrite_flash_attention(sm_plan *plan) { return sm_rewrite_each_attention(plan, forward, backward); }

@@ -7,6 +7,7 @@
 #include "plan.h"
 
 sm_status sm_rewrite_flash_attention(sm_plan *plan);
+sm_status sm_rewrite_blocked_attention(sm_plan *plan);
 sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
 sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
 sm_status sm_rewrite_bias_gradient(sm_plan *plan);
@@ -18,10 +19,18 @@ sm_status sm_rewrite_first_write(sm_plan *plan);
 // Puts `ops` (n_ops of them, room for cap_ops, from malloc) in the place of the plan's, which are freed.
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
 
+// Makes another kind of every attention that stores all of its weights: `forward` changes the op, then `backward` each
+// that reads its weights, given the op that became of the first.
+sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*forward)(sm_plan *plan, sm_op *op),
+                                    sm_status (*backward)(const sm_plan *plan, const sm_op *forward_op, sm_op *op));
+
 // Does the op read that tensor?
 bool sm_rewrite_reads(const sm_op *op, int tensor);
 
 // How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
+
+// Puts the ops of communication into a plan of several processes: in every mode, behind all others.
+sm_status sm_rewrite_communication(sm_plan *plan);
 
 #endif

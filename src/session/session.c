@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "host_threads.h"
 #include "session.h"
 
@@ -12,12 +13,18 @@ sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
                        backend->name);
     }
     for (int i = 0; i < plan->n_ops; i++) {
-        SM_TRY(backend->supports(device, plan, &plan->ops[i]));
+        if (!sm_op_is_communication(plan->ops[i].kind)) {
+            SM_TRY(backend->supports(device, plan, &plan->ops[i]));
+        }
     }
     return SM_OK;
 }
 
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session) {
+    return sm_session_open_among(NULL, device, plan, session);
+}
+
+sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session) {
     sm_status status = SM_OK;
     const sm_backend *backend = device->backend;
     sm_session *s = calloc(1, sizeof *s);
@@ -30,6 +37,7 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
     s->plan = plan;
     SM_TRY_GOTO(sm_session_supports(device, plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    SM_TRY_GOTO(sm_exchange_open(comm, device, plan, &s->exchange));
     SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
     if (plan->scaler != SM_NO_TENSOR) {
         SM_TRY_GOTO(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
@@ -48,9 +56,11 @@ size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
 
 void sm_session_close(sm_session *session) {
     if (session != NULL) {
+        (void)sm_exchange_finish(session->exchange); // nobody may write into memory that is gone
         if (session->executable != NULL) {
             session->device->backend->release(session->executable);
         }
+        sm_exchange_close(session->exchange);
         sm_plan_free(session->plan);
         free(session->staging);
         free(session);
@@ -106,6 +116,9 @@ sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_
     const sm_tensor *t = &session->plan->tensors[tensor];
     const void *converted = values;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (t->is_sharded) {
+        return sm_exchange_write(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
+    }
     if (t->dtype != SM_F32) {
         SM_TRY(reserve_staging(session, n_elems, t->dtype));
         convert_from_f32(t->dtype, n_elems, values, session->staging);
@@ -125,6 +138,9 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (session->plan->tensors[tensor].is_sharded) {
+        return sm_exchange_read(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
+    }
     if (dtype == SM_F32) {
         return backend->download(session->executable, tensor, offset_elems, n_elems, values);
     }
@@ -132,6 +148,14 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
     sm_dtype_format(dtype)->widen(n_elems, session->staging, values);
     return SM_OK;
+}
+
+sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
+    const sm_plan *plan = session->plan;
+    if (plan->starts == SM_NO_TENSOR) {
+        return sm_fail(SM_ERR_INTERNAL, "a plan without documents was given where they begin");
+    }
+    return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
 }
 
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
@@ -202,6 +226,38 @@ static sm_status check_gradients(sm_session *session, unsigned phases) {
     return SM_OK;
 }
 
+// An op of communication, and what the host waits in it. Gradients are summed once a step, and not where there is no
+// backward, as in validation, though the head's part of it runs in the forward's range.
+static sm_status communicate(sm_session *session, int op, unsigned phases, int64_t *op_ns) {
+    const bool is_sum = session->plan->ops[op].range != SM_PHASE_OPTIMIZER;
+    if (session->exchange == NULL || (is_sum && (phases & SM_RUN_MORE || !(phases & SM_RUN_BACKWARD)))) {
+        return SM_OK;
+    }
+    const int64_t start_ns = sm_now_ns();
+    SM_TRY(sm_exchange_run(session->exchange, session->executable, op));
+    const int64_t elapsed_ns = sm_now_ns() - start_ns;
+    session->comm_ns += elapsed_ns;
+    if (op_ns != NULL) {
+        op_ns[op] += elapsed_ns;
+    }
+    return SM_OK;
+}
+
+// Hands ops to the backend, but for those of communication.
+static sm_status run_range(sm_session *session, sm_range range, unsigned phases, int64_t *op_ns) {
+    const sm_backend *backend = session->device->backend;
+    int first = range.first;
+    for (int i = range.first; i < range.end; i++) {
+        if (!sm_op_is_communication(session->plan->ops[i].kind)) {
+            continue;
+        }
+        SM_TRY(first < i ? backend->execute(session->executable, (sm_range){first, i}, op_ns) : SM_OK);
+        SM_TRY(communicate(session, i, phases, op_ns));
+        first = i + 1;
+    }
+    return first < range.end ? backend->execute(session->executable, (sm_range){first, range.end}, op_ns) : SM_OK;
+}
+
 sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
     SM_TRY(check_gradients(session, phases));
     if (phases & SM_RUN_FORWARD) {
@@ -217,7 +273,7 @@ sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
             range.end = next.end > range.end ? next.end : range.end;
         }
         if (range.first < range.end) {
-            SM_TRY(session->device->backend->execute(session->executable, range, op_ns));
+            SM_TRY(run_range(session, range, phases, op_ns));
         }
     }
     return SM_OK;

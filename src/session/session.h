@@ -4,6 +4,7 @@
 #define STEPMARK_SESSION_H
 
 #include "backend.h"
+#include "exchange.h"
 #include "optimizer.h"
 
 typedef struct {
@@ -12,6 +13,8 @@ typedef struct {
     sm_executable *executable;
     uint64_t n_micro_steps; // runs of the forward range so far: the dropout counter
     bool zeroed;            // gradients are as zero-grad left them: no backward has run since
+    sm_exchange *exchange;  // with other processes; NULL: there are none
+    int64_t comm_ns;        // waited for other processes so far, in ops
     void *staging;          // one buffer for conversions, as large as the largest tensor asked for
     size_t staging_bytes;
 } sm_session;
@@ -22,6 +25,8 @@ sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
 // Checks that the device supports the plan, assigns memory within the device's limits,
 // prepares. Takes the plan over, also when it fails.
 sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session);
+// The same for one of several processes (plan->processes), all of which open theirs. NULL: there is one.
+sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session);
 void sm_session_close(sm_session *session); // NULL is fine
 
 // Bytes that a session of this plan, its memory assigned, takes on the device: tensors and the kernels' own.
@@ -39,6 +44,10 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
 
+// Where in its row each of the B*T positions' documents begins (op_table.h), in a plan of documents; until then every
+// row is one. Stays for the batches that follow. Not checked here either.
+sm_status sm_session_set_documents(sm_session *session, const int32_t *starts);
+
 // Settings for step `step` (1, 2, ...) made of `n_accum` micro-batches. The optimizer counts steps less those that were
 // skipped, as in PyTorch, whose GradScaler does not call it for them.
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
@@ -54,6 +63,8 @@ enum {
     SM_RUN_FORWARD = 1 << SM_PHASE_FORWARD,
     SM_RUN_BACKWARD = 1 << SM_PHASE_BACKWARD,
     SM_RUN_OPTIMIZER = 1 << SM_PHASE_OPTIMIZER,
+    // More micro-batches of the step follow: gradients are not summed over the processes yet.
+    SM_RUN_MORE = 1 << SM_PHASE_COUNT,
     SM_RUN_STEP = SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD | SM_RUN_OPTIMIZER,
 };
 

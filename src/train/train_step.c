@@ -33,8 +33,10 @@ static sm_status accumulate(sm_train_stepper *s, int64_t step, const int32_t *in
             return SM_ERR_INTERRUPTED;
         }
         SM_TRY(sm_session_set_batch(s->session, inputs + micro * n_tokens, targets + micro * n_tokens));
-        const unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        SM_TRY(sm_session_run(s->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+        unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
+        phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        phases |= micro + 1 < s->n_accum ? SM_RUN_MORE : 0;
+        SM_TRY(sm_session_run(s->session, phases, NULL));
         SM_TRY(sm_session_loss(s->session, &micro_loss));
         *loss += micro_loss / (double)n_micro;
     }
@@ -78,6 +80,7 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
                               .lr = settings.lr,
                               .n_tokens = s->global_batch * s->session->plan->T};
     const int64_t start_ns = sm_now_ns();
+    const int64_t comm_start_ns = s->session->comm_ns;
     *is_whole = true;
     SM_TRY(begin(s, &inputs, &targets, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum * sm_comm_size(s->comm)));
@@ -90,6 +93,7 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     }
     SM_TRY(update(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
+    result->comm_ns = s->session->comm_ns - comm_start_ns;
     *is_whole = true;
     return SM_OK;
 }

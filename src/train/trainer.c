@@ -119,7 +119,7 @@ static sm_status find_first_step(trainer *t, int64_t *step) {
         return sm_comm_agree(t->settings->comm, initialise(t, step));
     }
     *step = t->record.folder != NULL ? sm_run_folder_first_step(t->record.folder) : 0;
-    return sm_comm_broadcast(t->settings->comm, step, sizeof *step);
+    return sm_comm_broadcast(t->settings->comm, 0, step, sizeof *step);
 }
 
 static sm_status load_state(trainer *t, int64_t *log_bytes) {

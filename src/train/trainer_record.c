@@ -40,8 +40,8 @@ sm_status sm_train_record_open(sm_train_record *r, const sm_train_settings *sett
     if (r->is_writer) {
         snprintf(r->run_id, sizeof r->run_id, "%s", sm_run_folder_id(r->folder));
     }
-    SM_TRY(sm_comm_broadcast(settings->comm, &r->is_new, sizeof r->is_new));
-    return sm_comm_broadcast(settings->comm, r->run_id, sizeof r->run_id);
+    SM_TRY(sm_comm_broadcast(settings->comm, 0, &r->is_new, sizeof r->is_new));
+    return sm_comm_broadcast(settings->comm, 0, r->run_id, sizeof r->run_id);
 }
 
 sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
@@ -64,13 +64,13 @@ sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
 static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int *n) {
     sm_status status = r->is_writer ? sm_checkpoint_list(r->settings->run_dir, steps, n) : SM_OK;
     SM_TRY(sm_comm_agree(r->settings->comm, status));
-    SM_TRY(sm_comm_broadcast(r->settings->comm, n, sizeof *n));
+    SM_TRY(sm_comm_broadcast(r->settings->comm, 0, n, sizeof *n));
     if (!r->is_writer) {
         *steps = calloc((size_t)*n + 1, sizeof **steps);
     }
     status = *n == 0 || *steps != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
     SM_TRY(sm_comm_agree(r->settings->comm, status));
-    return *n > 0 ? sm_comm_broadcast(r->settings->comm, *steps, (size_t)*n * sizeof **steps) : SM_OK;
+    return *n > 0 ? sm_comm_broadcast(r->settings->comm, 0, *steps, (size_t)*n * sizeof **steps) : SM_OK;
 }
 
 // A checkpoint that is damaged is passed over for the one before it: what it held is computed again.
@@ -178,10 +178,24 @@ static sm_checkpoint state_after(const sm_train_record *r, int64_t step) {
     return checkpoint;
 }
 
-static sm_status copy_state(sm_train_record *r, int64_t *waited_ns) {
+static bool is_sharded(const sm_train_record *r) { return r->settings->session->plan->processes.is_sharded; }
+
+// Copies the state, unless that of this step is saved already. Where each process holds a part of it, all of them come
+// here.
+static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
-    SM_TRY(wait_for_writer(r));
-    SM_TRY(sm_checkpoint_writer_copy(r->writer, r->settings->session));
+    *is_copied = false;
+    const sm_status status = r->is_writer ? wait_for_writer(r) : SM_OK;
+    bool is_wanted = r->is_writer && status == SM_OK && r->saved_step != step;
+    if (is_sharded(r)) {
+        SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted));
+    }
+    SM_TRY(status);
+    if (is_wanted) {
+        SM_TRY(r->is_writer ? sm_checkpoint_writer_copy(r->writer, r->settings->session)
+                            : sm_weights_copy_help(r->settings->session));
+    }
+    *is_copied = is_wanted && r->is_writer;
     *waited_ns = sm_now_ns() - start_ns;
     return SM_OK;
 }
@@ -189,13 +203,14 @@ static sm_status copy_state(sm_train_record *r, int64_t *waited_ns) {
 sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
     sm_checkpoint checkpoint = state_after(r, step);
     int64_t waited_ns;
-    if (r->writer == NULL) {
+    bool is_copied;
+    if (r->settings->run_dir == NULL) {
         return SM_OK;
     }
-    if (r->saved_step == step) {
-        return tell_saved(r, step);
+    SM_TRY(copy_state(r, step, &is_copied, &waited_ns));
+    if (!is_copied) {
+        return r->is_writer ? tell_saved(r, step) : SM_OK;
     }
-    SM_TRY(copy_state(r, &waited_ns));
     SM_TRY(sm_train_log_checkpoint(r->log, step, waited_ns, &r->log_place));
     checkpoint.log_bytes = sm_train_log_size(r->log);
     sm_checkpoint_writer_start(r->writer, &checkpoint);
@@ -203,10 +218,8 @@ sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
     return SM_OK;
 }
 
-static sm_status leave(sm_train_record *r, sm_checkpoint *checkpoint) {
+static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_t waited_ns) {
     sm_checkpoint_end end;
-    int64_t waited_ns;
-    SM_TRY(copy_state(r, &waited_ns));
     checkpoint->log_bytes = sm_train_log_size(r->log);
     sm_status logged = sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place);
     if (logged != SM_OK) { // a full disk may be what ended the training; it may have room for this
@@ -217,18 +230,19 @@ static sm_status leave(sm_train_record *r, sm_checkpoint *checkpoint) {
     return sm_checkpoint_writer_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
 }
 
+static sm_status leave(sm_train_record *r, sm_checkpoint *checkpoint) {
+    int64_t waited_ns;
+    bool is_copied;
+    SM_TRY(copy_state(r, checkpoint->step, &is_copied, &waited_ns));
+    return is_copied ? write_now(r, checkpoint, waited_ns) : SM_OK;
+}
+
 sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
     char text[PATH_MAX + 64];
     sm_checkpoint checkpoint = state_after(r, step);
     checkpoint.is_pending = is_pending;
-    if (r->writer == NULL) {
-        return SM_OK;
-    }
     set_saving(r, true);
-    sm_status status = wait_for_writer(r); // whether that of this step was written
-    if (status == SM_OK && r->saved_step != step) {
-        status = leave(r, &checkpoint);
-    }
+    const sm_status status = leave(r, &checkpoint);
     set_saving(r, false);
     SM_TRY(status);
     snprintf(text, sizeof text, "%s: checkpoint after step %lld; --resume auto goes on from it", r->settings->run_dir,
@@ -239,12 +253,36 @@ sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pendin
 
 // ---- ending ----
 
-static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
+// The state as it is spread over the processes, all of which come here.
+static sm_status save_sharded(const sm_train_record *r, const char *dir, int64_t step) {
     const sm_train_settings *s = r->settings;
+    sm_weights_copy *copy = NULL;
+    if (!r->is_writer) {
+        return sm_weights_copy_help(s->session);
+    }
+    sm_status status = sm_weights_copy_open(s->session->plan, &copy);
+    status = status == SM_OK ? sm_weights_copy_take(copy, s->session) : status;
+    status = status == SM_OK ? sm_weights_save_copy(dir, s->config, copy, step) : status;
+    sm_weights_copy_close(copy);
+    return status;
+}
+
+static sm_status save_state(const sm_train_record *r, const char *dir, int64_t step) {
+    const sm_train_settings *s = r->settings;
+    if (r->folder == NULL && is_sharded(r)) {
+        return save_sharded(r, dir, step);
+    }
+    if (!r->is_writer) {
+        return SM_OK;
+    }
+    return r->folder != NULL ? sm_weights_save_model(dir, s->config, s->session)
+                             : sm_weights_save(dir, s->config, s->session, step);
+}
+
+static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
     char text[PATH_MAX + 64];
     set_saving(r, true); // takes as long as it takes, also after Ctrl-C
-    sm_status status = r->folder != NULL ? sm_weights_save_model(dir, s->config, s->session)
-                                         : sm_weights_save(dir, s->config, s->session, step);
+    sm_status status = save_state(r, dir, step);
     set_saving(r, false);
     SM_TRY(status);
     snprintf(text, sizeof text, "%s: saved after step %lld", dir, (long long)step);
@@ -254,11 +292,11 @@ static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step
 
 sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
     char dir[PATH_MAX];
+    if (r->settings->run_dir == NULL) {
+        return r->settings->save != NULL ? save_to(r, r->settings->save, step) : SM_OK;
+    }
     if (!r->is_writer) {
         return SM_OK;
-    }
-    if (r->folder == NULL) {
-        return r->settings->save != NULL ? save_to(r, r->settings->save, step) : SM_OK;
     }
     const int length = snprintf(dir, sizeof dir, "%s/model", r->settings->run_dir);
     SM_TRY(length < (int)sizeof dir ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir));

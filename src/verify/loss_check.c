@@ -21,11 +21,27 @@ static const double tolerance_f32 = 1e-4;
 static const double tolerance_in_roundings = 4;
 
 typedef struct {
-    int64_t B; // the first sequence, and the last where there are several
-    int64_t T; // their first tokens
+    int64_t B;        // the first sequence, and the last where there are several
+    int64_t T;        // tokens of each
+    int64_t first[2]; // of them
 } slice;
 
-static slice choose_slice(const sm_plan *plan, double dropout_p) {
+// Where in a row of documents a slice of T tokens begins: with the shortest document that another follows, so that
+// attention that crosses from one to the other shows.
+static int64_t find_boundary(const int32_t *starts, int64_t n, int64_t T) {
+    int64_t first = 0;
+    int64_t shortest = n;
+    for (int64_t t = 1; t < n; t++) {
+        const int64_t length = starts[t] - starts[t - 1]; // above 0 where t begins another
+        if (length > 1 && length < shortest && starts[t - 1] + T <= n) {
+            shortest = length;
+            first = starts[t - 1];
+        }
+    }
+    return first;
+}
+
+static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *starts) {
     slice s = {.B = plan->B < 2 ? 1 : 2, .T = plan->T};
     // Dropout numbers an attention weight by its place in T x T, so a shorter T would draw other masks,
     // and another batch's sequence likewise.
@@ -36,6 +52,10 @@ static slice choose_slice(const sm_plan *plan, double dropout_p) {
     int64_t n_tokens = (int64_t)(budget_flops / (2.0 * (double)plan->n_params)) / s.B;
     n_tokens = n_tokens < 4 ? 4 : n_tokens > 32 ? 32 : n_tokens;
     s.T = s.T < n_tokens ? s.T : n_tokens;
+    for (int64_t i = 0; i < s.B && starts != NULL; i++) {
+        const int64_t row = i == 0 ? 0 : plan->B - 1;
+        s.first[i] = find_boundary(starts + row * plan->T, plan->T, s.T);
+    }
     return s;
 }
 
@@ -47,8 +67,10 @@ typedef struct {
     float *want_rounded;
 } losses;
 
-// Row of the batch that the slice's sequence i is.
-static int64_t batch_row(const sm_plan *plan, int64_t i) { return i == 0 ? 0 : plan->B - 1; }
+// Token of the batch that the slice's sequence i begins with.
+static int64_t first_token(const sm_plan *plan, const slice *s, int64_t i) {
+    return (i == 0 ? 0 : plan->B - 1) * plan->T + s->first[i];
+}
 
 // Room for the largest tensor of a plan.
 static float *allocate_largest(const sm_plan *plan) {
@@ -85,6 +107,7 @@ typedef struct {
     uint64_t seed;
     const int32_t *tokens;
     const int32_t *targets;
+    const int32_t *starts; // NULL: rows are no documents
     slice slice;
 } subject;
 
@@ -97,23 +120,30 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
                                      .T = s.T,
                                      .dtype = precision.dtype,
                                      .products = precision.products,
+                                     .documents = of->starts != NULL,
                                      .dropout_p = of->dropout_p,
                                      .seed = of->seed};
     const sm_step_settings none = {0};
     sm_plan *plan = NULL;
-    int32_t *ids = malloc(2 * (size_t)(s.B * s.T) * sizeof *ids);
+    int32_t *ids = malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
     if (ids == NULL) {
         return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
     }
     for (int64_t b = 0; b < s.B; b++) {
-        int64_t row = batch_row(whole, b) * whole->T;
-        memcpy(ids + b * s.T, of->tokens + row, (size_t)s.T * sizeof *ids);
-        memcpy(ids + (s.B + b) * s.T, of->targets + row, (size_t)s.T * sizeof *ids);
+        const int64_t first = first_token(whole, &s, b);
+        memcpy(ids + b * s.T, of->tokens + first, (size_t)s.T * sizeof *ids);
+        memcpy(ids + (s.B + b) * s.T, of->targets + first, (size_t)s.T * sizeof *ids);
+        for (int64_t t = 0; t < s.T && of->starts != NULL; t++) {
+            ids[(2 * s.B + b) * s.T + t] = of->starts[first + t] - (int32_t)s.first[b];
+        }
     }
     SM_TRY_GOTO(sm_model_build(of->config, &options, &plan));
     SM_TRY_GOTO(sm_session_open(device, plan, reference));
     SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
     SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
+    if (of->starts != NULL) {
+        SM_TRY_GOTO(sm_session_set_documents(*reference, ids + 2 * s.B * s.T));
+    }
 cleanup:
     free(ids);
     return status;
@@ -198,24 +228,25 @@ static sm_status device_losses(sm_session *session, slice s, float *got) {
     }
     sm_status status = sm_session_read(session, plan->losses, plan->B * plan->T, all);
     for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
-        memcpy(got + b * s.T, all + batch_row(plan, b) * plan->T, (size_t)s.T * sizeof *got);
+        memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
     }
     free(all);
     return status;
 }
 
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
-                        const int32_t *tokens, const int32_t *targets, sm_loss_check *result) {
+                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, sm_loss_check *result) {
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     const bool together = sm_precision_is_rounded(sm_plan_precision(plan));
-    const slice s = choose_slice(plan, dropout_p);
-    const subject of = {session, config, dropout_p, seed, tokens, targets, s};
+    const slice s = choose_slice(plan, dropout_p, starts);
+    const subject of = {session, config, dropout_p, seed, tokens, targets, starts, s};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
     *result = (sm_loss_check){.tolerance = tolerance_f32};
-    snprintf(result->how, sizeof result->how, "first %lld tokens of %lld of %lld sequences, %s against the reference",
-             (long long)s.T, (long long)s.B, (long long)plan->B, together ? "together" : "each");
+    snprintf(result->how, sizeof result->how, "%s%lld tokens of %lld of %lld sequences, %s against the reference",
+             starts == NULL ? "first " : "", (long long)s.T, (long long)s.B, (long long)plan->B,
+             together ? "together" : "each");
     losses l = {.n = s.B * s.T};
     l.got = malloc(3 * (size_t)l.n * sizeof *l.got);
     if (l.got == NULL) {
@@ -224,6 +255,9 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     l.want = l.got + l.n;
     l.want_rounded = l.want + l.n;
     SM_TRY_GOTO(sm_session_set_batch(session, tokens, targets));
+    if (starts != NULL) {
+        SM_TRY_GOTO(sm_session_set_documents(session, starts));
+    }
     SM_TRY_GOTO(sm_session_run(session, SM_RUN_FORWARD, NULL));
     SM_TRY_GOTO(sm_session_synchronize(session));
     SM_TRY_GOTO(device_losses(session, s, l.got));

@@ -17,10 +17,10 @@ typedef struct {
     char how[SM_TEXT_SIZE]; // "first 16 tokens of 2 sequences against the reference, ..."
 } sm_loss_check;
 
-// Runs a forward of `session` on the batch `tokens`, `targets` (B*T each) with the parameters that
-// it has now, and compares losses token by token. Leaves the batch uploaded and the gradients to be
+// Runs a forward of `session` on the batch `tokens`, `targets` and, in a plan of documents, `starts` (B*T each) with
+// the parameters that it has now, and compares losses token by token. Leaves the batch uploaded and the gradients to be
 // zeroed. SM_ERR_MISMATCH: a loss differs by more than the tolerance, or is not finite.
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
-                        const int32_t *tokens, const int32_t *targets, sm_loss_check *result);
+                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, sm_loss_check *result);
 
 #endif

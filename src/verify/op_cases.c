@@ -36,9 +36,17 @@ typedef struct {
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
          "B=1 T=100 C=192 NH=3", "B=1 T=130 C=48 NH=2")
-#define SHARED_HEADS                                                                                                   \
-    LIST("B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
-         "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2")
+#define SHARED_HEADS                                                                                              \
+    "B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
+        "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2"
+// Documents that share a row: with `padded`, sequence 0 is all padding.
+#define DOCUMENTS                                                                                        \
+    LIST("B=2 T=17 C=15 NH=3 docs=5", "B=1 T=65 C=64 NH=1 docs=1", "B=2 T=130 C=48 NH=2 docs=40",        \
+         "B=2 T=200 C=64 NH=2 docs=150", "B=1 T=330 C=64 NH=1 docs=20", "B=1 T=330 C=128 NH=2 docs=300", \
+         "B=2 T=100 C=128 NH=1 docs=100 padded=1", "B=3 T=70 C=40 NH=4 NKV=1 docs=30 p=0.2 padded=1", SHARED_HEADS)
+#define EMBEDDED_DOCUMENTS                                                                                    \
+    LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2", "B=3 T=17 C=48 V=20 docs=5", "B=2 T=5 C=7 V=11 P=5 docs=3", \
+         "B=4 T=33 C=130 V=3 P=33 docs=20 padded=1", "B=2 T=700 C=9 V=4 P=700 docs=300")
 #define ROPES                                                                          \
     LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
          "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
@@ -57,8 +65,8 @@ typedef struct {
 static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ZERO] = {ELEMENTS, PLAIN, NULL, ""},
     [SM_OP_LOSS_SCALE] = {TOKENS, PLAIN, LIST("N=33 ignored=1", "N=33 scaled=1"), ""},
-    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), ""},
-    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2"), "T,"},
+    [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, EMBEDDED_DOCUMENTS, ""},
+    [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, EMBEDDED_DOCUMENTS, "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
     [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "dbias=1"), NULL, "N,C,"},
@@ -70,11 +78,15 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1", "overwrites=1", "wt=1 overwrites=1"), HEADS, "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
-    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
-    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
+    [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_RMSNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
     [SM_OP_RMSNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
-    [SM_OP_ROPE] = {ROPES, LIST("", "inplace=1", "inverse=1"), NULL, ""},
+    [SM_OP_ROPE] = {ROPES, LIST("", "inplace=1", "inverse=1"),
+                    LIST("B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5 docs=9",
+                         "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4 inverse=1 docs=5",
+                         "B=2 T=65 NH=2 NKV=2 HS=64 theta=1e4 inplace=1 docs=30 padded=1"),
+                    ""},
     [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, NULL, ""},
     [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, NULL, ""},
     [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
@@ -103,8 +115,10 @@ static const family families[SM_OP_KIND_COUNT] = {
                                            "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
-    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
-    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, SHARED_HEADS, "T,C,"},
+    [SM_OP_BLOCKED_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
+    [SM_OP_BLOCKED_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
+    [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
 };
 
 static int list_length(const char *const *list) {
@@ -166,6 +180,7 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     case SM_OP_RMSNORM_BACKWARD:
     case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return SM_OP_RMSNORM_FORWARD;
     case SM_OP_ATTENTION_BACKWARD: return SM_OP_ATTENTION_FORWARD;
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD: return SM_OP_BLOCKED_ATTENTION_FORWARD;
     case SM_OP_FLASH_ATTENTION_BACKWARD: return SM_OP_FLASH_ATTENTION_FORWARD;
     case SM_OP_CROSSENTROPY_BACKWARD: return SM_OP_CROSSENTROPY_FORWARD;
     default: return kind;
@@ -178,13 +193,17 @@ static int64_t kv_heads(const char *text) {
     return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
 }
 
-// Value of a dimension: QKV, of C or HS and the heads; h, of the settings; s, of the scaler's state; or as the text has
-// it. 1 without letters.
+// Value of a dimension: QKV, of C or HS and the heads; W, of T; h, of the settings; s, of the scaler's state; or as the
+// text has it. 1 without letters.
 static int64_t dim_value(const char *text, const char *letters, size_t length) {
     if (length == 3 && strncmp(letters, "QKV", length) == 0) {
         const int64_t NH = (int64_t)value_of(text, "NH");
         const int64_t HS = (int64_t)value_of(text, "HS");
         return (HS > 0 ? HS : (int64_t)value_of(text, "C") / NH) * (NH + 2 * kv_heads(text));
+    }
+    if (length == 1 && *letters == 'W') {
+        const int64_t T = (int64_t)value_of(text, "T");
+        return sm_blocked_elems(T, T);
     }
     if (length == 1 && *letters == 'h') {
         return SM_HYPER_COUNT;
@@ -220,8 +239,9 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"}, {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"},
-                                    {"wpe", "P"},  {"dwpe", "P"},   {"scaler", "scaled"},     {"dbias", "dbias"}};
+    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},    {"pre", "gelu_backward"},
+                                    {"rng_step", "p"},    {"wpe", "P"},       {"dwpe", "P"},
+                                    {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -440,12 +460,35 @@ static double draw(const source *from, int64_t i) {
     return from->low + (from->high - from->low) * (double)word_at(from, i) * 0x1p-32;
 }
 
+// Where documents of 1 to `docs` positions begin; the last eighth of a row is padding, whose positions see themselves
+// alone, and with `padded` all of row 0.
+static void draw_starts(const source *from, const char *text, const sm_tensor *t, int32_t *starts) {
+    const int64_t T = sm_tensor_cols(t);
+    const uint32_t longest = (uint32_t)value_of(text, "docs");
+    for (int64_t b = 0; b < sm_tensor_rows(t); b++) {
+        const int64_t n_real = b == 0 && value_of(text, "padded") > 0 ? 0 : T - T / 8;
+        int64_t start = 0;
+        int64_t end = 0;
+        for (int64_t i = 0; i < T; i++) {
+            if (i == end || i >= n_real) {
+                start = i;
+                end = i + 1 + word_at(from, b * T + i) % longest;
+            }
+            starts[b * T + i] = (int32_t)start;
+        }
+    }
+}
+
 void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
     const source from = make_source(index, text, plan, t);
+    if (strcmp(t->name, "starts") == 0) {
+        draw_starts(&from, text, t, values);
+        return;
+    }
     for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
         const float drawn = (float)draw(&from, i);
         switch (t->dtype) {

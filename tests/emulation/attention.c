@@ -1,5 +1,6 @@
 // attention.c: the kernels of cl/attention_tensor.cl on a processor (warps.h), against attention computed in fp64.
-// Usage: attention B T NH NKV p. HS, the format and the sizes of the kernels are fixed when it is built.
+// Usage: attention B T NH NKV p. With DOCUMENTS, rows hold documents of random lengths. HS, the format and the sizes of
+// the kernels are fixed when it is built.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,38 +28,43 @@ static data narrow(float x) { return x; }
 static const double tolerance = SPLIT ? 2e-6 : 1e-3;
 #endif
 
+#ifndef DOCUMENTS
+#define DOCUMENTS 0
+#endif
+
 enum { OWN = WARPS * FRAGMENTS * 16, ITEMS = WARPS * 32, GUARD = 64 };
 
 static struct {
     uint64_t B, T, NH, NKV, ld, C, key;
     uint32_t threshold, rng_step[2];
     float drop_scale;
+    int32_t *starts;
     data *qkv, *y, *dy, *dqkv; // GUARD elements before and after each
     float *lse, *D;
 } x;
 
-void attention_forward(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint32_t, float, const data *, uint64_t,
-                       const uint32_t *, uint64_t, data *, uint64_t, float *, uint64_t);
-void attention_backward_rows(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint32_t, float, const data *, uint64_t,
-                             const data *, uint64_t, const float *, uint64_t, const uint32_t *, uint64_t, const data *,
-                             uint64_t, float *, uint64_t, data *, uint64_t);
-void attention_backward_keys(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint32_t, float, const data *, uint64_t,
-                             const data *, uint64_t, const float *, uint64_t, const uint32_t *, uint64_t, const float *,
-                             uint64_t, data *, uint64_t);
+void attention_forward(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t, float,
+                       const data *, uint64_t, const uint32_t *, uint64_t, data *, uint64_t, float *, uint64_t);
+void attention_backward_rows(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t,
+                             float, const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
+                             const uint32_t *, uint64_t, const data *, uint64_t, float *, uint64_t, data *, uint64_t);
+void attention_backward_keys(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t,
+                             float, const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
+                             const uint32_t *, uint64_t, const float *, uint64_t, data *, uint64_t);
 
 static void forward(void) {
-    attention_forward(x.T, x.NH, x.NKV, x.B * x.NH, x.key, x.threshold, x.drop_scale, x.qkv, GUARD, x.rng_step, 0, x.y,
-                      GUARD, x.lse, GUARD);
+    attention_forward(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.qkv, GUARD,
+                      x.rng_step, 0, x.y, GUARD, x.lse, GUARD);
 }
 
 static void backward_rows(void) {
-    attention_backward_rows(x.T, x.NH, x.NKV, x.B * x.NH, x.key, x.threshold, x.drop_scale, x.dy, GUARD, x.qkv, GUARD,
-                            x.lse, GUARD, x.rng_step, 0, x.y, GUARD, x.D, GUARD, x.dqkv, GUARD);
+    attention_backward_rows(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.dy,
+                            GUARD, x.qkv, GUARD, x.lse, GUARD, x.rng_step, 0, x.y, GUARD, x.D, GUARD, x.dqkv, GUARD);
 }
 
 static void backward_keys(void) {
-    attention_backward_keys(x.T, x.NH, x.NKV, x.B * x.NKV, x.key, x.threshold, x.drop_scale, x.dy, GUARD, x.qkv, GUARD,
-                            x.lse, GUARD, x.rng_step, 0, x.D, GUARD, x.dqkv, GUARD);
+    attention_backward_keys(x.T, x.NH, x.NKV, x.B * x.NKV, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.dy,
+                            GUARD, x.qkv, GUARD, x.lse, GUARD, x.rng_step, 0, x.D, GUARD, x.dqkv, GUARD);
 }
 
 // --- tensors ----------------------------------------------------------------------------------------
@@ -92,8 +98,25 @@ static data *allocate_random(uint64_t n, uint64_t first) {
     return p;
 }
 
+// Documents of 1 to 60 tokens and, behind the last of each sequence, padding, which sees itself alone.
+static void make_documents(void) {
+    x.starts = allocate(x.B * x.T, sizeof *x.starts, 0xFF);
+    for (uint64_t b = 0; b < x.B; b++) {
+        uint64_t start = 0;
+        uint64_t end = 0;
+        for (uint64_t t = 0; t < x.T; t++) {
+            if (DOCUMENTS && (t == end || t + 5 > x.T)) {
+                start = t;
+                end = t + 1 + sm_philox4x32(3, b * x.T + t, 0).word[0] % 60;
+            }
+            x.starts[GUARD + b * x.T + t] = (int32_t)start;
+        }
+    }
+}
+
 static void make_tensors(void) {
     const uint64_t n_tokens = x.B * x.T;
+    make_documents();
     x.qkv = allocate_random(n_tokens * x.ld, 0);
     x.dy = allocate_random(n_tokens * x.C, 1u << 30);
     x.y = allocate(n_tokens * x.C, sizeof *x.y, 0xFF);
@@ -129,19 +152,20 @@ static void compute_row(uint64_t b, uint64_t h, uint64_t t, double *att, double 
     const uint64_t y = (b * x.T + t) * x.C + h * HS;
     const uint64_t first_k = b * x.T * x.ld + (x.NH + h / (x.NH / x.NKV)) * HS;
     const uint64_t to_v = x.NKV * HS;
+    const uint64_t first = (uint64_t)x.starts[GUARD + b * x.T + t];
     double total = 0;
     double sum = 0;
-    for (uint64_t s = 0; s <= t; s++) {
+    for (uint64_t s = first; s <= t; s++) {
         att[s] = exp(dot(x.qkv, q, x.qkv, first_k + s * x.ld) / sqrt(HS));
         total += att[s];
     }
     e->lse[row] = log(total);
-    for (uint64_t s = 0; s <= t; s++) {
+    for (uint64_t s = first; s <= t; s++) {
         att[s] /= total;
         datt[s] = keep(row * x.T + s) * dot(x.dy, y, x.qkv, first_k + s * x.ld + to_v);
         sum += att[s] * datt[s];
     }
-    for (uint64_t s = 0; s <= t; s++) {
+    for (uint64_t s = first; s <= t; s++) {
         const uint64_t k = first_k + s * x.ld;
         const double ds = att[s] * (datt[s] - sum) / sqrt(HS);
         const double kept = att[s] * keep(row * x.T + s);

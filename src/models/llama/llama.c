@@ -112,6 +112,7 @@ static int rope(sm_builder *b, sm_phase phase, int layer, const char *name, int 
     op.attr.rope_theta = b->config->rope_theta;
     op.attr.inverse = phase == SM_PHASE_BACKWARD;
     op.in[SM_IN(rope, x)] = qkv;
+    op.in[SM_IN(rope, starts)] = b->plan->starts;
     op.out[SM_OUT(rope, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->QKV));
     sm_build_op(b, &op);
     return op.out[SM_OUT(rope, y)];

@@ -1,0 +1,192 @@
+// cli_generate.c: a trained model goes on with a text.
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_commands.h"
+#include "cli_measure.h"
+#include "cli_model.h"
+#include "cli_precision.h"
+#include "cli_session.h"
+#include "clock.h"
+#include "encoder.h"
+#include "generate.h"
+#include "model_folder.h"
+#include "weights.h"
+
+#define BYTES_TOKENIZER "bytes" // for models of text read as bytes
+
+typedef struct {
+    const cli_options *options;
+    char weights[PATH_MAX];
+    sm_model_config config;
+    sm_tokenizer *tokenizer; // NULL: an id is a byte
+    sm_device *device;
+    sm_generator *generator;
+    sm_ids ids;
+} generation;
+
+// --- setting up ----------------------------------------------------------------------------
+
+static sm_status check_options(const cli_options *options) {
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    if (options->weights == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--weights: say which folder holds the model, or the training run");
+    }
+    return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: say which text to go on with");
+}
+
+// Of a run of `train`, its model.
+static sm_status find_weights(generation *g) {
+    char inner[PATH_MAX];
+    char path[PATH_MAX];
+    bool found = false;
+    const char *folder = g->options->weights;
+    SM_TRY(sm_model_folder_find(folder, SM_FILE_CONFIG, path, &found));
+    if (!found && snprintf(inner, sizeof(inner), "%s/model", folder) < (int)sizeof(inner)) {
+        SM_TRY(sm_model_folder_find(inner, SM_FILE_CONFIG, path, &found));
+        folder = found ? inner : folder;
+    }
+    snprintf(g->weights, sizeof(g->weights), "%s", folder);
+    return sm_weights_read_config(g->weights, &g->config);
+}
+
+static sm_status find_tokenizer(generation *g) {
+    const cli_options *options = g->options;
+    const char *folder = options->tokenizer;
+    if (folder == NULL && sm_tokenizer_is_in(g->weights)) {
+        folder = g->weights;
+    }
+    if (folder == NULL && sm_tokenizer_is_in(options->weights)) {
+        folder = options->weights;
+    }
+    if (folder != NULL && strcmp(folder, BYTES_TOKENIZER) != 0) {
+        SM_TRY(sm_tokenizer_read(folder, &g->tokenizer));
+        return g->tokenizer->n_tokens <= g->config.vocab
+                   ? SM_OK
+                   : sm_fail(SM_ERR_INVALID, "%s: %d tokens, but the model in %s knows only %lld", folder,
+                             g->tokenizer->n_tokens, g->weights, (long long)g->config.vocab);
+    }
+    return folder != NULL || g->config.vocab == SM_N_BYTES
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "--tokenizer: the model knows %lld tokens; say which folder holds its vocabulary (%s: ids are "
+                         "bytes)",
+                         (long long)g->config.vocab, BYTES_TOKENIZER);
+}
+
+static sm_status append_bytes(sm_ids *ids, const char *text) {
+    for (; *text != '\0'; text++) {
+        SM_TRY(sm_ids_append(ids, (uint8_t)*text));
+    }
+    return SM_OK;
+}
+
+// An empty prompt is the beginning of a document, where there is a token for that.
+static sm_status encode_prompt(generation *g) {
+    const char *prompt = g->options->prompt;
+    sm_encoder *encoder;
+    if (g->tokenizer == NULL) {
+        SM_TRY(append_bytes(&g->ids, prompt));
+    } else {
+        SM_TRY(sm_encoder_new(g->tokenizer, &encoder));
+        sm_status status = sm_encoder_encode(encoder, (const uint8_t *)prompt, strlen(prompt), &g->ids);
+        sm_encoder_free(encoder);
+        SM_TRY(status);
+        if (g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
+            SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
+        }
+    }
+    return g->ids.n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to go on with");
+}
+
+static sm_status open_model(generation *g) {
+    const cli_options *options = g->options;
+    cli_device_list devices;
+    const int64_t length = (int64_t)g->ids.n + options->n_tokens;
+    const sm_generator_settings settings = {.config = &g->config,
+                                            .mode = (sm_mode)options->modes.values[0],
+                                            .precision =
+                                                cli_plan_precision((cli_precision)options->precisions.values[0]),
+                                            .window = length < g->config.context ? length : g->config.context};
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    if (devices.n != 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
+                       devices.n);
+    }
+    SM_TRY(cli_open_device(devices.devices[0], options->threads.n > 0 ? options->threads.values[0] : 0, options,
+                           &g->device));
+    SM_TRY(sm_generator_open(g->device, &settings, &g->generator));
+    return sm_weights_load(g->weights, &g->config, sm_generator_session(g->generator), NULL);
+}
+
+// --- the text ------------------------------------------------------------------------------
+
+static sm_status print_id(const generation *g, int32_t id) {
+    if (g->options->ids) {
+        printf("%d\n", id);
+    } else if (g->tokenizer == NULL) {
+        putchar(id);
+    } else if (!g->tokenizer->tokens[id].is_special) {
+        fwrite(sm_token_bytes(g->tokenizer, id), 1, g->tokenizer->tokens[id].n_bytes, stdout);
+    }
+    return fflush(stdout) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
+}
+
+static sm_status print_prompt(const generation *g) {
+    for (size_t i = 0; i < g->ids.n && !g->options->ids; i++) {
+        SM_TRY(print_id(g, g->ids.ids[i]));
+    }
+    return SM_OK;
+}
+
+static sm_status generate(generation *g) {
+    const cli_options *options = g->options;
+    const sm_sampling sampling = {.temperature = options->temperature,
+                                  .top_k = options->top_k,
+                                  .seed = (uint64_t)options->seed,
+                                  .n_ids = g->tokenizer != NULL ? g->tokenizer->n_tokens : SM_N_BYTES};
+    const int64_t start_ns = sm_now_ns();
+    int64_t n = 0;
+    int32_t id = SM_NO_ID;
+    SM_TRY(print_prompt(g));
+    while (n < options->n_tokens && !cli_interrupted) {
+        SM_TRY(sm_generator_next(g->generator, g->ids.ids, (int64_t)g->ids.n, &sampling, &id));
+        n++;
+        if (g->tokenizer != NULL && id == g->tokenizer->end_of_text) {
+            break; // the document ends
+        }
+        SM_TRY(sm_ids_append(&g->ids, id));
+        SM_TRY(print_id(g, id));
+    }
+    if (!options->ids) {
+        putchar('\n');
+    }
+    cli_note("%lld tokens, %.1f a second", (long long)n, (double)n * 1e9 / (double)(sm_now_ns() - start_ns));
+    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+}
+
+sm_status cli_generate(const cli_options *options) {
+    sm_status status;
+    generation g = {.options = options};
+    signal(SIGPIPE, SIG_IGN);
+    SM_TRY_GOTO(check_options(options));
+    SM_TRY_GOTO(find_weights(&g));
+    SM_TRY_GOTO(find_tokenizer(&g));
+    SM_TRY_GOTO(encode_prompt(&g));
+    SM_TRY_GOTO(open_model(&g));
+    SM_TRY_GOTO(generate(&g));
+
+cleanup:
+    sm_generator_close(g.generator);
+    if (g.device != NULL) {
+        g.device->backend->close(g.device);
+    }
+    sm_tokenizer_free(g.tokenizer);
+    free(g.ids.ids);
+    return status;
+}

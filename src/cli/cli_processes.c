@@ -1,0 +1,82 @@
+// cli_processes.c: see cli_processes.h.
+#include "cli_processes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli_commands.h"
+
+// --- joining ---------------------------------------------------------------------------------------
+
+// Flags as they were given, one after the other: "--lr" "0.1"; "--lr=0.1" as that.
+static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
+    int n = 0;
+    for (int i = 2; i < options->argc; i++) {
+        const char *text = options->argv[i];
+        const bool has_value = i + 1 < options->argc && options->argv[i + 1][0] != '-';
+        facts[n++] = (sm_comm_fact){text, text[0] == '-' && has_value ? options->argv[++i] : ""};
+    }
+    return n;
+}
+
+static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
+    sm_comm_fact *facts = calloc((size_t)options->argc + 1, sizeof *facts);
+    if (facts == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to compare arguments");
+    }
+    const int n = list_arguments(options, facts);
+    const sm_status status = sm_comm_compare(comm, facts, n);
+    free(facts);
+    return status;
+}
+
+sm_status cli_join(const cli_options *options, sm_comm **comm) {
+    const sm_comm_options how = {.timeout_s = options->comm_timeout_s, .is_messages = options->transport != 0};
+    int n_cores = 0;
+    SM_TRY(sm_comm_open(&how, comm));
+    cli_mute(sm_comm_rank(*comm) > 0);
+    SM_TRY(compare_arguments(options, *comm));
+    return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
+}
+
+// --- what each does --------------------------------------------------------------------------------
+
+sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device) {
+    const int n_here = sm_comm_local_size(comm);
+    if (devices->n == 1 || (devices->n >= n_here && n_here > 1)) {
+        *device = devices->devices[devices->n == 1 ? 0 : sm_comm_local_rank(comm)];
+        return SM_OK;
+    }
+    if (n_here == 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
+                       devices->n);
+    }
+    return sm_fail(SM_ERR_USAGE,
+                   "--backend: stands for %d devices, and this host has %d processes; name one device for "
+                   "all of them, or one for each",
+                   devices->n, n_here);
+}
+
+sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm) {
+    return (sm_processes){
+        .n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)options->n_processes,
+        .rank = sm_comm_rank(comm),
+        .is_bf16 = options->gradient_format != 0,
+        .is_sharded = options->shard != 0,
+    };
+}
+
+// --- their end -------------------------------------------------------------------------------------
+
+static int exit_code_of(sm_status status) { return status == SM_ERR_USAGE ? 2 : 1; }
+
+sm_status cli_leave(sm_comm *comm, sm_status status) {
+    if (status != SM_OK && !sm_comm_has_agreed(comm)) {
+        cli_mute(false);
+        cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
+        sm_comm_abort(comm, exit_code_of(status));
+    }
+    sm_comm_close(comm);
+    return status;
+}

@@ -1,0 +1,25 @@
+// cli_processes.h: a subcommand that several processes perform together: joining them, what each does of it, and their
+// end.
+#ifndef STEPMARK_CLI_PROCESSES_H
+#define STEPMARK_CLI_PROCESSES_H
+
+#include "cli_options.h"
+#include "cli_session.h"
+#include "comm.h"
+
+// Joins the processes that mpirun or srun started; SM_ERR_USAGE where their arguments differ. Binds each to its share
+// of the host's cores, unless it is bound. From here on only rank 0 takes notes (cli_note).
+sm_status cli_join(const cli_options *options, sm_comm **comm);
+
+// The device of this process: with as many devices as the host has processes, its own; with one, that one, which must
+// be the cpu where there are several processes.
+sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
+
+// The processes as a plan has them.
+sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm);
+
+// Leaves. A failure that this process has alone is said here, with its rank, and ends all of them; one that all have
+// agreed on is left to rank 0 to say, and SM_OK or the failure is returned to say it.
+sm_status cli_leave(sm_comm *comm, sm_status status);
+
+#endif

@@ -1,0 +1,565 @@
+// comm_reduce.c: the thread that sums, its jobs, and how a job is done.
+//
+// A job of n elements among processes on G groups (comm_transport.h), P members each:
+//
+//   each group, for each slice s:  partial = sum of its members' elements of s, by the owner (rank s) or, in
+//                                  another group than the owner's, by a member that stands for it
+//   stand-ins                      send their partial to the owner
+//   the owner                      adds the partials in the order of groups, writes the sum to all members of its group
+//                                  and sends it to the stand-ins
+//   stand-ins                      write the sum to all members of their group
+//
+// In one group there are no messages: each process reads its slice of all, and writes it to all. Two counters a
+// process, in shared memory, say how many jobs it has brought (`arrived`) and done its share of (`done`).
+#include "comm_reduce.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bf16.h"
+#include "clock.h"
+#include "comm_transport.h"
+#include "shard.h"
+
+enum { MAX_SEGMENTS = 64, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
+
+typedef struct {
+    size_t size_bytes;
+    void **parts; // a member's each
+} segment;
+
+// What a member tells the others of its group.
+typedef struct {
+    _Alignas(LINE_BYTES) _Atomic uint32_t arrived;
+    _Alignas(LINE_BYTES) _Atomic uint32_t done;
+} progress;
+
+struct sm_reducer {
+    sm_comm *comm;
+    segment segments[MAX_SEGMENTS];
+    int n_segments;
+    int me;              // among the members
+    progress **progress; // a member's each
+    uint32_t n_begun;    // jobs that this process has taken up
+    void *outgoing;      // partial sums for other groups, and what comes from them
+    void *incoming;
+    size_t buffer_bytes; // of each
+
+    bool is_running;
+    pthread_t thread;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t changed;
+    sm_comm_job queue[QUEUE_JOBS];
+    int64_t n_started, n_finished;
+    bool is_ending;
+    sm_status status; // of the first job that failed; those after it are not done
+    char message[512];
+};
+
+// --- waiting for others ----------------------------------------------------------------------------
+
+int64_t sm_comm_wait_until_ns(const sm_comm *comm) { return sm_now_ns() + (int64_t)(comm->options.timeout_s * 1e9); }
+
+static bool is_gone(const sm_comm *comm, int rank) {
+    for (int i = 0; i < comm->n_members; i++) {
+        if (comm->members[i] == rank) {
+            return kill((pid_t)comm->pids[i], 0) != 0 && errno == ESRCH;
+        }
+    }
+    return false;
+}
+
+sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns) {
+    if (is_gone(comm, rank)) {
+        return sm_fail(SM_ERR_DEVICE, "rank %d has died; the training ends", rank);
+    }
+    if (sm_now_ns() > until_ns) {
+        return sm_fail(SM_ERR_TIMEOUT,
+                       "rank %d did not answer for %g s; the training ends (--comm-timeout sets how long to wait)",
+                       rank, comm->options.timeout_s);
+    }
+    return SM_OK;
+}
+
+// Counters wrap around.
+static bool has_reached(uint32_t value, uint32_t wanted) { return (int32_t)(value - wanted) >= 0; }
+
+// Waits until a member's counter has come to `wanted`.
+static sm_status wait_for_counter(const sm_reducer *r, int member, _Atomic uint32_t *counter, uint32_t wanted) {
+    static const struct timespec look = {.tv_nsec = 50000000}; // at whether the other is alive
+    const int64_t until_ns = sm_comm_wait_until_ns(r->comm);
+    uint32_t value;
+    while (!has_reached(value = atomic_load(counter), wanted)) {
+        if (syscall(SYS_futex, counter, FUTEX_WAIT, value, &look, NULL, 0) != 0 && errno == ETIMEDOUT) {
+            SM_TRY(sm_comm_check_wait(r->comm, r->comm->members[member], until_ns));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status wait_for_all(const sm_reducer *r, bool arrived, uint32_t wanted) {
+    for (int i = 0; i < r->comm->n_members; i++) {
+        SM_TRY(wait_for_counter(r, i, arrived ? &r->progress[i]->arrived : &r->progress[i]->done, wanted));
+    }
+    return SM_OK;
+}
+
+static void advance(_Atomic uint32_t *counter, uint32_t value) {
+    atomic_store(counter, value);
+    syscall(SYS_futex, counter, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+// --- sums --------------------------------------------------------------------------------------------
+
+enum { BLOCK_ELEMS = 2048 }; // in the nearest cache
+
+static void round_all(float *values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = sm_bf16_widen(sm_bf16_round(values[i]));
+    }
+}
+
+static void narrow(const float *values, int64_t n, uint16_t *rounded) {
+    for (int64_t i = 0; i < n; i++) {
+        rounded[i] = sm_bf16_round(values[i]);
+    }
+}
+
+static void widen(const uint16_t *rounded, int64_t n, float *values) {
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = sm_bf16_widen(rounded[i]);
+    }
+}
+
+static void add(float *restrict sum, const float *restrict values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] += values[i];
+    }
+}
+
+static void add_rounded(float *restrict sum, const float *restrict values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] += sm_bf16_widen(sm_bf16_round(values[i]));
+    }
+}
+
+static float *part_of(const sm_reducer *r, const sm_comm_job *job, int member) {
+    return (float *)((char *)r->segments[job->segment].parts[member] + job->offset_bytes);
+}
+
+// The members' sum of n elements from `first` on.
+static void sum_members(const sm_reducer *r, const sm_comm_job *job, int64_t first, int64_t n, float *sum) {
+    memcpy(sum, part_of(r, job, 0) + first, (size_t)n * sizeof *sum);
+    if (job->is_bf16) {
+        round_all(sum, n);
+    }
+    for (int i = 1; i < r->comm->n_members; i++) {
+        (job->is_bf16 ? add_rounded : add)(sum, part_of(r, job, i) + first, n);
+    }
+}
+
+static void write_to_members(const sm_reducer *r, const sm_comm_job *job, int64_t first, int64_t n, const float *sum) {
+    for (int i = 0; i < r->comm->n_members; i++) {
+        if (job->pattern == SM_COMM_ALL_REDUCE || i == r->me) {
+            memcpy(part_of(r, job, i) + first, sum, (size_t)n * sizeof *sum);
+        }
+    }
+}
+
+// --- one group -----------------------------------------------------------------------------------------
+
+static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
+    const sm_slice slice = sm_slice_of(job->n_elems, r->comm->rank, r->comm->size);
+    float sum[BLOCK_ELEMS];
+    for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
+        const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
+        sum_members(r, job, first, n, sum);
+        if (job->is_bf16) {
+            round_all(sum, n);
+        }
+        write_to_members(r, job, first, n, sum);
+    }
+}
+
+static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, int rank) {
+    const sm_slice slice = sm_slice_of(job->n_elems, rank, r->comm->size);
+    const size_t offset_bytes = (size_t)slice.first * job->elem_bytes;
+    const size_t size_bytes = (size_t)(slice.end - slice.first) * job->elem_bytes;
+    for (int i = 0; i < r->comm->n_members && size_bytes > 0; i++) {
+        if (i != r->me) {
+            memcpy((char *)part_of(r, job, i) + offset_bytes, (char *)part_of(r, job, r->me) + offset_bytes,
+                   size_bytes);
+        }
+    }
+}
+
+// --- several groups --------------------------------------------------------------------------------------
+
+// Who stands in a group for the owner of a slice: the owner itself in its own.
+static int stand_in(const sm_comm *comm, int group, int owner) {
+    if (comm->group_of[owner] == group) {
+        return owner;
+    }
+    int n = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        n += comm->group_of[rank] == group;
+    }
+    int chosen = owner % n;
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (comm->group_of[rank] == group && chosen-- == 0) {
+            return rank;
+        }
+    }
+    return -1; // a group has members
+}
+
+static int my_group(const sm_comm *comm) { return comm->group_of[comm->rank]; }
+
+static size_t wire_bytes(const sm_comm_job *job, int64_t n) {
+    return (size_t)n * (job->is_bf16 ? sizeof(uint16_t) : job->elem_bytes);
+}
+
+static sm_status reserve(sm_reducer *r, size_t size_bytes) {
+    if (size_bytes <= r->buffer_bytes) {
+        return SM_OK;
+    }
+    free(r->outgoing);
+    free(r->incoming);
+    r->outgoing = malloc(size_bytes);
+    r->incoming = malloc(size_bytes);
+    r->buffer_bytes = r->outgoing != NULL && r->incoming != NULL ? size_bytes : 0;
+    return r->buffer_bytes > 0 ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for messages of %zu bytes", size_bytes);
+}
+
+// A message of each slice or group under way.
+typedef struct {
+    sm_comm_request request;
+    int rank;
+} message;
+
+static sm_status wait_for_messages(sm_comm *comm, message *messages, int n) {
+    for (int i = 0; i < n; i++) {
+        SM_TRY(comm->transport->wait(comm, messages[i].rank, &messages[i].request));
+    }
+    return SM_OK;
+}
+
+// Elements as they travel: f32 where they lie, bf16 in a buffer.
+static void sum_to_wire(const sm_reducer *r, const sm_comm_job *job, sm_slice slice, void *wire) {
+    float sum[BLOCK_ELEMS];
+    for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
+        const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
+        sum_members(r, job, first, n, sum);
+        if (job->is_bf16) {
+            narrow(sum, n, (uint16_t *)wire + (first - slice.first));
+        } else {
+            memcpy((float *)wire + (first - slice.first), sum, (size_t)n * sizeof *sum);
+        }
+    }
+}
+
+static void wire_to_members(const sm_reducer *r, const sm_comm_job *job, sm_slice slice, const void *wire) {
+    float sum[BLOCK_ELEMS];
+    for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
+        const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
+        if (job->is_bf16) {
+            widen((const uint16_t *)wire + (first - slice.first), n, sum);
+        } else {
+            memcpy(sum, (const float *)wire + (first - slice.first), (size_t)n * sizeof *sum);
+        }
+        write_to_members(r, job, first, n, sum);
+    }
+}
+
+// Sends this group's partial sums of the slices that this process stands in for.
+static sm_status send_partials(sm_reducer *r, const sm_comm_job *job, message *sent, int *n_sent) {
+    sm_comm *comm = r->comm;
+    size_t used_bytes = 0;
+    for (int owner = 0; owner < comm->size; owner++) {
+        const sm_slice slice = sm_slice_of(job->n_elems, owner, comm->size);
+        if (owner == comm->rank || stand_in(comm, my_group(comm), owner) != comm->rank) {
+            continue;
+        }
+        void *wire = (char *)r->outgoing + used_bytes;
+        const size_t size_bytes = wire_bytes(job, slice.end - slice.first);
+        sum_to_wire(r, job, slice, wire);
+        message *m = &sent[(*n_sent)++];
+        m->rank = owner;
+        SM_TRY(comm->transport->send(comm, owner, wire, size_bytes, &m->request));
+        used_bytes += (size_bytes + 7) / 8 * 8;
+    }
+    return SM_OK;
+}
+
+// Adds one group's partial, as it travelled, to sum.
+static void add_wire(const sm_comm_job *job, float *sum, const void *wire, int64_t n) {
+    if (!job->is_bf16) {
+        add(sum, wire, n);
+        return;
+    }
+    const uint16_t *rounded = wire;
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] += sm_bf16_widen(rounded[i]);
+    }
+}
+
+// The owner's sum of its slice over all groups, in their order; as it travels in `wire`.
+static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slice, message *received, void *wire) {
+    sm_comm *comm = r->comm;
+    const int64_t n = slice.end - slice.first;
+    const size_t stride_bytes = (wire_bytes(job, n) + 7) / 8 * 8;
+    int n_received = 0;
+    for (int group = 0; group < comm->n_groups; group++) {
+        void *at = (char *)r->incoming + (size_t)group * stride_bytes;
+        if (group == my_group(comm)) {
+            sum_to_wire(r, job, slice, at); // rounded as the others' are
+            continue;
+        }
+        message *m = &received[n_received++];
+        m->rank = stand_in(comm, group, comm->rank);
+        SM_TRY(comm->transport->receive(comm, m->rank, at, wire_bytes(job, n), &m->request));
+    }
+    SM_TRY(wait_for_messages(comm, received, n_received));
+    float sum[BLOCK_ELEMS];
+    for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
+        const int64_t length = n - first < BLOCK_ELEMS ? n - first : BLOCK_ELEMS;
+        memset(sum, 0, sizeof sum);
+        for (int group = 0; group < comm->n_groups; group++) {
+            add_wire(job, sum, (char *)r->incoming + (size_t)group * stride_bytes + wire_bytes(job, first), length);
+        }
+        if (job->is_bf16) {
+            narrow(sum, length, (uint16_t *)wire + first);
+        } else {
+            memcpy((float *)wire + first, sum, (size_t)length * sizeof *sum);
+        }
+    }
+    return SM_OK;
+}
+
+// The owner sends what is at `wire` to those who stand in for it.
+static sm_status send_to_stand_ins(sm_reducer *r, const void *wire, size_t size_bytes, message *sent, int *n_sent) {
+    sm_comm *comm = r->comm;
+    for (int group = 0; group < comm->n_groups; group++) {
+        if (group != my_group(comm)) {
+            message *m = &sent[(*n_sent)++];
+            m->rank = stand_in(comm, group, comm->rank);
+            SM_TRY(comm->transport->send(comm, m->rank, wire, size_bytes, &m->request));
+        }
+    }
+    return SM_OK;
+}
+
+// Takes the slices that this process stands in for, one after the other, and hands them to its group.
+static sm_status take_for_group(sm_reducer *r, const sm_comm_job *job) {
+    sm_comm *comm = r->comm;
+    for (int owner = 0; owner < comm->size; owner++) {
+        const sm_slice slice = sm_slice_of(job->n_elems, owner, comm->size);
+        if (owner == comm->rank || stand_in(comm, my_group(comm), owner) != comm->rank) {
+            continue;
+        }
+        const bool is_copy = job->pattern == SM_COMM_ALL_GATHER;
+        void *at = is_copy ? (char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes : r->incoming;
+        message m = {.rank = owner};
+        SM_TRY(comm->transport->receive(comm, owner, at, wire_bytes(job, slice.end - slice.first), &m.request));
+        SM_TRY(wait_for_messages(comm, &m, 1));
+        if (is_copy) {
+            copy_slice_to_members(r, job, owner);
+        } else {
+            wire_to_members(r, job, slice, at);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status reduce_over_groups(sm_reducer *r, const sm_comm_job *job, message *sent, message *received) {
+    sm_comm *comm = r->comm;
+    const sm_slice slice = sm_slice_of(job->n_elems, comm->rank, comm->size);
+    const size_t own_bytes = wire_bytes(job, slice.end - slice.first);
+    int n_sent = 0;
+    SM_TRY(reserve(r, 2 * (size_t)job->n_elems * sizeof(float) + (size_t)comm->size * 512));
+    SM_TRY(send_partials(r, job, sent, &n_sent));
+    void *sum = (char *)r->outgoing + r->buffer_bytes - (own_bytes + 7) / 8 * 8;
+    SM_TRY(sum_groups(r, job, slice, received, sum));
+    wire_to_members(r, job, slice, sum);
+    if (job->pattern == SM_COMM_ALL_REDUCE) {
+        SM_TRY(send_to_stand_ins(r, sum, own_bytes, sent, &n_sent));
+        SM_TRY(take_for_group(r, job));
+    }
+    return wait_for_messages(comm, sent, n_sent);
+}
+
+static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, message *sent) {
+    sm_comm *comm = r->comm;
+    const sm_slice slice = sm_slice_of(job->n_elems, comm->rank, comm->size);
+    const char *own = (const char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes;
+    int n_sent = 0;
+    SM_TRY(send_to_stand_ins(r, own, (size_t)(slice.end - slice.first) * job->elem_bytes, sent, &n_sent));
+    copy_slice_to_members(r, job, comm->rank);
+    SM_TRY(take_for_group(r, job));
+    return wait_for_messages(comm, sent, n_sent);
+}
+
+static sm_status do_over_groups(sm_reducer *r, const sm_comm_job *job) {
+    const size_t n = (size_t)(r->comm->size + r->comm->n_groups);
+    message *messages = calloc(2 * n, sizeof *messages);
+    if (messages == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for %zu messages", 2 * n);
+    }
+    const sm_status status = job->pattern == SM_COMM_ALL_GATHER ? gather_over_groups(r, job, messages)
+                                                                : reduce_over_groups(r, job, messages, messages + n);
+    free(messages);
+    return status;
+}
+
+// --- a job -----------------------------------------------------------------------------------------------
+
+static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
+    progress *mine = r->progress[r->me];
+    const uint32_t number = ++r->n_begun;
+    SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
+    advance(&mine->arrived, number);
+    SM_TRY(wait_for_all(r, true, number));
+    if (r->comm->n_groups > 1) {
+        SM_TRY(do_over_groups(r, job));
+    } else if (job->pattern == SM_COMM_ALL_GATHER) {
+        copy_slice_to_members(r, job, r->comm->rank);
+    } else {
+        reduce_own_slice(r, job);
+    }
+    advance(&mine->done, number);
+    SM_TRY(wait_for_all(r, false, number));
+    return job->after == NULL ? SM_OK : job->after(job->ctx);
+}
+
+static void *serve(void *argument) {
+    sm_reducer *r = argument;
+    pthread_mutex_lock(&r->lock);
+    while (!r->is_ending) {
+        if (r->n_finished == r->n_started || r->status != SM_OK) {
+            pthread_cond_wait(&r->changed, &r->lock);
+            continue;
+        }
+        const sm_comm_job job = r->queue[r->n_finished % QUEUE_JOBS];
+        pthread_mutex_unlock(&r->lock);
+        const sm_status status = do_job(r, &job);
+        pthread_mutex_lock(&r->lock);
+        r->n_finished++;
+        if (status != SM_OK) {
+            r->status = status;
+            snprintf(r->message, sizeof r->message, "%s", sm_error_message());
+        }
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+// --- the reducer -------------------------------------------------------------------------------------------
+
+static sm_status share_progress(sm_reducer *r) {
+    sm_comm *comm = r->comm;
+    r->progress = calloc((size_t)comm->n_members, sizeof *r->progress);
+    if (r->progress == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for %d members", comm->n_members);
+    }
+    return comm->transport->share(comm, sizeof(progress), (void **)r->progress);
+}
+
+static sm_status make_reducer(sm_comm *comm) {
+    sm_reducer *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for a reducer");
+    }
+    r->comm = comm;
+    comm->reducer = r;
+    while (comm->members[r->me] != comm->rank) {
+        r->me++;
+    }
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    SM_TRY(share_progress(r));
+    if (pthread_create(&r->thread, NULL, serve, r) != 0) {
+        return sm_fail(SM_ERR_OOM, "comm: no thread to sum in");
+    }
+    r->is_running = true;
+    return SM_OK;
+}
+
+void sm_reducer_free(sm_reducer *reducer) {
+    if (reducer == NULL) {
+        return;
+    }
+    if (reducer->is_running) {
+        pthread_mutex_lock(&reducer->lock);
+        reducer->is_ending = true;
+        pthread_cond_broadcast(&reducer->changed);
+        pthread_mutex_unlock(&reducer->lock);
+        pthread_join(reducer->thread, NULL);
+    }
+    for (int i = 0; i < reducer->n_segments; i++) {
+        free(reducer->segments[i].parts);
+    }
+    pthread_cond_destroy(&reducer->changed);
+    pthread_mutex_destroy(&reducer->lock);
+    free(reducer->progress);
+    free(reducer->outgoing);
+    free(reducer->incoming);
+    free(reducer);
+}
+
+sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mine) {
+    SM_TRY(comm->reducer == NULL ? make_reducer(comm) : SM_OK);
+    sm_reducer *r = comm->reducer;
+    if (r->n_segments == MAX_SEGMENTS) {
+        return sm_fail(SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory", MAX_SEGMENTS);
+    }
+    segment *s = &r->segments[r->n_segments];
+    s->parts = calloc((size_t)comm->n_members, sizeof *s->parts);
+    if (s->parts == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory for %d members", comm->n_members);
+    }
+    s->size_bytes = size_bytes;
+    *number = r->n_segments++;
+    SM_TRY(comm->transport->share(comm, size_bytes, s->parts));
+    *mine = s->parts[r->me];
+    return SM_OK;
+}
+
+static sm_status failure_of(const sm_reducer *r) {
+    return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
+}
+
+sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket) {
+    sm_reducer *r = comm->reducer;
+    pthread_mutex_lock(&r->lock);
+    while (r->n_started - r->n_finished == QUEUE_JOBS && r->status == SM_OK) {
+        pthread_cond_wait(&r->changed, &r->lock);
+    }
+    const sm_status status = failure_of(r);
+    if (status == SM_OK) {
+        r->queue[r->n_started % QUEUE_JOBS] = *job;
+        *ticket = ++r->n_started;
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
+    sm_reducer *r = comm->reducer;
+    pthread_mutex_lock(&r->lock);
+    while (r->n_finished < ticket && r->status == SM_OK) {
+        pthread_cond_wait(&r->changed, &r->lock);
+    }
+    const sm_status status = failure_of(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}

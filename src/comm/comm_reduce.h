@@ -1,0 +1,42 @@
+// comm_reduce.h: sums over the processes, made by a thread beside the one that computes.
+//
+// What is summed lies in segments: memory of the same size in every process, which those of one host see of one
+// another. A job is a part of a segment; jobs are done in the order they were started in, the same in every process.
+// Of each job process r sums slice r (shard.h) in the order of ranks, so that all have the same bits, the same in every
+// run. Where processes are on several hosts, sums of a host's processes go from host to host, and are added in the
+// order of hosts.
+#ifndef STEPMARK_COMM_REDUCE_H
+#define STEPMARK_COMM_REDUCE_H
+
+#include "comm.h"
+
+typedef enum {
+    SM_COMM_ALL_REDUCE,     // every process: the sums
+    SM_COMM_REDUCE_SCATTER, // process r: the sums of slice r; the rest is as it was
+    SM_COMM_ALL_GATHER,     // every process: slice r of process r
+} sm_comm_pattern;
+
+typedef struct {
+    sm_comm_pattern pattern;
+    int segment;
+    size_t offset_bytes; // within it
+    int64_t n_elems;
+    size_t elem_bytes; // sums are of f32: 4; ALL_GATHER moves elements of any size
+    bool is_bf16;      // each process's summands and the sums are rounded to bf16, and travel so
+
+    // Called by the thread, before it reads the segment and after it has written it; NULL: nothing is to be done. A
+    // device with memory of its own copies its part there and back.
+    sm_status (*before)(void *ctx);
+    sm_status (*after)(void *ctx);
+    void *ctx;
+} sm_comm_job;
+
+// Adds a segment of zeros; *mine is this process's part, which lives as long as `comm`. Not while jobs are under way.
+sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *segment, void **mine);
+
+// Begins a job; *ticket is for who waits for it.
+sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
+// Waits until that job and all before it are done.
+sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
+
+#endif

@@ -1,0 +1,65 @@
+// collate.h: from documents of different length to batches of B rows of T positions, all of one plan.
+//
+// A plan is made for one B and T, and every batch fills them, so that each step does the same work whatever the
+// documents: what is not a document is padding, costs what it costs, and is counted. A row is cut into slots, a
+// document lies at the beginning of its slot, and sees itself alone (`starts`, include/op_table.h); positions of
+// padding have no target and see themselves alone.
+//
+//     max      a slot is a row                              |aaaaa...........|  |bbb.............|
+//     batch    slots as long as the longest document of the batch: as many documents, in their order, as fit so
+//                                                           |aaaaa|bbb..|....|  |cccc.|dd...|....|
+//     bucket   documents of T/2 + 1 to T share batches of one slot a row, of T/3 + 1 to T/2 those of two, and so on, up
+//              to 16; a batch comes when it is full         |aaaaa...|ccccccc|  |bbb.|dd..|eee.|f..|
+//     packed   no slots: first fit. A document goes into the first row that has room, of at most 64 that are open; when
+//              none has, and as many are open, the fullest is closed
+//                                                           |aaaaabbbdd......|  |ccccccceeeeeeeef|
+//     none     every document is a row of exactly T positions
+#ifndef STEPMARK_COLLATE_H
+#define STEPMARK_COLLATE_H
+
+#include "documents.h"
+
+// X(code, name)
+#define SM_PADDING_LIST(X)         \
+    X(SM_PADDING_NONE, "none")     \
+    X(SM_PADDING_BATCH, "batch")   \
+    X(SM_PADDING_MAX, "max")       \
+    X(SM_PADDING_BUCKET, "bucket") \
+    X(SM_PADDING_PACKED, "packed")
+
+typedef enum {
+#define X(code, name) code,
+    SM_PADDING_LIST(X)
+#undef X
+} sm_padding;
+
+const char *sm_padding_name(sm_padding padding);
+
+// A document's place.
+typedef struct {
+    int64_t batch, row, column;
+    sm_document document;
+} sm_placement;
+
+typedef struct {
+    int64_t B, T;
+    int64_t n_batches;
+    sm_placement *placements; // ordered by batch
+    int64_t n, cap;
+} sm_collation;
+
+// At most max_batches batches of the documents, none longer than T. The last documents may fill none: where they have
+// no whole batch, it is filled up with padding only if there is no other batch. So no batch is without documents.
+sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
+                     sm_collation *collation);
+void sm_collation_free(sm_collation *collation);
+
+// Fills a batch: inputs, targets and starts (B,T). Inputs of padding are token 0.
+sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
+                            int32_t *targets, int32_t *starts);
+
+// Of a batch: its real tokens, and pairs of a position and one that it sees, padding's included.
+int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch);
+int64_t sm_collation_pairs(const sm_collation *collation, int64_t batch);
+
+#endif

@@ -1,0 +1,92 @@
+// buckets.c: groups of parameters cut into what processes sum up together.
+//
+// A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough to be moved at full
+// speed, small enough for many to be under way while the backward goes on. The backward completes a model's parameters
+// from the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
+// complete at another time, begin a bucket of their own. A parameter larger than a bucket is cut.
+#include <stdlib.h>
+
+#include "params.h"
+#include "shard.h"
+
+enum { BUCKET_BYTES = 25 << 20 };
+
+static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const char *what, int number,
+                    sm_status *status) {
+    if (of == SM_NO_TENSOR || n_elems == 0 || *status != SM_OK) {
+        return SM_NO_TENSOR;
+    }
+    const int view = sm_plan_add_view(plan, of, first, 1, &n_elems, "%s.%d", what, number);
+    *status = view == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+    return view;
+}
+
+// Adds the bucket of elements first .. end - 1 of a group.
+static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
+    const sm_param_group *g = &params->groups[group];
+    sm_bucket *grown = realloc(plan->buckets, (size_t)(plan->n_buckets + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for bucket %d", plan->n_buckets);
+    }
+    plan->buckets = grown;
+    const int number = plan->n_buckets++;
+    const int64_t n = end - first;
+    const sm_slice own = sm_slice_of(n, plan->processes.rank, plan->processes.n);
+    const int64_t own_first = first + own.first;
+    const int64_t n_own = plan->processes.is_sharded ? own.end - own.first : 0;
+    sm_status status = SM_OK;
+    plan->buckets[number] = (sm_bucket){
+        .group = group,
+        .first_elem = first,
+        .n_elems = n,
+        .gradient = add_part(plan, g->gradient, first, n, "bucket.grads", number, &status),
+        .value = add_part(plan, g->value, first, n, "bucket.params", number, &status),
+        .working_copy = add_part(plan, g->working_copy, first, n, "bucket.copy", number, &status),
+        .own_gradient = add_part(plan, g->gradient, own_first, n_own, "shard.grads", number, &status),
+        .own_value = add_part(plan, g->value, own_first, n_own, "shard.params", number, &status),
+        .own_copy = add_part(plan, g->working_copy, own_first, n_own, "shard.copy", number, &status),
+    };
+    sm_bucket *b = &plan->buckets[number];
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        b->states[k] = SM_NO_TENSOR;
+    }
+    if (b->own_value != SM_NO_TENSOR) {
+        plan->tensors[b->own_value].working_copy = b->own_copy;
+    }
+    return status;
+}
+
+// Cuts elements first .. end - 1 of a group into buckets of the same size, the last first.
+static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
+    const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
+    const int n = (int)((end - first + most - 1) / most);
+    for (int i = n - 1; i >= 0; i--) {
+        const sm_slice part = sm_slice_of(end - first, i, n);
+        SM_TRY(add_bucket(plan, params, group, first + part.first, first + part.end));
+    }
+    return SM_OK;
+}
+
+sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
+    const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
+    for (int group = 0; group < params->n_groups; group++) {
+        int64_t end = params->groups[group].n_elems; // of what no bucket has yet
+        int64_t begin = end;                         // of the parameters gathered for the next bucket
+        bool in_blocks = false;
+        for (int i = params->n_params - 1; i >= 0; i--) {
+            const sm_param *p = &params->params[i];
+            if (p->group != group) {
+                continue;
+            }
+            const bool belongs = (p->layer >= 0) == in_blocks || !p->is_matrix;
+            if (begin < end && (!belongs || end - p->offset_elems > most)) {
+                SM_TRY(add_buckets(plan, params, group, begin, end));
+                end = begin;
+            }
+            begin = p->offset_elems;
+            in_blocks = p->layer >= 0;
+        }
+        SM_TRY(begin < end ? add_buckets(plan, params, group, begin, end) : SM_OK);
+    }
+    return SM_OK;
+}

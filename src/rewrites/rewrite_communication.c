@@ -1,0 +1,157 @@
+// rewrite_communication.c: what several processes do together, as ops.
+//
+//   ...                                    ...
+//   dW of bucket k += (the last)           dW of bucket k += (the last)
+//                                          begin: bucket k = sum over the processes
+//   ... the rest of the backward       =>  ... the rest of the backward
+//                                          finish: bucket 0, 1, ...
+//   norm, clip, update                     norm, clip, update
+//
+// With a sharded optimizer, a bucket's sum goes to each process as a slice, the update is one of slices already
+// (optimizer.c), and behind it the slices of the parameters are gathered. Each process has 1/N of the loss's derivative
+// (sm_fill_hyper), so that sums are means.
+#include <stdlib.h>
+
+#include "rewrite_passes.h"
+
+typedef struct {
+    int64_t first;
+    int64_t end;
+} span;
+
+// Where a tensor lies within its root.
+static span span_of(const sm_plan *plan, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    const int64_t first = t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems;
+    return (span){first, first + sm_tensor_elems(t)};
+}
+
+static bool overlap(const sm_plan *plan, int a, int b) {
+    if (a == SM_NO_TENSOR || b == SM_NO_TENSOR || sm_plan_root(plan, a) != sm_plan_root(plan, b)) {
+        return false;
+    }
+    const span x = span_of(plan, a);
+    const span y = span_of(plan, b);
+    return x.first < y.end && y.first < x.end;
+}
+
+// The last op before the optimizer that writes to the tensor; -1: none does.
+static int last_writer(const sm_plan *plan, int tensor) {
+    int last = -1;
+    for (int i = 0; i < plan->n_ops && plan->ops[i].range < SM_PHASE_OPTIMIZER; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            last = overlap(plan, plan->ops[i].out[k], tensor) ? i : last;
+        }
+    }
+    return last;
+}
+
+static sm_op make(const sm_plan *plan, sm_op_kind kind, sm_phase range, int tensor) {
+    sm_op op = sm_op_make(kind, range, -1);
+    op.phase = SM_PHASE_COMMUNICATION;
+    op.attr.n_processes = plan->processes.n;
+    op.out[0] = tensor;
+    return op;
+}
+
+// Ops in the order of a new list.
+typedef struct {
+    const sm_plan *plan;
+    sm_op *ops;
+    int n;
+    sm_status status;
+} list;
+
+static void append(list *l, sm_op op) {
+    l->status = l->status == SM_OK ? sm_op_check(l->plan, &op) : l->status;
+    l->ops[l->n++] = op;
+}
+
+static void begin_sum(list *l, const sm_bucket *bucket, sm_phase range) {
+    const bool is_sharded = l->plan->processes.is_sharded;
+    sm_op op = make(l->plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START, range, bucket->gradient);
+    op.attr.is_bf16 = l->plan->processes.is_bf16;
+    append(l, op);
+}
+
+static void begin_gather(list *l, const sm_bucket *bucket) {
+    sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
+    op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
+    append(l, op);
+}
+
+static void finish(list *l, sm_phase range, int tensor) {
+    append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
+}
+
+// Begins the sums of buckets that op i completes.
+static void begin_sums_behind(list *l, const int *completed_by, int i) {
+    for (int k = 0; k < l->plan->n_buckets; k++) {
+        if (completed_by[k] == i) {
+            begin_sum(l, &l->plan->buckets[k], l->plan->ops[i].range);
+        }
+    }
+}
+
+// Waits for the sums, in the order in which they began.
+static void finish_sums(list *l) {
+    const int n = l->n;
+    for (int i = 0; i < n; i++) {
+        if (l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START) {
+            finish(l, SM_PHASE_OPTIMIZER, l->ops[i].out[0]);
+        }
+    }
+}
+
+static void finish_gathers(list *l) {
+    const int n = l->n;
+    for (int i = 0; i < n; i++) {
+        if (l->ops[i].kind == SM_OP_ALL_GATHER_START) {
+            finish(l, SM_PHASE_OPTIMIZER, l->ops[i].out[SM_OUT(all_gather_start, p)]);
+        }
+    }
+}
+
+// All ops of a plan with an optimizer, and those of communication among them. A process whose slice of a bucket is
+// empty still gathers it: so gathers begin behind the last update.
+static void rebuild(list *l, const int *completed_by) {
+    const sm_plan *plan = l->plan;
+    const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (i == optimizer.first) {
+            finish_sums(l);
+        }
+        append(l, plan->ops[i]);
+        begin_sums_behind(l, completed_by, i);
+    }
+    for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
+        begin_gather(l, &plan->buckets[k]);
+    }
+    finish_gathers(l);
+}
+
+sm_status sm_rewrite_communication(sm_plan *plan) {
+    const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
+    if (optimizer.first == optimizer.end) { // gradients of a step that nobody takes stay with their process
+        return SM_OK;
+    }
+    const size_t cap = (size_t)plan->n_ops + 4 * (size_t)plan->n_buckets;
+    int *completed_by = malloc((size_t)(plan->n_buckets + 1) * sizeof *completed_by);
+    list l = {.plan = plan, .ops = malloc(cap * sizeof *l.ops), .status = SM_OK};
+    if (completed_by == NULL || l.ops == NULL) {
+        free(completed_by);
+        free(l.ops);
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
+    }
+    for (int k = 0; k < plan->n_buckets; k++) {
+        completed_by[k] = last_writer(plan, plan->buckets[k].gradient);
+    }
+    rebuild(&l, completed_by);
+    free(completed_by);
+    if (l.status != SM_OK) {
+        free(l.ops);
+        return l.status;
+    }
+    sm_rewrite_take_ops(plan, l.ops, l.n, cap);
+    return SM_OK;
+}

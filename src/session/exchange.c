@@ -1,0 +1,258 @@
+// exchange.c: see exchange.h.
+#include "exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm_reduce.h"
+#include "shard.h"
+
+// A start that is under way: one an op. A device's copies there and back have tickets of their own.
+typedef struct {
+    sm_exchange *exchange;
+    sm_executable *executable;
+    int tensor;
+    sm_comm_pattern pattern;
+    char *host; // where the tensor lies in host memory
+    void *copy_out;
+    void *copy_in;
+    int64_t ticket; // 0: not begun
+} transfer;
+
+struct sm_exchange {
+    sm_comm *comm;
+    const sm_plan *plan;
+    const sm_backend *backend;
+    int *segments;       // by arena; -1: not shared
+    char **memory;       // this process's part of it
+    transfer *transfers; // two an op: of its first and its second output
+    int64_t last_ticket;
+};
+
+// --- shared memory -------------------------------------------------------------------------------------
+
+static bool is_exchanged(const sm_plan *plan, sm_role role) {
+    return role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded);
+}
+
+static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
+    for (int i = 0; i < plan->n_arenas; i++) {
+        x->segments[i] = -1;
+        if (is_exchanged(plan, plan->arenas[i].role)) {
+            void *mine = NULL;
+            SM_TRY(sm_comm_share(x->comm, plan->arenas[i].size_bytes, &x->segments[i], &mine));
+            x->memory[i] = mine;
+            plan->arenas[i].memory = x->backend->begin_copy == NULL ? mine : NULL;
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange) {
+    *exchange = NULL;
+    if (comm == NULL || sm_comm_size(comm) == 1 || plan->processes.n <= 1) {
+        return SM_OK;
+    }
+    if (plan->processes.n != sm_comm_size(comm) || plan->processes.rank != sm_comm_rank(comm)) {
+        return sm_fail(SM_ERR_INTERNAL, "a plan for process %d of %d, run by process %d of %d", plan->processes.rank,
+                       plan->processes.n, sm_comm_rank(comm), sm_comm_size(comm));
+    }
+    sm_exchange *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        return sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    }
+    *x = (sm_exchange){
+        .comm = comm,
+        .plan = plan,
+        .backend = device->backend,
+        .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
+        .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
+        .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
+    };
+    sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL
+                           ? share_arenas(x, plan)
+                           : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    if (status != SM_OK) {
+        sm_exchange_close(x);
+        return status;
+    }
+    *exchange = x;
+    return SM_OK;
+}
+
+void sm_exchange_close(sm_exchange *exchange) {
+    if (exchange != NULL) {
+        free(exchange->segments);
+        free(exchange->memory);
+        free(exchange->transfers);
+        free(exchange);
+    }
+}
+
+// --- ops -------------------------------------------------------------------------------------------------
+
+// In the communicating thread: waits until the device's part has come.
+static sm_status wait_for_copy_out(void *ctx) {
+    transfer *t = ctx;
+    return t->copy_out == NULL ? SM_OK : t->exchange->backend->wait_copy(t->executable, t->copy_out);
+}
+
+// Begins to copy what that pattern needs: all, or this process's slice.
+static sm_status begin_copy(transfer *t, sm_copy_direction direction, bool own_slice, void **ticket) {
+    const sm_plan *plan = t->exchange->plan;
+    const sm_tensor *of = &plan->tensors[t->tensor];
+    const int64_t n_elems = sm_tensor_elems(of);
+    const sm_slice part =
+        own_slice ? sm_slice_of(n_elems, plan->processes.rank, plan->processes.n) : (sm_slice){0, n_elems};
+    if (part.first == part.end) {
+        *ticket = NULL;
+        return SM_OK;
+    }
+    return t->exchange->backend->begin_copy(t->executable, direction, t->tensor, part.first, part.end - part.first,
+                                            t->host + (size_t)part.first * sm_dtype_size(of->dtype), ticket);
+}
+
+// Begins to give the device its part; the finish waits for it.
+static sm_status begin_copy_in(void *ctx) {
+    transfer *t = ctx;
+    return begin_copy(t, SM_COPY_IN, t->pattern == SM_COMM_REDUCE_SCATTER, &t->copy_in);
+}
+
+static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int tensor,
+                       sm_comm_pattern pattern) {
+    const sm_tensor *of = &x->plan->tensors[tensor];
+    const bool is_copied = x->backend->begin_copy != NULL;
+    *t = (transfer){.exchange = x, .executable = executable, .tensor = tensor, .pattern = pattern};
+    t->host = x->memory[of->arena] + of->offset_bytes;
+    if (is_copied) {
+        SM_TRY(begin_copy(t, SM_COPY_OUT, pattern == SM_COMM_ALL_GATHER, &t->copy_out));
+    }
+    const sm_comm_job job = {
+        .pattern = pattern,
+        .segment = x->segments[of->arena],
+        .offset_bytes = of->offset_bytes,
+        .n_elems = sm_tensor_elems(of),
+        .elem_bytes = sm_dtype_size(of->dtype),
+        .is_bf16 = op->attr.is_bf16,
+        .before = is_copied ? wait_for_copy_out : NULL,
+        .after = is_copied ? begin_copy_in : NULL,
+        .ctx = t,
+    };
+    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
+    x->last_ticket = t->ticket;
+    return SM_OK;
+}
+
+static sm_status finish(sm_exchange *x, transfer *t) {
+    if (t->ticket == 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_comm_finish(x->comm, t->ticket));
+    t->ticket = 0;
+    return t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in);
+}
+
+// The start, before op `at`, that the finish of `tensor` waits for.
+static sm_status finish_of(sm_exchange *x, int at, int tensor) {
+    for (int i = at - 1; i >= 0; i--) {
+        const sm_op *op = &x->plan->ops[i];
+        if (sm_op_is_communication(op->kind) && op->kind != SM_OP_COMMUNICATION_FINISH && op->out[0] == tensor) {
+            SM_TRY(finish(x, &x->transfers[2 * i]));
+            return finish(x, &x->transfers[2 * i + 1]);
+        }
+    }
+    return SM_OK;
+}
+
+// A few numbers, by way of the host.
+static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor) {
+    const int n = (int)sm_tensor_elems(&x->plan->tensors[tensor]);
+    float *values = malloc((size_t)n * sizeof *values);
+    double *sums = malloc((size_t)n * sizeof *sums);
+    sm_status status =
+        values != NULL && sums != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "session: no memory for %d sums", n);
+    status = status == SM_OK ? x->backend->synchronize(executable) : status;
+    status = status == SM_OK ? x->backend->download(executable, tensor, 0, n, values) : status;
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        sums[i] = values[i];
+    }
+    status = status == SM_OK ? sm_comm_sum(x->comm, sums, n) : status;
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        values[i] = (float)sums[i];
+    }
+    status = status == SM_OK ? x->backend->upload(executable, tensor, 0, n, values) : status;
+    free(values);
+    free(sums);
+    return status;
+}
+
+sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
+    const sm_op *op = &x->plan->ops[at];
+    transfer *t = &x->transfers[2 * at];
+    switch (op->kind) {
+    case SM_OP_ALL_REDUCE_START: return begin(x, executable, t, op, op->out[0], SM_COMM_ALL_REDUCE);
+    case SM_OP_REDUCE_SCATTER_START: return begin(x, executable, t, op, op->out[0], SM_COMM_REDUCE_SCATTER);
+    case SM_OP_ALL_GATHER_START: {
+        const int copy = op->out[SM_OUT(all_gather_start, w)];
+        SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(all_gather_start, p)], SM_COMM_ALL_GATHER));
+        return copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, SM_COMM_ALL_GATHER);
+    }
+    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, at, op->out[0]);
+    case SM_OP_PROCESS_SUM: return sum_now(x, executable, op->out[0]);
+    default: return sm_fail(SM_ERR_INTERNAL, "%s: is no communication", sm_op_name(op->kind));
+    }
+}
+
+sm_status sm_exchange_finish(sm_exchange *x) {
+    return x == NULL || x->last_ticket == 0 ? SM_OK : sm_comm_finish(x->comm, x->last_ticket);
+}
+
+// --- sharded state -----------------------------------------------------------------------------------------
+
+// A slice's share of a range of a sharded tensor.
+typedef struct {
+    int64_t at;     // in the range
+    int64_t within; // in the slice
+    int64_t n;      // 0: none
+} share;
+
+static share share_of(const sm_bucket *b, sm_slice slice, int64_t first, int64_t end) {
+    const int64_t from = b->first_elem + slice.first > first ? b->first_elem + slice.first : first;
+    const int64_t to = b->first_elem + slice.end < end ? b->first_elem + slice.end : end;
+    return (share){.at = from - first, .within = from - b->first_elem - slice.first, .n = to > from ? to - from : 0};
+}
+
+sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                           float *values) {
+    const sm_tensor *t = &x->plan->tensors[tensor];
+    const int64_t first = t->shard_offset + offset_elems;
+    for (int k = 0; k < x->plan->n_buckets; k++) {
+        const sm_bucket *b = &x->plan->buckets[k];
+        for (int rank = 0; rank < x->plan->processes.n && b->group == t->shard_group; rank++) {
+            const share s = share_of(b, sm_slice_of(b->n_elems, rank, x->plan->processes.n), first, first + n_elems);
+            if (s.n == 0) {
+                continue;
+            }
+            if (rank == x->plan->processes.rank) {
+                SM_TRY(x->backend->download(executable, b->states[t->shard_state], s.within, s.n, values + s.at));
+            }
+            SM_TRY(sm_comm_broadcast(x->comm, rank, values + s.at, (size_t)s.n * sizeof *values));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_exchange_write(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems,
+                            int64_t n_elems, const float *values) {
+    const sm_tensor *t = &x->plan->tensors[tensor];
+    const int64_t first = t->shard_offset + offset_elems;
+    for (int k = 0; k < x->plan->n_buckets; k++) {
+        const sm_bucket *b = &x->plan->buckets[k];
+        const sm_slice own = sm_slice_of(b->n_elems, x->plan->processes.rank, x->plan->processes.n);
+        const share s = share_of(b, own, first, first + n_elems);
+        if (b->group == t->shard_group && s.n > 0) {
+            SM_TRY(x->backend->upload(executable, b->states[t->shard_state], s.within, s.n, values + s.at));
+        }
+    }
+    return SM_OK;
+}

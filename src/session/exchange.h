@@ -1,0 +1,31 @@
+// exchange.h: the ops of a plan that are done with other processes, between a session and the communicator.
+//
+// A backend that works in host memory has its gradients (and, of a sharded optimizer, its parameters) in memory that
+// the processes of the host share. Of another device they are copied there and back, beside what it computes.
+#ifndef STEPMARK_EXCHANGE_H
+#define STEPMARK_EXCHANGE_H
+
+#include "backend.h"
+#include "comm.h"
+
+typedef struct sm_exchange sm_exchange;
+
+// For a plan whose memory is assigned and that is not prepared yet: gives its arenas memory where the device works in
+// host memory. *exchange is NULL where the plan is one process's.
+sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange);
+void sm_exchange_close(sm_exchange *exchange); // NULL is fine; after the executable was released
+
+// Does op `op` of the plan. A start returns at once.
+sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op);
+
+// Waits for whatever is under way.
+sm_status sm_exchange_finish(sm_exchange *exchange);
+
+// Copies elements of a sharded state between host memory and the slices that hold them. Reading is called by all
+// processes alike, and all get the values; of what is written each takes its own.
+sm_status sm_exchange_read(sm_exchange *exchange, sm_executable *executable, int tensor, int64_t offset_elems,
+                           int64_t n_elems, float *values);
+sm_status sm_exchange_write(sm_exchange *exchange, sm_executable *executable, int tensor, int64_t offset_elems,
+                            int64_t n_elems, const float *values);
+
+#endif

@@ -1,0 +1,371 @@
+// bpe_train.c: words as lists of ids with their counts; a table of pairs with their counts and the words they are in; a
+// heap of pairs by count. A count in the heap may be out of date: it is looked up when it comes to the top.
+#include <stdio.h>
+#include <string.h>
+
+#include "bpe_train.h"
+
+typedef struct {
+    size_t offset; // of its ids in training.ids
+    uint32_t n;
+    int64_t count;
+} word_ids;
+
+typedef struct {
+    uint64_t pair; // SM_NO_PAIR: empty
+    int64_t count;
+    uint32_t *words; // that it is or was in, in ascending order
+    uint32_t n_words, capacity;
+    bool is_touched; // its count grew with the merge at hand
+} pair_entry;
+
+typedef struct {
+    uint64_t pair;
+    int64_t count;
+} candidate;
+
+typedef struct {
+    const sm_bpe_settings *settings;
+    sm_tokenizer *tokenizer; // of vocab_size tokens, the first n_tokens of which are set
+    int32_t n_tokens;
+    sm_word_counts known; // of each token of several bytes, by these, its id in place of a count
+    int32_t *ids;         // of all words
+    word_ids *words;
+    size_t n_words;
+    pair_entry *pairs; // open addressing
+    size_t n_pairs, pairs_capacity;
+    candidate *heap;
+    size_t n_heap, heap_capacity;
+    uint64_t *touched; // pairs
+    size_t n_touched, touched_capacity;
+} training;
+
+static sm_status no_memory(const char *what, size_t n) { return sm_fail(SM_ERR_OOM, "no memory for %zu %s", n, what); }
+
+// --- pairs ---------------------------------------------------------------------------------
+
+static pair_entry *find_pair(const training *t, uint64_t pair) {
+    size_t i = sm_pair_hash(pair) & (t->pairs_capacity - 1);
+    while (t->pairs[i].pair != pair && t->pairs[i].pair != SM_NO_PAIR) {
+        i = (i + 1) & (t->pairs_capacity - 1);
+    }
+    return &t->pairs[i];
+}
+
+static sm_status grow_pairs(training *t) {
+    const size_t before = t->pairs_capacity;
+    pair_entry *old = t->pairs;
+    const size_t capacity = before > 0 ? 2 * before : 4096;
+    pair_entry *grown = malloc(capacity * sizeof(*grown));
+    if (grown == NULL) {
+        return no_memory("pairs", capacity);
+    }
+    for (size_t i = 0; i < capacity; i++) {
+        grown[i] = (pair_entry){.pair = SM_NO_PAIR};
+    }
+    t->pairs = grown;
+    t->pairs_capacity = capacity;
+    for (size_t i = 0; i < before; i++) {
+        if (old[i].pair != SM_NO_PAIR) {
+            *find_pair(t, old[i].pair) = old[i];
+        }
+    }
+    free(old);
+    return SM_OK;
+}
+
+static sm_status append_word(pair_entry *entry, uint32_t word) {
+    if (entry->n_words > 0 && entry->words[entry->n_words - 1] == word) {
+        return SM_OK;
+    }
+    if (entry->n_words == entry->capacity) {
+        const uint32_t capacity = entry->capacity > 0 ? 2 * entry->capacity : 2;
+        uint32_t *grown = realloc(entry->words, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return no_memory("places of a pair", capacity);
+        }
+        entry->words = grown;
+        entry->capacity = capacity;
+    }
+    entry->words[entry->n_words++] = word;
+    return SM_OK;
+}
+
+static sm_status touch(training *t, pair_entry *entry) {
+    if (entry->is_touched) {
+        return SM_OK;
+    }
+    if (t->n_touched == t->touched_capacity) {
+        const size_t capacity = t->touched_capacity > 0 ? 2 * t->touched_capacity : 256;
+        uint64_t *grown = realloc(t->touched, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return no_memory("pairs", capacity);
+        }
+        t->touched = grown;
+        t->touched_capacity = capacity;
+    }
+    entry->is_touched = true;
+    t->touched[t->n_touched++] = entry->pair;
+    return SM_OK;
+}
+
+// The pair is once more in a word, which occurs `count` times.
+static sm_status add_pair(training *t, int32_t left, int32_t right, uint32_t word, int64_t count) {
+    if (2 * t->n_pairs >= t->pairs_capacity) {
+        SM_TRY(grow_pairs(t));
+    }
+    pair_entry *entry = find_pair(t, sm_pair(left, right));
+    if (entry->pair == SM_NO_PAIR) {
+        *entry = (pair_entry){.pair = sm_pair(left, right)};
+        t->n_pairs++;
+    }
+    entry->count += count;
+    SM_TRY(append_word(entry, word));
+    return touch(t, entry);
+}
+
+static void remove_pair(training *t, int32_t left, int32_t right, int64_t count) {
+    pair_entry *entry = find_pair(t, sm_pair(left, right));
+    if (entry->pair != SM_NO_PAIR) {
+        entry->count -= count;
+    }
+}
+
+// --- heap ----------------------------------------------------------------------------------
+
+static bool is_before(candidate a, candidate b) {
+    return a.count != b.count ? a.count > b.count : a.pair < b.pair; // a pair's number is its left id, then its right
+}
+
+static sm_status heap_push(training *t, candidate c) {
+    if (t->n_heap == t->heap_capacity) {
+        const size_t capacity = t->heap_capacity > 0 ? 2 * t->heap_capacity : 4096;
+        candidate *grown = realloc(t->heap, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return no_memory("pairs", capacity);
+        }
+        t->heap = grown;
+        t->heap_capacity = capacity;
+    }
+    size_t i = t->n_heap++;
+    for (; i > 0 && is_before(c, t->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        t->heap[i] = t->heap[(i - 1) / 2];
+    }
+    t->heap[i] = c;
+    return SM_OK;
+}
+
+static candidate heap_pop(training *t) {
+    const candidate first = t->heap[0];
+    const candidate last = t->heap[--t->n_heap];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < t->n_heap; i = child) {
+        child += child + 1 < t->n_heap && is_before(t->heap[child + 1], t->heap[child]);
+        if (!is_before(t->heap[child], last)) {
+            break;
+        }
+        t->heap[i] = t->heap[child];
+    }
+    t->heap[i] = last;
+    return first;
+}
+
+// The pairs whose counts grew are candidates with their new counts.
+static sm_status push_touched(training *t) {
+    for (size_t i = 0; i < t->n_touched; i++) {
+        pair_entry *entry = find_pair(t, t->touched[i]);
+        entry->is_touched = false;
+        if (entry->count > 0) {
+            SM_TRY(heap_push(t, (candidate){entry->pair, entry->count}));
+        }
+    }
+    t->n_touched = 0;
+    return SM_OK;
+}
+
+// The most frequent pair; NULL: there is none.
+static pair_entry *pop_best(training *t) {
+    while (t->n_heap > 0) {
+        candidate best = heap_pop(t);
+        pair_entry *entry = find_pair(t, best.pair);
+        if (entry->count == best.count) {
+            return entry;
+        }
+        if (entry->count > 0 && entry->count < best.count) { // grown since: it is in the heap again
+            best.count = entry->count;
+            (void)heap_push(t, best); // there is room: one was taken out
+        }
+    }
+    return NULL;
+}
+
+// --- merging -------------------------------------------------------------------------------
+
+static sm_status merge_in_word(training *t, uint32_t index, int32_t left, int32_t right, int32_t result) {
+    word_ids *word = &t->words[index];
+    int32_t *ids = t->ids + word->offset;
+    uint32_t n = 0; // of the ids behind the merges
+    for (uint32_t i = 0; i < word->n; i++) {
+        if (i + 1 == word->n || ids[i] != left || ids[i + 1] != right) {
+            ids[n++] = ids[i];
+            continue;
+        }
+        if (n > 0) {
+            remove_pair(t, ids[n - 1], left, word->count);
+            SM_TRY(add_pair(t, ids[n - 1], result, index, word->count));
+        }
+        if (i + 2 < word->n) {
+            remove_pair(t, right, ids[i + 2], word->count);
+            SM_TRY(add_pair(t, result, ids[i + 2], index, word->count));
+        }
+        ids[n++] = result;
+        i++;
+    }
+    word->n = n;
+    return SM_OK;
+}
+
+// The id of the token of both; a token of these bytes may be there already, of other halves.
+static sm_status make_token(training *t, int32_t left, int32_t right, int32_t *id) {
+    const sm_tokenizer *k = t->tokenizer;
+    const size_t n_left = k->tokens[left].n_bytes;
+    const size_t n = n_left + k->tokens[right].n_bytes;
+    uint8_t *bytes = malloc(n);
+    if (bytes == NULL) {
+        return no_memory("bytes of a token", n);
+    }
+    memcpy(bytes, sm_token_bytes(k, left), n_left);
+    memcpy(bytes + n_left, sm_token_bytes(k, right), n - n_left);
+    sm_status status = SM_OK;
+    const sm_word *known = sm_word_counts_find(&t->known, bytes, n);
+    if (known != NULL) {
+        *id = (int32_t)known->count;
+    } else {
+        *id = t->n_tokens++;
+        status = sm_tokenizer_set(t->tokenizer, *id, bytes, n);
+        status = status == SM_OK ? sm_word_counts_add(&t->known, bytes, n, *id) : status;
+    }
+    free(bytes);
+    return status;
+}
+
+static sm_status merge_pair(training *t, pair_entry *best) {
+    const int32_t left = (int32_t)(best->pair >> 32);
+    const int32_t right = (int32_t)(uint32_t)best->pair;
+    uint32_t *words = best->words; // the entry may move
+    const uint32_t n_words = best->n_words;
+    int32_t result;
+    SM_TRY(make_token(t, left, right, &result));
+    SM_TRY(sm_tokenizer_add_merge(t->tokenizer, left, right, result));
+    best->words = NULL;
+    best->n_words = best->capacity = 0;
+    best->count = 0;
+    sm_status status = SM_OK;
+    for (uint32_t i = 0; i < n_words && status == SM_OK; i++) {
+        status = merge_in_word(t, words[i], left, right, result);
+    }
+    free(words);
+    pair_entry *merged = find_pair(t, sm_pair(left, right));
+    merged->count = merged->count < 0 ? 0 : merged->count; // neighbours of "aaa" were counted twice
+    SM_TRY(status);
+    return push_touched(t);
+}
+
+static sm_status learn(training *t) {
+    const sm_bpe_settings *s = t->settings;
+    while (t->n_tokens < s->vocab_size) {
+        if (s->stop != NULL && s->stop(s->ctx)) {
+            return SM_ERR_INTERRUPTED;
+        }
+        pair_entry *best = pop_best(t);
+        if (best == NULL || best->count < s->min_frequency) {
+            return SM_OK;
+        }
+        SM_TRY(merge_pair(t, best));
+        if (s->progress != NULL) {
+            s->progress(s->ctx, t->n_tokens, s->vocab_size);
+        }
+    }
+    return SM_OK;
+}
+// --- beginning and end ---------------------------------------------------------------------
+
+static sm_status set_first_tokens(training *t, int32_t byte_ids[SM_N_BYTES]) {
+    uint8_t order[SM_N_BYTES];
+    const char *end = SM_END_OF_TEXT;
+    SM_TRY(sm_tokenizer_set_added(t->tokenizer, t->n_tokens++, (const uint8_t *)end, strlen(end), true));
+    sm_byte_alphabet_order(order);
+    for (int i = 0; i < SM_N_BYTES; i++) {
+        byte_ids[order[i]] = t->n_tokens;
+        SM_TRY(sm_tokenizer_set(t->tokenizer, t->n_tokens++, &order[i], 1));
+    }
+    return SM_OK;
+}
+
+static sm_status take_words(training *t, const sm_word_counts *words, const int32_t byte_ids[SM_N_BYTES]) {
+    size_t offset = 0;
+    t->ids = malloc((words->n_bytes + 1) * sizeof(*t->ids));
+    t->words = malloc((words->n_words + 1) * sizeof(*t->words));
+    if (t->ids == NULL || t->words == NULL || words->n_words > UINT32_MAX) {
+        return no_memory("words", words->n_words);
+    }
+    for (size_t i = 0; i < words->n_entries; i++) {
+        const sm_word *entry = &words->entries[i];
+        if (entry->count == 0) {
+            continue;
+        }
+        t->words[t->n_words++] = (word_ids){offset, entry->n_bytes, entry->count};
+        for (uint32_t k = 0; k < entry->n_bytes; k++) {
+            t->ids[offset++] = byte_ids[words->bytes[entry->offset + k]];
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status count_pairs(training *t) {
+    for (size_t i = 0; i < t->n_words; i++) {
+        const word_ids *word = &t->words[i];
+        const int32_t *ids = t->ids + word->offset;
+        for (uint32_t k = 0; k + 1 < word->n; k++) {
+            SM_TRY(add_pair(t, ids[k], ids[k + 1], (uint32_t)i, word->count));
+        }
+    }
+    return push_touched(t);
+}
+
+static void release(training *t) {
+    for (size_t i = 0; i < t->pairs_capacity; i++) {
+        free(t->pairs[i].words);
+    }
+    free(t->pairs);
+    free(t->heap);
+    free(t->touched);
+    free(t->ids);
+    free(t->words);
+    sm_word_counts_free(&t->known);
+    sm_tokenizer_free(t->tokenizer);
+}
+
+sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *settings, sm_tokenizer **tokenizer) {
+    sm_status status = SM_OK;
+    int32_t byte_ids[SM_N_BYTES];
+    training t = {.settings = settings};
+    *tokenizer = NULL;
+    if (settings->vocab_size < SM_LEAST_VOCABULARY) {
+        return sm_fail(SM_ERR_INVALID, "a vocabulary of %lld tokens; it has %d at least: the bytes and %s",
+                       (long long)settings->vocab_size, SM_LEAST_VOCABULARY, SM_END_OF_TEXT);
+    }
+    SM_TRY_GOTO(sm_tokenizer_new(settings->vocab_size, &t.tokenizer));
+    SM_TRY_GOTO(set_first_tokens(&t, byte_ids));
+    SM_TRY_GOTO(take_words(&t, words, byte_ids));
+    SM_TRY_GOTO(count_pairs(&t));
+    SM_TRY_GOTO(learn(&t));
+    t.tokenizer->n_tokens = t.n_tokens; // fewer where the text had no more pairs
+    SM_TRY_GOTO(sm_tokenizer_finish(t.tokenizer));
+    *tokenizer = t.tokenizer;
+    t.tokenizer = NULL;
+
+cleanup:
+    release(&t);
+    return status;
+}

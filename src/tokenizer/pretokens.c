@@ -1,0 +1,204 @@
+// pretokens.c: PCRE2 with its just-in-time compiler finds the ends. It reads the text itself where that is valid UTF-8
+// and of no character that its Unicode tables may not know; else a copy with a stand-in of the same length and kind for
+// each such character. So the ends are the same, and the pattern stays GPT-2's.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pretokens.h"
+
+// Nothing is ever taken back from a run of one kind, hence ++. PCRE2's own \s has U+180E, see `newer`.
+static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s+(?!\\S)|\\s++";
+
+struct sm_pretokens {
+    pcre2_code *code;
+    pcre2_match_data *match;
+    bool has_jit;
+    const uint8_t *subject; // the text, or `copy`
+    size_t n;
+    size_t position;
+    uint8_t *copy;
+    size_t capacity;
+};
+
+// --- stand-ins -----------------------------------------------------------------------------
+
+typedef enum { OTHER, LETTER, NUMBER } char_kind;
+
+// Characters that Unicode 15 to 16 added to letters and numbers, and one that PCRE2 counts among the spaces and Unicode
+// no longer does.
+static const struct {
+    uint32_t first, last;
+    char_kind kind;
+} newer[] = {
+    {0x180e, 0x180e, OTHER},    {0x1c89, 0x1c8a, LETTER},   {0xa7cb, 0xa7cd, LETTER},   {0xa7da, 0xa7dc, LETTER},
+    {0x105c0, 0x105f3, LETTER}, {0x10d40, 0x10d49, NUMBER}, {0x10d4a, 0x10d65, LETTER}, {0x10d6f, 0x10d85, LETTER},
+    {0x10ec2, 0x10ec4, LETTER}, {0x1123f, 0x11240, LETTER}, {0x11380, 0x11389, LETTER}, {0x1138b, 0x1138b, LETTER},
+    {0x1138e, 0x1138e, LETTER}, {0x11390, 0x113b5, LETTER}, {0x113b7, 0x113b7, LETTER}, {0x113d1, 0x113d1, LETTER},
+    {0x113d3, 0x113d3, LETTER}, {0x116d0, 0x116e3, NUMBER}, {0x11bc0, 0x11be0, LETTER}, {0x11bf0, 0x11bf9, NUMBER},
+    {0x11f02, 0x11f02, LETTER}, {0x11f04, 0x11f10, LETTER}, {0x11f12, 0x11f33, LETTER}, {0x11f50, 0x11f59, NUMBER},
+    {0x1342f, 0x1342f, LETTER}, {0x13441, 0x13446, LETTER}, {0x13460, 0x143fa, LETTER}, {0x16100, 0x1611d, LETTER},
+    {0x16130, 0x16139, NUMBER}, {0x16d40, 0x16d6c, LETTER}, {0x16d70, 0x16d79, NUMBER}, {0x18cff, 0x18cff, LETTER},
+    {0x1b132, 0x1b132, LETTER}, {0x1b155, 0x1b155, LETTER}, {0x1ccf0, 0x1ccf9, NUMBER}, {0x1d2c0, 0x1d2d3, NUMBER},
+    {0x1df25, 0x1df2a, LETTER}, {0x1e030, 0x1e06d, LETTER}, {0x1e4d0, 0x1e4eb, LETTER}, {0x1e4f0, 0x1e4f9, NUMBER},
+    {0x1e5d0, 0x1e5ed, LETTER}, {0x1e5f0, 0x1e5f0, LETTER}, {0x1e5f1, 0x1e5fa, NUMBER}, {0x2b739, 0x2b739, LETTER},
+    {0x2ebf0, 0x2ee5d, LETTER}, {0x31350, 0x323af, LETTER},
+};
+
+enum { N_NEWER = sizeof newer / sizeof newer[0], MAX_UTF8 = 4 };
+
+// By kind and length; where there is none, no newer character has that length.
+static const char *const stand_ins[][MAX_UTF8 + 1] = {
+    [OTHER] = {NULL, "\x01", NULL, "\u2603", NULL},
+    [LETTER] = {NULL, NULL, NULL, "\u4e00", "\U00020000"},
+    [NUMBER] = {NULL, NULL, NULL, NULL, "\U0001d7ce"},
+};
+
+static bool is_newer(uint32_t character, char_kind *kind) {
+    if (character < 0x180e || (character > 0x1c8a && character < 0xa7cb) ||
+        (character > 0xa7dc && character < 0x105c0)) { // most that are in use
+        return false;
+    }
+    for (int low = 0, high = N_NEWER - 1; low <= high;) {
+        const int middle = (low + high) / 2;
+        if (character > newer[middle].last) {
+            low = middle + 1;
+        } else if (character < newer[middle].first) {
+            high = middle - 1;
+        } else {
+            *kind = newer[middle].kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool continues(uint8_t byte) { return (byte & 0xc0) == 0x80; }
+
+// The length of the character at `text`, of which there are n bytes; 0 if it is not valid UTF-8.
+static size_t decode(const uint8_t *text, size_t n, uint32_t *character) {
+    const uint8_t lead = text[0];
+    if (lead >= 0xc2 && lead <= 0xdf && n >= 2 && continues(text[1])) {
+        *character = (uint32_t)(lead & 0x1f) << 6 | (text[1] & 0x3f);
+        return 2;
+    }
+    if ((lead & 0xf0) == 0xe0 && n >= 3 && continues(text[1]) && continues(text[2])) {
+        *character = (uint32_t)(lead & 0x0f) << 12 | (uint32_t)(text[1] & 0x3f) << 6 | (text[2] & 0x3f);
+        return *character >= 0x800 && (*character < 0xd800 || *character > 0xdfff) ? 3 : 0;
+    }
+    if (lead >= 0xf0 && lead <= 0xf4 && n >= 4 && continues(text[1]) && continues(text[2]) && continues(text[3])) {
+        *character = (uint32_t)(lead & 0x07) << 18 | (uint32_t)(text[1] & 0x3f) << 12 |
+                     (uint32_t)(text[2] & 0x3f) << 6 | (text[3] & 0x3f);
+        return *character >= 0x10000 && *character <= 0x10ffff ? 4 : 0;
+    }
+    return 0;
+}
+
+static sm_status copy_text(sm_pretokens *p, const uint8_t *text) {
+    if (p->subject == p->copy) {
+        return SM_OK;
+    }
+    if (p->n > p->capacity) {
+        free(p->copy);
+        p->capacity = 0;
+        p->copy = malloc(p->n);
+        if (p->copy == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for a copy of %zu bytes of text", p->n);
+        }
+        p->capacity = p->n;
+    }
+    memcpy(p->copy, text, p->n);
+    p->subject = p->copy;
+    return SM_OK;
+}
+
+static size_t skip_ascii(const uint8_t *text, size_t at, size_t n) {
+    uint64_t word;
+    for (; at + sizeof word <= n; at += sizeof word) {
+        memcpy(&word, text + at, sizeof word);
+        if (word & UINT64_C(0x8080808080808080)) {
+            break;
+        }
+    }
+    while (at < n && text[at] < 0x80) {
+        at++;
+    }
+    return at;
+}
+
+sm_status sm_pretokens_begin(sm_pretokens *p, const uint8_t *text, size_t n) {
+    p->subject = text;
+    p->n = n;
+    p->position = 0;
+    for (size_t at = skip_ascii(text, 0, n); at < n; at = skip_ascii(text, at, n)) {
+        uint32_t character = 0;
+        char_kind kind = OTHER;
+        size_t length = decode(text + at, n - at, &character);
+        const bool is_valid = length > 0;
+        length = is_valid ? length : 1;
+        if (!is_valid || is_newer(character, &kind)) {
+            SM_TRY(copy_text(p, text));
+            memcpy(p->copy + at, stand_ins[kind][length], length);
+        }
+        at += length;
+    }
+    return SM_OK;
+}
+
+// --- cutting -------------------------------------------------------------------------------
+
+bool sm_pretokens_next(sm_pretokens *p, size_t *end) {
+    if (p->position == p->n) {
+        return false;
+    }
+    int found = p->has_jit ? pcre2_jit_match(p->code, p->subject, p->n, p->position, 0, p->match, NULL) : 0;
+    if (found <= 0) {
+        found = pcre2_match(p->code, p->subject, p->n, p->position, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match, NULL);
+    }
+    p->position = found > 0 ? pcre2_get_ovector_pointer(p->match)[1] : p->n; // some of every text matches
+    *end = p->position;
+    return true;
+}
+
+// Between a character that is no space and a space there is always one. Of characters beyond ASCII, those are taken for
+// possible spaces whose last byte is that of a space: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F,
+// U+205F, U+3000.
+bool sm_pretokens_part_at(const uint8_t *text, size_t at) {
+    const uint8_t before = text[at - 1];
+    const uint8_t after = text[at];
+    const bool is_space = after == ' ' || (after >= '\t' && after <= '\r');
+    return is_space && ((before > ' ' && before < 0x80) || before > 0xaf || (before > 0x8a && before < 0x9f));
+}
+
+// --- beginning and end ---------------------------------------------------------------------
+
+sm_status sm_pretokens_new(sm_pretokens **pretokens) {
+    int error;
+    PCRE2_SIZE where;
+    uint32_t jit = 0;
+    sm_pretokens *p = calloc(1, sizeof *p);
+    *pretokens = NULL;
+    if (p != NULL) {
+        p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED,
+                                &error, &where, NULL);
+        p->match = p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL;
+    }
+    if (p == NULL || p->match == NULL) {
+        sm_pretokens_free(p);
+        return sm_fail(SM_ERR_OOM, "no memory for the pattern of pre-tokenisation");
+    }
+    p->has_jit =
+        pcre2_config(PCRE2_CONFIG_JIT, &jit) == 0 && jit == 1 && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    *pretokens = p;
+    return SM_OK;
+}
+
+void sm_pretokens_free(sm_pretokens *p) {
+    if (p != NULL) {
+        pcre2_match_data_free(p->match);
+        pcre2_code_free(p->code);
+        free(p->copy);
+        free(p);
+    }
+}

@@ -1,0 +1,65 @@
+// text_source.h: documents from files, folders and stdin, in blocks that can be encoded apart.
+//
+// A document is a file, or what lies between two <|endoftext|> in a file; empty ones are left out. Of a folder, all
+// files below it are read in the order of their names, but for those whose names begin with a dot. "-" is stdin.
+//
+// A long document is cut where that makes no difference to its ids (sm_encoder_part); a block grows until there is such
+// a place.
+#ifndef STEPMARK_TEXT_SOURCE_H
+#define STEPMARK_TEXT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+typedef struct {
+    char **paths; // NULL: stdin
+    int64_t n_files;
+    int64_t size_bytes; // of all files together; stdin counts as nothing
+    uint64_t hash;      // of names, sizes and times of change: is it still the same list?
+    bool has_stdin;
+} sm_text_files;
+
+// Lists what `inputs` stand for. SM_ERR_IO names what cannot be read.
+sm_status sm_text_files_list(char *const *inputs, int n_inputs, sm_text_files *files);
+void sm_text_files_free(sm_text_files *files);
+
+// Where a source is: in which file, how far, and in what document.
+typedef struct {
+    int64_t file;
+    int64_t offset_bytes;
+    bool in_document;   // some of it has been read
+    bool is_validation; // the document is for validation
+} sm_text_position;
+
+// Text of one document, or of a part of it.
+typedef struct {
+    size_t offset, n_bytes; // in the block
+    bool is_validation;
+    bool ends_document;
+} sm_text_part;
+
+typedef struct {
+    uint8_t *text;
+    size_t n_bytes, capacity;
+    sm_text_part *parts;
+    size_t n_parts, parts_capacity;
+    sm_text_position after; // behind its last byte
+    int64_t n_read_bytes;   // read from files for it, separators included
+} sm_text_block;
+
+typedef struct sm_text_source sm_text_source;
+
+// Documents whose content says so are for validation: `val_percent` of a hundred, by a hash of a document's first 64
+// KiB. `at` NULL: from the beginning. `files` must outlive the source.
+sm_status sm_text_source_open(const sm_text_files *files, double val_percent, const sm_text_position *at,
+                              sm_text_source **source);
+void sm_text_source_close(sm_text_source *source); // NULL is fine
+
+// Fills a block, of about a MiB; no parts: that was all. A zeroed block is an empty one; it grows.
+sm_status sm_text_source_next(sm_text_source *source, sm_text_block *block);
+void sm_text_block_free(sm_text_block *block);
+
+#endif

@@ -1,0 +1,332 @@
+// token_output.c: DIR.partial, locked by whoever writes it, is renamed to DIR when it is complete.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "json_text.h"
+#include "temporary.h"
+#include "token_output.h"
+#include "tokens.h"
+
+enum { MAX_RECORD_BYTES = 1 << 26 };
+
+static const char *const bin_names[SM_N_SIDES] = {"train.bin", "val.bin"};
+static const char *const side_names[SM_N_SIDES] = {"train", "val"};
+
+struct sm_token_output {
+    char folder[PATH_MAX];
+    char partial[PATH_MAX];
+    json_t *work;
+    int id_bytes;
+    int lock; // of the unfinished folder
+    int fds[SM_N_SIDES];
+    sm_side_counts counts[SM_N_SIDES];
+    sm_text_position position;
+    bool is_complete, is_resumed;
+};
+
+static sm_status fail_errno(const char *path, const char *name, const char *action) {
+    return sm_fail(SM_ERR_IO, "%s%s%s: cannot %s: %s", path, name[0] != '\0' ? "/" : "", name, action, strerror(errno));
+}
+
+static sm_status path_in(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
+}
+
+// --- records -------------------------------------------------------------------------------
+
+static json_t *counts_to_json(const sm_side_counts *c, const char *name) {
+    return json_pack("{s:s, s:I, s:I, s:I}", "file", name, "tokens", (json_int_t)c->n_tokens, "documents",
+                     (json_int_t)c->n_documents, "bytes", (json_int_t)c->text_bytes);
+}
+
+static int64_t number(const json_t *object, const char *key) {
+    const json_int_t value = json_integer_value(json_object_get(object, key));
+    return value < 0 ? 0 : value;
+}
+
+static sm_side_counts counts_of(const json_t *record, int side) {
+    const json_t *object = json_object_get(record, side_names[side]);
+    return (sm_side_counts){number(object, "tokens"), number(object, "documents"), number(object, "bytes")};
+}
+
+// The work, with the counts so far; val is null where there is none. NULL: out of memory.
+static json_t *make_record(const sm_token_output *out) {
+    json_t *record = json_deep_copy(out->work);
+    for (int side = 0; side < SM_N_SIDES && record != NULL; side++) {
+        json_t *counts = side == SM_VAL_SIDE && out->counts[side].n_tokens == 0
+                             ? json_null()
+                             : counts_to_json(&out->counts[side], bin_names[side]);
+        if (counts == NULL || json_object_set_new(record, side_names[side], counts) != 0) {
+            json_decref(record);
+            record = NULL;
+        }
+    }
+    return record;
+}
+
+// Whether a record is of that work: all that the work says, it says too.
+static bool is_of(const json_t *record, const json_t *work) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)work, key, value) {
+        if (!json_equal(json_object_get(record, key), value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// `record` is gone afterwards.
+static sm_status write_record(const sm_token_output *out, const char *name, json_t *record) {
+    char path[PATH_MAX];
+    char *text = sm_json_to_text(record, JSON_INDENT(2));
+    json_decref(record);
+    sm_status status = path_in(out->partial, name, path);
+    if (status == SM_OK) {
+        status = text != NULL ? sm_atomic_write_all(path, text, strlen(text))
+                              : sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+    }
+    free(text);
+    return status;
+}
+
+// --- what is there -------------------------------------------------------------------------
+
+static bool is_empty_folder(const char *path) {
+    DIR *dir = opendir(path);
+    int n = 0;
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return dir != NULL && n == 0;
+}
+
+// A result of the same work is one already; in the place of anything else nothing is written.
+static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
+    char path[PATH_MAX];
+    struct stat info;
+    json_t *record = NULL;
+    if (lstat(out->folder, &info) != 0 || is_empty_folder(out->folder)) {
+        return SM_OK;
+    }
+    SM_TRY(path_in(out->folder, "tokens.json", path));
+    if (may_resume && sm_json_read(path, MAX_RECORD_BYTES, &record) == SM_OK) {
+        out->is_complete = is_of(record, out->work);
+        for (int side = 0; side < SM_N_SIDES; side++) {
+            out->counts[side] = counts_of(record, side);
+        }
+        json_decref(record);
+    }
+    return out->is_complete ? SM_OK
+                            : sm_fail(SM_ERR_IO,
+                                      "%s: is there already, and is not of this work; remove it or choose "
+                                      "another name",
+                                      out->folder);
+}
+
+static sm_status lock_partial(sm_token_output *out) {
+    SM_TRY(sm_make_folder(out->partial));
+    out->lock = open(out->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out->lock < 0) {
+        return fail_errno(out->partial, "", "open");
+    }
+    return flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
+               ? sm_fail(SM_ERR_IO, "%s: another process is writing it", out->partial)
+               : SM_OK;
+}
+
+static int64_t size_for(const sm_token_output *out, int side) {
+    return SM_LLMC_HEADER_BYTES + out->counts[side].n_tokens * out->id_bytes;
+}
+
+// Takes up the progress that is recorded, if it is of this work and the files have that much.
+static sm_status take_up(sm_token_output *out) {
+    char path[PATH_MAX];
+    json_t *record = NULL;
+    struct stat info;
+    SM_TRY(path_in(out->partial, "progress.json", path));
+    if (access(path, F_OK) != 0 || sm_json_read(path, MAX_RECORD_BYTES, &record) != SM_OK) {
+        return SM_OK;
+    }
+    out->is_resumed = is_of(record, out->work);
+    for (int side = 0; side < SM_N_SIDES && out->is_resumed; side++) {
+        out->counts[side] = counts_of(record, side);
+        SM_TRY(path_in(out->partial, bin_names[side], path));
+        out->is_resumed = stat(path, &info) == 0 && info.st_size >= size_for(out, side);
+    }
+    const json_t *position = json_object_get(record, "position");
+    if (out->is_resumed) {
+        out->position = (sm_text_position){number(position, "file"), number(position, "offset"),
+                                           json_is_true(json_object_get(position, "in_document")),
+                                           json_is_true(json_object_get(position, "is_validation"))};
+    } else {
+        memset(out->counts, 0, sizeof out->counts);
+    }
+    json_decref(record);
+    return SM_OK;
+}
+
+// What is in the files behind the recorded progress is cut off.
+static sm_status open_bins(sm_token_output *out) {
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        out->fds[side] =
+            openat(out->lock, bin_names[side], O_RDWR | O_CREAT | O_CLOEXEC | (out->is_resumed ? 0 : O_TRUNC), 0666);
+        if (out->fds[side] < 0 || ftruncate(out->fds[side], size_for(out, side)) != 0 ||
+            lseek(out->fds[side], 0, SEEK_END) < 0) {
+            return fail_errno(out->partial, bin_names[side], "write");
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
+                               sm_token_output **opened) {
+    sm_status status = SM_OK;
+    size_t length = strlen(output);
+    sm_token_output *out = calloc(1, sizeof *out);
+    *opened = NULL;
+    if (out == NULL || (out->work = json_deep_copy(work)) == NULL) {
+        free(out);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", output);
+    }
+    out->id_bytes = id_bytes;
+    out->lock = out->fds[SM_TRAIN_SIDE] = out->fds[SM_VAL_SIDE] = -1;
+    while (length > 1 && output[length - 1] == '/') {
+        length--;
+    }
+    if (snprintf(out->folder, PATH_MAX, "%.*s", (int)length, output) >= PATH_MAX ||
+        snprintf(out->partial, PATH_MAX, "%.*s.partial", (int)length, output) >= PATH_MAX) {
+        status = sm_fail(SM_ERR_IO, "%s: too long a path", output);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(look_at_folder(out, may_resume));
+    if (!out->is_complete) {
+        SM_TRY_GOTO(lock_partial(out));
+        SM_TRY_GOTO(may_resume ? take_up(out) : SM_OK);
+        SM_TRY_GOTO(open_bins(out));
+    }
+    *opened = out;
+    return SM_OK;
+
+cleanup:
+    sm_token_output_close(out);
+    return status;
+}
+
+void sm_token_output_close(sm_token_output *out) {
+    if (out == NULL) {
+        return;
+    }
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        if (out->fds[side] >= 0) {
+            close(out->fds[side]);
+        }
+    }
+    if (out->lock >= 0) {
+        close(out->lock);
+    }
+    json_decref(out->work);
+    free(out);
+}
+
+bool sm_token_output_is_complete(const sm_token_output *out) { return out->is_complete; }
+
+bool sm_token_output_is_resumed(const sm_token_output *out) { return out->is_resumed; }
+
+const sm_text_position *sm_token_output_position(const sm_token_output *out) { return &out->position; }
+
+const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int side) { return &out->counts[side]; }
+
+// --- writing -------------------------------------------------------------------------------
+
+sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more) {
+    const char *bytes = ids;
+    size_t left = (size_t)(more->n_tokens * out->id_bytes);
+    while (left > 0) {
+        const ssize_t n = write(out->fds[side], bytes, left);
+        if (n < 0 && errno != EINTR) {
+            return fail_errno(out->partial, bin_names[side], "write");
+        }
+        if (n > 0) {
+            bytes += n;
+            left -= (size_t)n;
+        }
+    }
+    out->counts[side].n_tokens += more->n_tokens;
+    out->counts[side].n_documents += more->n_documents;
+    out->counts[side].text_bytes += more->text_bytes;
+    return SM_OK;
+}
+
+static sm_status sync_bins(const sm_token_output *out) {
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        if (fdatasync(out->fds[side]) != 0) {
+            return fail_errno(out->partial, bin_names[side], "write");
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at) {
+    SM_TRY(sync_bins(out));
+    json_t *record = make_record(out);
+    json_t *position =
+        json_pack("{s:I, s:I, s:b, s:b}", "file", (json_int_t)at->file, "offset", (json_int_t)at->offset_bytes,
+                  "in_document", (int)at->in_document, "is_validation", (int)at->is_validation);
+    if (record == NULL || position == NULL || json_object_set_new(record, "position", position) != 0) {
+        json_decref(record);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to record its progress", out->partial);
+    }
+    return write_record(out, "progress.json", record);
+}
+
+static sm_status write_headers(const sm_token_output *out) {
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        uint8_t header[SM_LLMC_HEADER_BYTES];
+        sm_llmc_header(out->id_bytes, out->counts[side].n_tokens, header);
+        if (pwrite(out->fds[side], header, sizeof header, 0) != (ssize_t)sizeof header) {
+            return fail_errno(out->partial, bin_names[side], "write");
+        }
+    }
+    return sync_bins(out);
+}
+
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer) {
+    json_t *record = make_record(out);
+    if (record == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", out->partial);
+    }
+    sm_status status = write_headers(out);
+    if (status == SM_OK && out->counts[SM_VAL_SIDE].n_tokens == 0 &&
+        unlinkat(out->lock, bin_names[SM_VAL_SIDE], 0) != 0) {
+        status = fail_errno(out->partial, bin_names[SM_VAL_SIDE], "remove");
+    }
+    if (status == SM_OK) {
+        status = sm_tokenizer_write(tokenizer, out->partial);
+    }
+    if (status != SM_OK) {
+        json_decref(record);
+        return status;
+    }
+    SM_TRY(write_record(out, "tokens.json", record));
+    if (rename(out->partial, out->folder) != 0) {
+        return fail_errno(out->partial, "", "rename");
+    }
+    (void)unlinkat(out->lock, "progress.json", 0); // a record too many does no harm
+    return sm_sync_folder_of(out->folder);
+}
+
+void sm_token_output_abandon(sm_token_output *out) { (void)sm_temporary_remove(out->partial); }

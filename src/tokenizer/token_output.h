@@ -1,0 +1,44 @@
+// token_output.h: the folder that tokenize.h describes, while it is being written.
+#ifndef STEPMARK_TOKEN_OUTPUT_H
+#define STEPMARK_TOKEN_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "text_source.h"
+#include "tokenizer.h"
+
+enum { SM_TRAIN_SIDE, SM_VAL_SIDE, SM_N_SIDES };
+
+// So far.
+typedef struct {
+    int64_t n_tokens, n_documents, text_bytes;
+} sm_side_counts;
+
+typedef struct sm_token_output sm_token_output;
+
+// Opens the unfinished folder of `output`. `work` says what is being done: if that was begun before, *position and the
+// counts are where it is to go on, and *is_resumed; if it was completed before, *is_complete, and `out` is only to be
+// asked for its counts. `may_resume` false: it begins anew, and is never taken for complete.
+sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
+                               sm_token_output **out);
+void sm_token_output_close(sm_token_output *out); // leaves what is unfinished; NULL is fine
+
+bool sm_token_output_is_complete(const sm_token_output *out);
+bool sm_token_output_is_resumed(const sm_token_output *out);
+const sm_text_position *sm_token_output_position(const sm_token_output *out);
+const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int side);
+
+// Appends ids of id_bytes each, and what they were.
+sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more);
+
+// Everything so far is durable, and what is behind `position` comes next.
+sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *position);
+
+// Completes the folder and gives it its name.
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer);
+
+// Removes the unfinished folder.
+void sm_token_output_abandon(sm_token_output *out);
+
+#endif

@@ -1,0 +1,339 @@
+// tokenize.c: each thread takes the next block of text, encodes it, and leaves the ids where the one that writes finds
+// them; whoever completes the block that comes next in the files writes it, and those behind it that wait.
+//
+//     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "encoder.h"
+#include "text_source.h"
+#include "token_output.h"
+#include "tokenize.h"
+
+enum { BLOCKS_PER_THREAD = 4, MAX_THREADS = 1024, NARROW_IDS = 65536 };
+
+static const int64_t save_bytes_by_default = INT64_C(1) << 28;
+
+// A block of text and what it became.
+typedef struct {
+    sm_text_block text;
+    sm_ids ids[SM_N_SIDES]; // afterwards 16 bits wide where ids are
+    sm_side_counts counts[SM_N_SIDES];
+} work_block;
+
+typedef struct {
+    const sm_tokenize_job *job;
+    const sm_tokenizer *tokenizer;
+    int id_bytes;
+    sm_text_source *source;
+    sm_token_output *out;
+
+    pthread_mutex_t mutex; // of all below
+    pthread_cond_t moved;
+    work_block *blocks;
+    work_block **encoded; // by number, modulo n_blocks; NULL: not yet
+    work_block **idle;
+    int n_blocks, n_idle;
+    int64_t n_read, n_written;
+    bool is_reading, is_writing, is_over;
+    sm_status status;
+    char message[512];
+
+    // Of whoever writes.
+    sm_text_position written; // behind what is written
+    int64_t n_bytes, all_bytes;
+    int64_t n_unsaved_bytes;
+} pipeline;
+
+// --- a block -------------------------------------------------------------------------------
+
+static sm_status encode_part(const pipeline *p, sm_encoder *encoder, work_block *block, const sm_text_part *part) {
+    const int side = part->is_validation ? SM_VAL_SIDE : SM_TRAIN_SIDE;
+    sm_ids *ids = &block->ids[side];
+    SM_TRY(sm_encoder_encode(encoder, block->text.text + part->offset, part->n_bytes, ids));
+    if (part->ends_document && p->tokenizer->end_of_text != SM_NO_ID) {
+        SM_TRY(sm_ids_append(ids, p->tokenizer->end_of_text));
+    }
+    block->counts[side].n_documents += part->ends_document;
+    block->counts[side].text_bytes += (int64_t)part->n_bytes;
+    return SM_OK;
+}
+
+static void narrow(sm_ids *ids) {
+    uint16_t *narrow_ids = (uint16_t *)ids->ids;
+    for (size_t i = 0; i < ids->n; i++) {
+        const uint16_t id = (uint16_t)ids->ids[i];
+        memcpy(&narrow_ids[i], &id, sizeof id); // never in front of what is still to be read
+    }
+}
+
+static sm_status encode_block(const pipeline *p, sm_encoder *encoder, work_block *block) {
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        block->ids[side].n = 0;
+        block->counts[side] = (sm_side_counts){0};
+    }
+    for (size_t i = 0; i < block->text.n_parts; i++) {
+        SM_TRY(encode_part(p, encoder, block, &block->text.parts[i]));
+    }
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        block->counts[side].n_tokens = (int64_t)block->ids[side].n;
+        if (p->id_bytes == 2) {
+            narrow(&block->ids[side]);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status write_block(pipeline *p, const work_block *block) {
+    const sm_tokenize_job *job = p->job;
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        SM_TRY(sm_token_output_append(p->out, side, block->ids[side].ids, &block->counts[side]));
+    }
+    p->n_bytes += block->text.n_read_bytes;
+    p->n_unsaved_bytes += block->text.n_read_bytes;
+    p->written = block->text.after;
+    if (p->n_unsaved_bytes >= (job->save_bytes > 0 ? job->save_bytes : save_bytes_by_default)) {
+        SM_TRY(sm_token_output_save(p->out, &p->written));
+        p->n_unsaved_bytes = 0;
+    }
+    return SM_OK;
+}
+
+// --- threads -------------------------------------------------------------------------------
+// What follows holds the mutex, but for the three steps themselves.
+
+static void fail_all(pipeline *p, sm_status status) {
+    if (p->status == SM_OK) {
+        p->status = status;
+        snprintf(p->message, sizeof p->message, "%s", sm_error_message());
+    }
+    p->is_over = true;
+    pthread_cond_broadcast(&p->moved);
+}
+
+// The next block of text and its number; NULL: there is none, or the work is over.
+static work_block *read_block(pipeline *p, int64_t *number) {
+    while (!p->is_over && (p->is_reading || p->n_idle == 0)) {
+        pthread_cond_wait(&p->moved, &p->mutex);
+    }
+    if (p->is_over) {
+        return NULL;
+    }
+    work_block *block = p->idle[--p->n_idle];
+    p->is_reading = true;
+    pthread_mutex_unlock(&p->mutex);
+    const bool is_stopped = p->job->stop != NULL && p->job->stop(p->job->ctx);
+    sm_status status = is_stopped ? SM_ERR_INTERRUPTED : sm_text_source_next(p->source, &block->text);
+    pthread_mutex_lock(&p->mutex);
+    p->is_reading = false;
+    *number = p->n_read;
+    if (status != SM_OK) {
+        fail_all(p, status);
+    } else if (block->text.n_parts == 0) {
+        p->is_over = true;
+    } else {
+        p->n_read++;
+    }
+    pthread_cond_broadcast(&p->moved);
+    return p->is_over ? NULL : block;
+}
+
+// Writes what is encoded and next, unless somebody is at it.
+static void write_blocks(pipeline *p) {
+    work_block **next;
+    if (p->is_writing) {
+        return;
+    }
+    p->is_writing = true;
+    while ((p->status == SM_OK || p->status == SM_ERR_INTERRUPTED) &&
+           *(next = &p->encoded[p->n_written % p->n_blocks]) != NULL) {
+        work_block *block = *next;
+        pthread_mutex_unlock(&p->mutex);
+        sm_status status = write_block(p, block);
+        pthread_mutex_lock(&p->mutex);
+        if (status != SM_OK) {
+            fail_all(p, status);
+            break;
+        }
+        *next = NULL;
+        p->n_written++;
+        p->idle[p->n_idle++] = block;
+        pthread_cond_broadcast(&p->moved);
+        if (p->job->progress != NULL) {
+            p->job->progress(p->job->ctx, p->n_bytes, p->all_bytes);
+        }
+    }
+    p->is_writing = false;
+}
+
+static void work(pipeline *p) {
+    sm_encoder *encoder;
+    int64_t number;
+    work_block *block;
+    sm_status status = sm_encoder_new(p->tokenizer, &encoder);
+    pthread_mutex_lock(&p->mutex);
+    if (status != SM_OK) {
+        fail_all(p, status);
+    }
+    while ((block = read_block(p, &number)) != NULL) {
+        pthread_mutex_unlock(&p->mutex);
+        status = encode_block(p, encoder, block);
+        pthread_mutex_lock(&p->mutex);
+        if (status != SM_OK) {
+            fail_all(p, status);
+            break;
+        }
+        p->encoded[number % p->n_blocks] = block;
+        write_blocks(p);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    sm_encoder_free(encoder);
+}
+
+static sm_status run_threads(pipeline *p) {
+    const int wanted = p->job->n_threads < 1 ? 1 : p->job->n_threads;
+    const int n_threads = wanted < MAX_THREADS ? wanted : MAX_THREADS;
+    p->n_blocks = p->n_idle = BLOCKS_PER_THREAD * n_threads;
+    p->blocks = calloc((size_t)p->n_blocks, sizeof(*p->blocks));
+    p->encoded = calloc((size_t)p->n_blocks, sizeof(*p->encoded));
+    p->idle = calloc((size_t)p->n_blocks, sizeof(*p->idle));
+    if (p->blocks == NULL || p->encoded == NULL || p->idle == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %d threads", n_threads);
+    }
+    for (int i = 0; i < p->n_blocks; i++) {
+        p->idle[i] = &p->blocks[i];
+    }
+#pragma omp parallel num_threads(n_threads)
+    work(p);
+    return p->status == SM_OK ? SM_OK : sm_fail(p->status, "%s", p->message);
+}
+// --- the whole -----------------------------------------------------------------------------
+
+// What makes this work the same as another: tokens.json and progress.json begin with it. NULL: out of memory.
+static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, const sm_text_files *files,
+                             int id_bytes) {
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
+    char hash[32];
+    sm_tokenizer_digest(t, digest);
+    snprintf(hash, sizeof hash, "fnv1a64:%016" PRIx64, files->hash);
+    json_t *inputs = json_array();
+    for (int i = 0; i < job->n_inputs && inputs != NULL; i++) {
+        json_t *name = json_string(job->inputs[i]);
+        if (json_array_append_new(inputs, name != NULL ? name : json_string("(not UTF-8)")) != 0) {
+            json_decref(inputs);
+            inputs = NULL;
+        }
+    }
+    json_t *separator = t->end_of_text != SM_NO_ID ? json_integer(t->end_of_text) : json_null();
+    return json_pack("{s:i, s:s, s:i, s:i, s:o, s:f, s:o, s:I, s:I, s:s}", "schema_version", 1, "tokenizer", digest,
+                     "vocabulary", (int)t->n_tokens, "id_bytes", id_bytes, "separator", separator, "val_percent",
+                     job->val_percent, "inputs", inputs, "files", (json_int_t)files->n_files, "bytes",
+                     (json_int_t)files->size_bytes, "files_digest", hash);
+}
+
+static void note(const sm_tokenize_job *job, const char *line) {
+    if (job->note != NULL) {
+        job->note(job->ctx, line);
+    }
+}
+
+static sm_status check_result(const pipeline *p) {
+    const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
+    const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
+    if (train->n_tokens == 0 && val->n_tokens == 0) {
+        return sm_fail(SM_ERR_INVALID, "the input holds no text");
+    }
+    if (train->n_tokens == 0) {
+        return sm_fail(SM_ERR_INVALID,
+                       "all %lld documents fell to validation; give more documents, or a smaller --val-percent",
+                       (long long)val->n_documents);
+    }
+    if (val->n_tokens == 0 && p->job->val_percent > 0) {
+        note(p->job, "no document fell to validation, so there is no val.bin; a document is a file, or what "
+                     "stands between two <|endoftext|>");
+    }
+    return SM_OK;
+}
+
+static sm_status encode_all(pipeline *p, const sm_text_files *files) {
+    const sm_text_position *begin = sm_token_output_position(p->out);
+    p->written = *begin;
+    p->all_bytes = files->size_bytes;
+    if (sm_token_output_is_resumed(p->out)) {
+        char line[256];
+        snprintf(line, sizeof line, "goes on in file %lld of %lld, byte %lld", (long long)begin->file + 1,
+                 (long long)files->n_files, (long long)begin->offset_bytes);
+        note(p->job, line);
+    }
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        p->n_bytes += sm_token_output_counts(p->out, side)->text_bytes;
+    }
+    SM_TRY(sm_text_source_open(files, p->job->val_percent, begin, &p->source));
+    sm_status status = run_threads(p);
+    if (status == SM_ERR_INTERRUPTED) {
+        SM_TRY(sm_token_output_save(p->out, &p->written));
+    }
+    SM_TRY(status);
+    status = check_result(p);
+    if (status != SM_OK) {
+        sm_token_output_abandon(p->out);
+        return status;
+    }
+    return sm_token_output_finish(p->out, p->tokenizer);
+}
+
+static void tell_result(const pipeline *p, const sm_text_files *files, sm_tokenize_result *result) {
+    *result = (sm_tokenize_result){.n_files = files->n_files,
+                                   .vocab = p->tokenizer->n_tokens,
+                                   .was_complete = sm_token_output_is_complete(p->out)};
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        const sm_side_counts *counts = sm_token_output_counts(p->out, side);
+        result->n_tokens[side] = counts->n_tokens;
+        result->n_documents[side] = counts->n_documents;
+        result->text_bytes[side] = counts->text_bytes;
+    }
+}
+
+static void release(pipeline *p) {
+    for (int i = 0; p->blocks != NULL && i < p->n_blocks; i++) {
+        sm_text_block_free(&p->blocks[i].text);
+        free(p->blocks[i].ids[SM_TRAIN_SIDE].ids);
+        free(p->blocks[i].ids[SM_VAL_SIDE].ids);
+    }
+    free(p->blocks);
+    free(p->encoded);
+    free(p->idle);
+    sm_text_source_close(p->source);
+    sm_token_output_close(p->out);
+}
+
+sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
+    sm_status status = SM_OK;
+    sm_tokenizer *tokenizer = NULL;
+    sm_text_files files = {0};
+    json_t *description = NULL;
+    pipeline p = {.job = job, .mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+    SM_TRY_GOTO(sm_tokenizer_read(job->tokenizer, &tokenizer));
+    SM_TRY_GOTO(sm_text_files_list(job->inputs, job->n_inputs, &files));
+    p.tokenizer = tokenizer;
+    p.id_bytes = tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
+    description = describe_work(job, tokenizer, &files, p.id_bytes);
+    if (description == NULL) {
+        status = sm_fail(SM_ERR_OOM, "no memory to describe the work");
+        goto cleanup;
+    }
+    SM_TRY_GOTO(sm_token_output_open(job->output, description, p.id_bytes, !files.has_stdin, &p.out));
+    if (!sm_token_output_is_complete(p.out)) {
+        SM_TRY_GOTO(encode_all(&p, &files));
+    }
+    tell_result(&p, &files, result);
+
+cleanup:
+    release(&p);
+    json_decref(description);
+    sm_text_files_free(&files);
+    sm_tokenizer_free(tokenizer);
+    return status;
+}

@@ -1,0 +1,45 @@
+// tokenize.h: text to files of token ids, as training reads them: a folder with
+//
+//     train.bin       ids after llm.c's header: 16 bits wide, or 32 where the vocabulary has more than 65,536 tokens
+//     val.bin         those of documents for validation; only if there are any
+//     tokens.json     what they were made from: files, bytes, documents, tokens, the tokenizer's digest
+//     tokenizer.json  the tokenizer (vocab.json, merges.txt, too)
+//
+// Behind each document comes <|endoftext|>, where the vocabulary has it. The order is that of the files.
+//
+// The folder appears under its name when it is complete. Until then it is DIR.partial, with progress.json: what was
+// interrupted, in whatever way, goes on there when the same work is asked for again. Reading from stdin begins anew.
+#ifndef STEPMARK_TOKENIZE_H
+#define STEPMARK_TOKENIZE_H
+
+#include <jansson.h>
+
+#include "tokenizer.h"
+
+typedef struct {
+    const char *tokenizer; // folder or file
+    const char *output;    // folder; it is not there, empty, or a result of the same work
+    char *const *inputs;   // files, folders, "-"
+    int n_inputs;
+    double val_percent;
+    int n_threads;
+    int64_t save_bytes; // of text between two records of progress; 0: 256 MiB
+
+    // Of the caller, may be NULL. `stop` is asked now and then: true ends the work with SM_ERR_INTERRUPTED, its
+    // progress recorded. `note` gets a line for the user; `progress` the bytes read so far of all.
+    bool (*stop)(void *ctx);
+    void (*note)(void *ctx, const char *line);
+    void (*progress)(void *ctx, int64_t n_bytes, int64_t all_bytes);
+    void *ctx;
+} sm_tokenize_job;
+
+typedef struct {
+    int64_t n_files;
+    int64_t n_tokens[2], n_documents[2], text_bytes[2]; // [0] train, [1] validation
+    int32_t vocab;
+    bool was_complete; // it was all there already
+} sm_tokenize_result;
+
+sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result);
+
+#endif

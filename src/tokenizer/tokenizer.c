@@ -1,0 +1,181 @@
+// tokenizer.c: the vocabulary in memory.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fnv1a.h"
+#include "tokenizer.h"
+
+// --- making one ----------------------------------------------------------------------------
+
+sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer) {
+    *tokenizer = NULL;
+    if (n_tokens < 1 || n_tokens > SM_MAX_TOKEN_IDS) {
+        return sm_fail(SM_ERR_FORMAT, "a vocabulary of %lld tokens; it must have 1 to %d", (long long)n_tokens,
+                       SM_MAX_TOKEN_IDS);
+    }
+    sm_tokenizer *t = calloc(1, sizeof *t);
+    if (t == NULL || (t->tokens = calloc((size_t)n_tokens, sizeof(*t->tokens))) == NULL) {
+        free(t);
+        return sm_fail(SM_ERR_OOM, "no memory for a vocabulary of %lld tokens", (long long)n_tokens);
+    }
+    t->n_tokens = (int32_t)n_tokens;
+    t->end_of_text = SM_NO_ID;
+    *tokenizer = t;
+    return SM_OK;
+}
+
+void sm_tokenizer_free(sm_tokenizer *t) {
+    if (t != NULL) {
+        free(t->tokens);
+        free(t->bytes);
+        free(t->merges);
+        free(t->pairs);
+        free(t);
+    }
+}
+
+static sm_status keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes, size_t *offset) {
+    if (n_bytes > t->bytes_capacity - t->n_bytes) {
+        const size_t capacity = 2 * t->bytes_capacity + n_bytes;
+        uint8_t *grown = realloc(t->bytes, capacity);
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for a vocabulary of %zu bytes", capacity);
+        }
+        t->bytes = grown;
+        t->bytes_capacity = capacity;
+    }
+    memcpy(t->bytes + t->n_bytes, bytes, n_bytes);
+    *offset = t->n_bytes;
+    t->n_bytes += n_bytes;
+    return SM_OK;
+}
+
+static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {
+    if (id < 0 || id >= t->n_tokens) {
+        return sm_fail(SM_ERR_FORMAT, "id %lld, but there are %d tokens: ids must be 0 to %d", (long long)id,
+                       t->n_tokens, t->n_tokens - 1);
+    }
+    return n_bytes > 0 && n_bytes <= UINT32_MAX ? SM_OK
+                                                : sm_fail(SM_ERR_FORMAT, "id %lld: an empty token", (long long)id);
+}
+
+sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes) {
+    SM_TRY(check_new(t, id, n_bytes));
+    if (t->tokens[id].is_set) {
+        return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
+    }
+    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true};
+    SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
+    t->tokens[id] = token;
+    return SM_OK;
+}
+
+sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes, bool is_special) {
+    SM_TRY(check_new(t, id, n_bytes));
+    if (t->tokens[id].is_added) {
+        return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two added tokens", (long long)id);
+    }
+    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_added = true, .is_special = is_special};
+    SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
+    t->tokens[id] = token;
+    return SM_OK;
+}
+
+sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, int32_t result) {
+    if (t->n_merges == SM_MAX_TOKEN_IDS) {
+        return sm_fail(SM_ERR_FORMAT, "more than %d merges", SM_MAX_TOKEN_IDS);
+    }
+    if (t->n_merges == t->merges_capacity) {
+        const int32_t capacity = t->merges_capacity > 0 ? 2 * t->merges_capacity : 1024;
+        sm_merge *grown = realloc(t->merges, (size_t)capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for %d merges", capacity);
+        }
+        t->merges = grown;
+        t->merges_capacity = capacity;
+    }
+    t->merges[t->n_merges++] = (sm_merge){left, right, result};
+    return SM_OK;
+}
+
+// --- ready for use -------------------------------------------------------------------------
+
+// A pair that is listed twice counts where it is listed last, as in Hugging Face's tokenizers.
+static void enter_pair(sm_tokenizer *t, int32_t rank) {
+    const sm_merge *merge = &t->merges[rank];
+    const uint64_t pair = sm_pair(merge->left, merge->right);
+    uint64_t i = sm_pair_hash(pair) & t->pair_mask;
+    while (t->pairs[i].pair != SM_NO_PAIR && t->pairs[i].pair != pair) {
+        i = (i + 1) & t->pair_mask;
+    }
+    t->pairs[i] = (sm_pair_entry){pair, rank, merge->result};
+}
+
+static sm_status make_pairs(sm_tokenizer *t) {
+    uint64_t n = 16;
+    while (n < 2 * (uint64_t)t->n_merges) {
+        n *= 2;
+    }
+    t->pairs = malloc(n * sizeof(*t->pairs));
+    if (t->pairs == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %d merges", t->n_merges);
+    }
+    memset(t->pairs, 0xff, n * sizeof(*t->pairs));
+    t->pair_mask = n - 1;
+    for (int32_t rank = 0; rank < t->n_merges; rank++) {
+        enter_pair(t, rank);
+    }
+    return SM_OK;
+}
+
+static sm_status find_bytes(sm_tokenizer *t) {
+    for (int byte = 0; byte < SM_N_BYTES; byte++) {
+        t->byte_ids[byte] = SM_NO_ID;
+    }
+    for (int32_t id = 0; id < t->n_tokens; id++) {
+        if (!t->tokens[id].is_set) {
+            return sm_fail(SM_ERR_FORMAT, "id %d has no token: ids must be 0 to %d, each once", id, t->n_tokens - 1);
+        }
+        if (t->tokens[id].n_bytes == 1 && !t->tokens[id].is_added) {
+            t->byte_ids[*sm_token_bytes(t, id)] = id;
+        }
+    }
+    for (int byte = 0; byte < SM_N_BYTES; byte++) {
+        if (t->byte_ids[byte] == SM_NO_ID) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "no token for the byte 0x%02x: not a byte-level vocabulary", byte);
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_tokenizer_finish(sm_tokenizer *t) {
+    SM_TRY(find_bytes(t));
+    t->end_of_text = sm_tokenizer_added(t, SM_END_OF_TEXT);
+    return make_pairs(t);
+}
+
+// --- using it ------------------------------------------------------------------------------
+
+int32_t sm_tokenizer_added(const sm_tokenizer *t, const char *text) {
+    const size_t n = strlen(text);
+    for (int32_t id = 0; id < t->n_tokens; id++) {
+        const sm_token *token = &t->tokens[id];
+        if (token->is_added && token->n_bytes == n && memcmp(sm_token_bytes(t, id), text, n) == 0) {
+            return id;
+        }
+    }
+    return SM_NO_ID;
+}
+
+void sm_tokenizer_digest(const sm_tokenizer *t, char digest[SM_TOKENIZER_DIGEST_SIZE]) {
+    uint64_t hash = SM_FNV1A_START;
+    for (int32_t id = 0; id < t->n_tokens; id++) {
+        const sm_token *token = &t->tokens[id];
+        const uint32_t head[2] = {token->n_bytes, token->is_added};
+        hash = sm_fnv1a(hash, head, sizeof head);
+        hash = sm_fnv1a(hash, sm_token_bytes(t, id), token->n_bytes);
+    }
+    hash = sm_fnv1a(hash, t->merges, (size_t)t->n_merges * sizeof(*t->merges));
+    snprintf(digest, SM_TOKENIZER_DIGEST_SIZE, "fnv1a64:%016" PRIx64, hash);
+}

@@ -1,0 +1,350 @@
+// tokenizer_read.c: Hugging Face's tokenizer.json, and GPT-2's own vocab.json with merges.txt. Both have the vocabulary
+// as an object from text (byte_alphabet.h) to id, and merges as pairs of such texts.
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "input_file.h"
+#include "json_text.h"
+#include "tokenizer.h"
+
+enum { MAX_FILE_BYTES = 1 << 28, MAX_SHOWN = 40 };
+
+// What is read at the moment.
+typedef struct {
+    const char *path;
+    const json_t *vocab;
+    sm_tokenizer *tokenizer;
+} reading;
+
+// Of a text from a file, what may go into a message.
+static const char *shown(const char *text) { return sm_is_printable(text) ? text : "(control characters)"; }
+
+// Puts the path in front of the last message.
+static sm_status in_file(const reading *r, sm_status status) {
+    return status == SM_OK ? SM_OK : sm_fail(status, "%s: %s", r->path, sm_error_message());
+}
+
+// --- vocabulary ----------------------------------------------------------------------------
+
+static sm_status read_token(const reading *r, const char *text, const json_t *value) {
+    const size_t length = strlen(text);
+    const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    size_t n_bytes;
+    if (id >= 0 && id < r->tokenizer->n_tokens && r->tokenizer->tokens[id].is_added &&
+        r->tokenizer->tokens[id].n_bytes == length &&
+        memcmp(sm_token_bytes(r->tokenizer, (int32_t)id), text, length) == 0) {
+        return SM_OK; // listed among the added ones, too
+    }
+    uint8_t *bytes = malloc(length + 1);
+    if (bytes == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a token of %zu bytes", r->path, length);
+    }
+    sm_status status = SM_OK;
+    if (!json_is_integer(value)) {
+        status =
+            sm_fail(SM_ERR_FORMAT, "%s: token '%.*s': its id is not a whole number", r->path, MAX_SHOWN, shown(text));
+    } else if (!sm_byte_alphabet_read(text, length, bytes, &n_bytes)) {
+        status = sm_fail(SM_ERR_UNSUPPORTED,
+                         "%s: token '%.*s' is not of GPT-2's alphabet of bytes: not a byte-level vocabulary", r->path,
+                         MAX_SHOWN, shown(text));
+    } else {
+        status = in_file(r, sm_tokenizer_set(r->tokenizer, id, bytes, n_bytes));
+    }
+    free(bytes);
+    return status;
+}
+
+static sm_status read_vocab(const reading *r) {
+    const char *text;
+    json_t *value;
+    json_object_foreach((json_t *)r->vocab, text, value) { SM_TRY(read_token(r, text, value)); }
+    return SM_OK;
+}
+
+// The id that the vocabulary gives to a text, or SM_NO_ID.
+static int32_t find(const reading *r, const char *text, size_t length) {
+    const json_t *value = json_object_getn(r->vocab, text, length);
+    return value != NULL ? (int32_t)json_integer_value(value) : SM_NO_ID;
+}
+
+// --- merges --------------------------------------------------------------------------------
+
+// "left right", or `left` and `right` apart; number and unit ("merge", "line") are for messages.
+typedef struct {
+    const char *left, *right;
+    size_t left_length, right_length;
+    const char *unit;
+    long long number;
+} merge_text;
+
+static sm_status unknown(const reading *r, const merge_text *m, const char *text, size_t length) {
+    char name[MAX_SHOWN + 1];
+    snprintf(name, sizeof name, "%.*s", (int)(length < MAX_SHOWN ? length : MAX_SHOWN), text);
+    return sm_fail(SM_ERR_FORMAT, "%s: %s %lld names '%s', which is not in the vocabulary", r->path, m->unit, m->number,
+                   shown(name));
+}
+
+static sm_status read_merge(const reading *r, const merge_text *m) {
+    const size_t length = m->left_length + m->right_length;
+    const int32_t left = find(r, m->left, m->left_length);
+    const int32_t right = find(r, m->right, m->right_length);
+    if (left == SM_NO_ID || right == SM_NO_ID) {
+        return left == SM_NO_ID ? unknown(r, m, m->left, m->left_length) : unknown(r, m, m->right, m->right_length);
+    }
+    char *both = malloc(length + 1);
+    if (both == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a merge of %zu bytes", r->path, length);
+    }
+    memcpy(both, m->left, m->left_length);
+    memcpy(both + m->left_length, m->right, m->right_length);
+    const int32_t result = find(r, both, length);
+    sm_status status = result == SM_NO_ID ? unknown(r, m, both, length)
+                                          : in_file(r, sm_tokenizer_add_merge(r->tokenizer, left, right, result));
+    free(both);
+    return status;
+}
+
+static sm_status split_merge(const reading *r, const char *text, size_t length, merge_text *m) {
+    const char *space = memchr(text, ' ', length);
+    const size_t left_length = space != NULL ? (size_t)(space - text) : 0;
+    const size_t right_length = space != NULL ? length - left_length - 1 : 0;
+    if (left_length == 0 || right_length == 0 || memchr(space + 1, ' ', right_length) != NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %s %lld is not two tokens with a space between them", r->path, m->unit,
+                       m->number);
+    }
+    m->left = text;
+    m->left_length = left_length;
+    m->right = space + 1;
+    m->right_length = right_length;
+    return SM_OK;
+}
+
+// Of tokenizer.json: "left right" or, since 2024, ["left", "right"].
+static sm_status read_json_merges(const reading *r, const json_t *merges) {
+    size_t i;
+    json_t *value;
+    if (!json_is_array(merges)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: model.merges is not an array", r->path);
+    }
+    json_array_foreach(merges, i, value) {
+        merge_text m = {.unit = "merge", .number = (long long)i};
+        const json_t *left = json_array_get(value, 0);
+        const json_t *right = json_array_get(value, 1);
+        if (json_is_string(value)) {
+            SM_TRY(split_merge(r, json_string_value(value), json_string_length(value), &m));
+        } else if (json_array_size(value) == 2 && json_is_string(left) && json_is_string(right)) {
+            m.left = json_string_value(left);
+            m.left_length = json_string_length(left);
+            m.right = json_string_value(right);
+            m.right_length = json_string_length(right);
+        } else {
+            return sm_fail(SM_ERR_FORMAT, "%s: merge %zu is neither a text nor two", r->path, i);
+        }
+        SM_TRY(read_merge(r, &m));
+    }
+    return SM_OK;
+}
+
+static sm_status read_merge_lines(const reading *r, const char *text, size_t n) {
+    long long number = 0;
+    for (const char *line = text, *end = text + n; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t length = (size_t)((newline != NULL ? newline : end) - line);
+        merge_text m = {.unit = "line", .number = ++number};
+        const char *next = newline != NULL ? newline + 1 : end;
+        if (length > 0 && line[length - 1] == '\r') {
+            length--;
+        }
+        const bool is_version = length >= 8 && memcmp(line, "#version", 8) == 0;
+        if (length > 0 && !is_version) {
+            SM_TRY(split_merge(r, line, length, &m));
+            SM_TRY(read_merge(r, &m));
+        }
+        line = next;
+    }
+    return SM_OK;
+}
+
+static sm_status read_merge_file(reading *r, const char *path) {
+    sm_status status = SM_OK;
+    int fd;
+    int64_t size_bytes;
+    char *text = NULL;
+    r->path = path;
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    if (size_bytes > MAX_FILE_BYTES || (text = malloc((size_t)size_bytes + 1)) == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
+    status = read_merge_lines(r, text, (size_t)size_bytes);
+
+cleanup:
+    free(text);
+    close(fd);
+    return status;
+}
+
+// --- tokenizer.json ------------------------------------------------------------------------
+
+// That `key` of an object is not there, null, false, zero or empty.
+static bool is_off(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return value == NULL || json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_number(value) && json_number_value(value) == 0);
+}
+
+static sm_status check_off(const reading *r, const json_t *object, const char *what, const char *const *keys) {
+    for (; *keys != NULL; keys++) {
+        if (!is_off(object, *keys)) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is set; only tokenizers like GPT-2's are supported", r->path,
+                           what, *keys);
+        }
+    }
+    return SM_OK;
+}
+
+// Whether it does to text what GPT-2's does.
+static sm_status check_kind(const reading *r, const json_t *root) {
+    static const char *const of_root[] = {"normalizer", NULL};
+    static const char *const of_cuts[] = {"add_prefix_space", NULL};
+    static const char *const of_model[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
+                                           "ignore_merges", NULL};
+    const json_t *cuts = json_object_get(root, "pre_tokenizer");
+    const json_t *model = json_object_get(root, "model");
+    const char *cut_type = json_string_value(json_object_get(cuts, "type"));
+    const char *model_type = json_string_value(json_object_get(model, "type"));
+    if (!json_is_object(model)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: has no object 'model'", r->path);
+    }
+    if (model_type != NULL && strcmp(model_type, "BPE") != 0) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: a model of type '%.*s'; only BPE is supported", r->path, MAX_SHOWN,
+                       shown(model_type));
+    }
+    if (cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 || json_is_false(json_object_get(cuts, "use_regex"))) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: pre_tokenizer is not ByteLevel; only GPT-2's is supported", r->path);
+    }
+    SM_TRY(check_off(r, root, "", of_root));
+    SM_TRY(check_off(r, cuts, "pre_tokenizer.", of_cuts));
+    return check_off(r, model, "model.", of_model);
+}
+
+static sm_status read_added_token(const reading *r, const json_t *token, size_t i) {
+    static const char *const off[] = {"single_word", "lstrip", "rstrip", NULL};
+    const json_t *id = json_object_get(token, "id");
+    const json_t *content = json_object_get(token, "content");
+    if (!json_is_integer(id) || !json_is_string(content)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: added token %zu lacks a whole number 'id' or a text 'content'", r->path, i);
+    }
+    SM_TRY(check_off(r, token, "an added token's ", off));
+    return in_file(r, sm_tokenizer_set_added(r->tokenizer, json_integer_value(id),
+                                             (const uint8_t *)json_string_value(content), json_string_length(content),
+                                             json_is_true(json_object_get(token, "special"))));
+}
+
+// Added tokens that the vocabulary does not list.
+static size_t count_beyond(const json_t *vocab, const json_t *added) {
+    size_t i;
+    size_t n = 0;
+    json_t *token;
+    json_array_foreach(added, i, token) {
+        const char *content = json_string_value(json_object_get(token, "content"));
+        n += content == NULL || json_object_get(vocab, content) == NULL;
+    }
+    return n;
+}
+
+static sm_status read_json(reading *r, const json_t *root) {
+    const json_t *added = json_object_get(root, "added_tokens");
+    const json_t *model = json_object_get(root, "model");
+    size_t i;
+    json_t *token;
+    SM_TRY(check_kind(r, root));
+    r->vocab = json_object_get(model, "vocab");
+    if (!json_is_object(r->vocab)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
+    }
+    SM_TRY(in_file(
+        r, sm_tokenizer_new((int64_t)(json_object_size(r->vocab) + count_beyond(r->vocab, added)), &r->tokenizer)));
+    json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, i)); }
+    SM_TRY(read_vocab(r));
+    return read_json_merges(r, json_object_get(model, "merges"));
+}
+
+// Of the older files: the one special token that GPT-2 has is in the vocabulary like any other.
+static sm_status read_pair_of_files(reading *r, const json_t *vocab, const char *merges_path) {
+    const json_t *end = json_object_get(vocab, SM_END_OF_TEXT);
+    r->vocab = vocab;
+    SM_TRY(in_file(r, sm_tokenizer_new((int64_t)json_object_size(vocab), &r->tokenizer)));
+    if (json_is_integer(end)) {
+        SM_TRY(in_file(r, sm_tokenizer_set_added(r->tokenizer, json_integer_value(end), (const uint8_t *)SM_END_OF_TEXT,
+                                                 strlen(SM_END_OF_TEXT), true)));
+    }
+    SM_TRY(read_vocab(r));
+    return read_merge_file(r, merges_path);
+}
+
+// --- which files ---------------------------------------------------------------------------
+
+static const char *const file_pairs[][2] = {
+    {"tokenizer.json", NULL}, {"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+
+enum { N_FILE_PAIRS = sizeof file_pairs / sizeof file_pairs[0] };
+
+static bool path_in(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+// The first of file_pairs that is in a folder.
+static bool find_files(const char *folder, char first[PATH_MAX], char second[PATH_MAX]) {
+    for (int i = 0; i < N_FILE_PAIRS; i++) {
+        second[0] = '\0';
+        if (path_in(folder, file_pairs[i][0], first) &&
+            (file_pairs[i][1] == NULL || path_in(folder, file_pairs[i][1], second))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sm_tokenizer_is_in(const char *folder) {
+    char first[PATH_MAX];
+    char second[PATH_MAX];
+    return find_files(folder, first, second);
+}
+
+static sm_status read_files(const char *first, const char *second, sm_tokenizer **tokenizer) {
+    sm_status status = SM_OK;
+    json_t *root;
+    reading r = {.path = first};
+    SM_TRY(sm_json_read(first, MAX_FILE_BYTES, &root));
+    SM_TRY_GOTO(second[0] == '\0' ? read_json(&r, root) : read_pair_of_files(&r, root, second));
+    r.path = first;
+    SM_TRY_GOTO(in_file(&r, sm_tokenizer_finish(r.tokenizer)));
+    *tokenizer = r.tokenizer;
+    r.tokenizer = NULL;
+
+cleanup:
+    sm_tokenizer_free(r.tokenizer);
+    json_decref(root);
+    return status;
+}
+
+sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer) {
+    char first[PATH_MAX];
+    char second[PATH_MAX];
+    struct stat info;
+    *tokenizer = NULL;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (!find_files(path, first, second)) {
+            return sm_fail(SM_ERR_IO, "%s: holds no tokenizer.json, and no vocab.json with merges.txt", path);
+        }
+        return read_files(first, second, tokenizer);
+    }
+    return read_files(path, "", tokenizer);
+}

@@ -1,0 +1,153 @@
+// tokenizer_write.c: the same vocabulary as tokenizer.json and as vocab.json with merges.txt.
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "atomic_file.h"
+#include "json_text.h"
+#include "tokenizer.h"
+
+// The text that stands for a token in files; the caller frees it. NULL: out of memory.
+static char *text_of(const sm_tokenizer *t, int32_t id) {
+    const sm_token *token = &t->tokens[id];
+    char *text = malloc(SM_ALPHABET_CHAR_BYTES * (size_t)token->n_bytes + 1);
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t length = token->n_bytes;
+    if (token->is_added) {
+        memcpy(text, sm_token_bytes(t, id), length);
+    } else {
+        length = sm_byte_alphabet_write(sm_token_bytes(t, id), token->n_bytes, text);
+    }
+    text[length] = '\0';
+    return text;
+}
+
+static char *merge_text(const sm_tokenizer *t, int32_t rank) {
+    char *left = text_of(t, t->merges[rank].left);
+    char *right = text_of(t, t->merges[rank].right);
+    char *both = NULL;
+    if (left != NULL && right != NULL && asprintf(&both, "%s %s", left, right) < 0) {
+        both = NULL;
+    }
+    free(left);
+    free(right);
+    return both;
+}
+
+// NULL: out of memory; so it is of all the functions that make JSON.
+static json_t *vocab_of(const sm_tokenizer *t) {
+    json_t *vocab = json_object();
+    for (int32_t id = 0; vocab != NULL && id < t->n_tokens; id++) {
+        char *text = text_of(t, id);
+        if (text == NULL || json_object_set_new(vocab, text, json_integer(id)) != 0) {
+            json_decref(vocab);
+            vocab = NULL;
+        }
+        free(text);
+    }
+    return vocab;
+}
+
+static json_t *merges_of(const sm_tokenizer *t) {
+    json_t *merges = json_array();
+    for (int32_t rank = 0; merges != NULL && rank < t->n_merges; rank++) {
+        char *text = merge_text(t, rank);
+        if (text == NULL || json_array_append_new(merges, json_string(text)) != 0) {
+            json_decref(merges);
+            merges = NULL;
+        }
+        free(text);
+    }
+    return merges;
+}
+
+static json_t *added_of(const sm_tokenizer *t) {
+    json_t *added = json_array();
+    for (int32_t id = 0; added != NULL && id < t->n_tokens; id++) {
+        if (!t->tokens[id].is_added) {
+            continue;
+        }
+        char *text = text_of(t, id);
+        json_t *token = text == NULL ? NULL
+                                     : json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text,
+                                                 "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special",
+                                                 (int)t->tokens[id].is_special);
+        if (token == NULL || json_array_append_new(added, token) != 0) {
+            json_decref(added);
+            added = NULL;
+        }
+        free(text);
+    }
+    return added;
+}
+
+static json_t *byte_level(void) {
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
+                     1);
+}
+
+static json_t *tokenizer_of(const sm_tokenizer *t) {
+    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
+                              "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                              "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab_of(t), "merges", merges_of(t));
+    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:o, s:o, s:o}", "version", "1.0", "truncation", "padding",
+                     "added_tokens", added_of(t), "normalizer", "pre_tokenizer", byte_level(), "post_processor",
+                     byte_level(), "decoder", byte_level(), "model", model);
+}
+
+// `root` is gone afterwards.
+static sm_status write_json(const char *folder, const char *name, json_t *root, size_t flags) {
+    char path[PATH_MAX];
+    char *text = sm_json_to_text(root, flags);
+    json_decref(root);
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
+    }
+    sm_status status = snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path
+                           ? sm_atomic_write_all(path, text, strlen(text))
+                           : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
+    free(text);
+    return status;
+}
+
+static sm_status append_merges(const sm_tokenizer *t, sm_atomic_file *file) {
+    static const char head[] = "#version: 0.2\n";
+    SM_TRY(sm_atomic_write(file, head, strlen(head)));
+    for (int32_t rank = 0; rank < t->n_merges; rank++) {
+        char *text = merge_text(t, rank);
+        if (text == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory to write merge %d", rank);
+        }
+        const size_t length = strlen(text);
+        text[length] = '\n'; // in place of the zero
+        sm_status status = sm_atomic_write(file, text, length + 1);
+        free(text);
+        SM_TRY(status);
+    }
+    return SM_OK;
+}
+
+static sm_status write_merges(const sm_tokenizer *t, const char *folder) {
+    char path[PATH_MAX];
+    sm_atomic_file *file;
+    if (snprintf(path, sizeof path, "%s/merges.txt", folder) >= (int)sizeof path) {
+        return sm_fail(SM_ERR_IO, "%s/merges.txt: too long a path", folder);
+    }
+    SM_TRY(sm_atomic_open(path, &file));
+    sm_status status = append_merges(t, file);
+    if (status != SM_OK) {
+        sm_atomic_abandon(file);
+        return status;
+    }
+    return sm_atomic_commit(file);
+}
+
+sm_status sm_tokenizer_write(const sm_tokenizer *t, const char *folder) {
+    SM_TRY(sm_make_folder(folder));
+    SM_TRY(write_json(folder, "vocab.json", vocab_of(t), JSON_COMPACT));
+    SM_TRY(write_merges(t, folder));
+    return write_json(folder, "tokenizer.json", tokenizer_of(t), JSON_INDENT(1));
+}

@@ -1,0 +1,188 @@
+// word_counts.c: each thread counts the blocks it takes; the counts are added up at the end.
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pretokens.h"
+#include "word_counts.h"
+
+// --- a table -------------------------------------------------------------------------------
+
+static uint64_t hash_of(const uint8_t *bytes, size_t n) {
+    uint64_t hash = n;
+    for (size_t at = 0; at < n; at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + at, n - at < 8 ? n - at : 8);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+// The entry of a word, or the empty one where it belongs.
+static sm_word *find(const sm_word_counts *w, uint64_t hash, const uint8_t *bytes, size_t n_bytes) {
+    for (size_t i = hash & (w->n_entries - 1);; i = (i + 1) & (w->n_entries - 1)) {
+        sm_word *entry = &w->entries[i];
+        if (entry->count == 0 || (entry->hash == hash && entry->n_bytes == n_bytes &&
+                                  memcmp(w->bytes + entry->offset, bytes, n_bytes) == 0)) {
+            return entry;
+        }
+    }
+}
+
+static sm_status grow_entries(sm_word_counts *w) {
+    sm_word_counts grown = *w;
+    grown.n_entries = w->n_entries > 0 ? 2 * w->n_entries : 1024;
+    grown.entries = calloc(grown.n_entries, sizeof(*grown.entries));
+    if (grown.entries == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %zu words", grown.n_entries);
+    }
+    for (size_t i = 0; i < w->n_entries; i++) {
+        const sm_word *entry = &w->entries[i];
+        if (entry->count > 0) {
+            *find(&grown, entry->hash, w->bytes + entry->offset, entry->n_bytes) = *entry;
+        }
+    }
+    free(w->entries);
+    *w = grown;
+    return SM_OK;
+}
+
+static sm_status reserve_bytes(sm_word_counts *w, size_t n) {
+    if (n <= w->capacity - w->n_bytes) {
+        return SM_OK;
+    }
+    const size_t capacity = 2 * w->capacity + n;
+    uint8_t *grown = realloc(w->bytes, capacity);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %zu bytes of words", capacity);
+    }
+    w->bytes = grown;
+    w->capacity = capacity;
+    return SM_OK;
+}
+
+sm_status sm_word_counts_add(sm_word_counts *w, const uint8_t *bytes, size_t n_bytes, int64_t count) {
+    if (2 * w->n_words >= w->n_entries) {
+        SM_TRY(grow_entries(w));
+    }
+    const uint64_t hash = hash_of(bytes, n_bytes);
+    sm_word *entry = find(w, hash, bytes, n_bytes);
+    if (entry->count > 0) {
+        entry->count += count;
+        return SM_OK;
+    }
+    if (n_bytes > UINT32_MAX) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%zu bytes without a space", n_bytes);
+    }
+    SM_TRY(reserve_bytes(w, n_bytes));
+    memcpy(w->bytes + w->n_bytes, bytes, n_bytes);
+    *entry = (sm_word){w->n_bytes, (uint32_t)n_bytes, hash, count};
+    w->n_bytes += n_bytes;
+    w->n_words++;
+    return SM_OK;
+}
+
+const sm_word *sm_word_counts_find(const sm_word_counts *w, const uint8_t *bytes, size_t n_bytes) {
+    const sm_word *entry = w->n_entries > 0 ? find(w, hash_of(bytes, n_bytes), bytes, n_bytes) : NULL;
+    return entry != NULL && entry->count > 0 ? entry : NULL;
+}
+
+void sm_word_counts_free(sm_word_counts *w) {
+    free(w->entries);
+    free(w->bytes);
+    *w = (sm_word_counts){0};
+}
+
+// --- text ----------------------------------------------------------------------------------
+
+typedef struct {
+    sm_text_source *source;
+    bool (*stop)(void *ctx);
+    void *ctx;
+    sm_word_counts *words; // the sum
+    sm_status status;
+    char message[512];
+} counting;
+
+static sm_status count_part(sm_pretokens *pretokens, const uint8_t *text, size_t n, sm_word_counts *words) {
+    size_t begin = 0;
+    size_t end;
+    SM_TRY(sm_pretokens_begin(pretokens, text, n));
+    while (sm_pretokens_next(pretokens, &end)) {
+        SM_TRY(sm_word_counts_add(words, text + begin, end - begin, 1));
+        begin = end;
+    }
+    return SM_OK;
+}
+
+// The next block; *is_last: there is none.
+static sm_status take_block(counting *c, sm_text_block *block, bool *is_last) {
+    sm_status status = SM_OK;
+#pragma omp critical(sm_word_counts_read)
+    {
+        status = c->status;
+        if (status == SM_OK && c->stop != NULL && c->stop(c->ctx)) {
+            status = SM_ERR_INTERRUPTED;
+        }
+        if (status == SM_OK) {
+            status = sm_text_source_next(c->source, block);
+        }
+    }
+    *is_last = block->n_parts == 0;
+    return status;
+}
+
+static sm_status count_blocks(counting *c, sm_pretokens *pretokens, sm_text_block *block, sm_word_counts *words) {
+    for (;;) {
+        bool is_last;
+        SM_TRY(take_block(c, block, &is_last));
+        if (is_last) {
+            return SM_OK;
+        }
+        for (size_t i = 0; i < block->n_parts; i++) {
+            const sm_text_part *part = &block->parts[i];
+            SM_TRY(count_part(pretokens, block->text + part->offset, part->n_bytes, words));
+        }
+    }
+}
+
+static sm_status add_up(sm_word_counts *sum, const sm_word_counts *words) {
+    for (size_t i = 0; i < words->n_entries; i++) {
+        const sm_word *entry = &words->entries[i];
+        if (entry->count > 0) {
+            SM_TRY(sm_word_counts_add(sum, words->bytes + entry->offset, entry->n_bytes, entry->count));
+        }
+    }
+    return SM_OK;
+}
+
+static void count_in_thread(counting *c) {
+    sm_pretokens *pretokens;
+    sm_text_block block = {0};
+    sm_word_counts words = {0};
+    sm_status status = sm_pretokens_new(&pretokens);
+    if (status == SM_OK) {
+        status = count_blocks(c, pretokens, &block, &words);
+    }
+#pragma omp critical(sm_word_counts_add)
+    { status = status == SM_OK ? add_up(c->words, &words) : status; }
+#pragma omp critical(sm_word_counts_read)
+    if (status != SM_OK && c->status == SM_OK) {
+        c->status = status;
+        snprintf(c->message, sizeof c->message, "%s", sm_error_message());
+    }
+    sm_word_counts_free(&words);
+    sm_text_block_free(&block);
+    sm_pretokens_free(pretokens);
+}
+
+sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(void *ctx), void *ctx,
+                            sm_word_counts *words) {
+    counting c = {.source = source, .stop = stop, .ctx = ctx, .words = words};
+    *words = (sm_word_counts){0};
+#pragma omp parallel num_threads(n_threads > 0 ? n_threads : 1)
+    count_in_thread(&c);
+    return c.status == SM_OK ? SM_OK : sm_fail(c.status, "%s", c.message);
+}

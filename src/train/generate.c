@@ -1,0 +1,162 @@
+// generate.c: the plan has a row of logits a token; rows behind the text see it, but it does not see them.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "generate.h"
+#include "philox.h"
+
+struct sm_generator {
+    sm_session *session;
+    int logits;
+    int64_t window, vocab;
+    int32_t *batch; // tokens, then targets, which nobody looks at
+    float *row;
+};
+
+// --- the forward pass ----------------------------------------------------------------------
+
+static sm_status make_plan(const sm_device *device, const sm_generator_settings *s, sm_plan **plan) {
+    const sm_plan_options options = {.B = 1,
+                                     .T = s->window,
+                                     .dtype = s->precision.dtype,
+                                     .products = s->precision.products,
+                                     .max_tensor_bytes = device->info.max_alloc_bytes};
+    const int loss_head = sm_rewrite_find("loss_head"); // it keeps a few rows of logits only
+    SM_TRY(sm_model_build(s->config, &options, plan));
+    sm_status status = sm_plan_rewrite(*plan, s->mode, loss_head >= 0 ? 1u << loss_head : 0);
+    if (status != SM_OK) {
+        sm_plan_free(*plan);
+    }
+    return status;
+}
+
+sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, sm_generator **generator) {
+    sm_status status = SM_OK;
+    sm_plan *plan;
+    sm_generator *g = calloc(1, sizeof *g);
+    *generator = NULL;
+    if (g == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to generate");
+    }
+    g->window = s->window;
+    g->vocab = s->config->vocab;
+    g->batch = calloc(2 * (size_t)s->window, sizeof(*g->batch));
+    g->row = malloc((size_t)g->vocab * sizeof(*g->row));
+    if (g->batch == NULL || g->row == NULL) {
+        status = sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)s->window);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(make_plan(device, s, &plan));
+    SM_TRY_GOTO(sm_session_open(device, plan, &g->session)); // the plan is the session's
+    g->logits = sm_plan_find_tensor(g->session->plan, "logits");
+    if (g->logits == SM_NO_TENSOR) {
+        status = sm_fail(SM_ERR_INTERNAL, "the plan has no logits");
+        goto cleanup;
+    }
+    *generator = g;
+    return SM_OK;
+
+cleanup:
+    sm_generator_close(g);
+    return status;
+}
+
+void sm_generator_close(sm_generator *g) {
+    if (g != NULL) {
+        sm_session_close(g->session);
+        free(g->batch);
+        free(g->row);
+        free(g);
+    }
+}
+
+sm_session *sm_generator_session(sm_generator *g) { return g->session; }
+
+sm_status sm_generator_next(sm_generator *g, const int32_t *ids, int64_t n, const sm_sampling *sampling, int32_t *id) {
+    const int64_t seen = n < g->window ? n : g->window;
+    const int64_t padded = sm_tensor_cols(&g->session->plan->tensors[g->logits]);
+    memcpy(g->batch, ids + n - seen, (size_t)seen * sizeof(*ids));
+    SM_TRY(sm_session_set_batch(g->session, g->batch, g->batch + g->window));
+    SM_TRY(sm_session_run(g->session, SM_RUN_FORWARD, NULL));
+    SM_TRY(sm_session_synchronize(g->session));
+    SM_TRY(sm_session_read_part(g->session, g->logits, (seen - 1) * padded, g->vocab, g->row));
+    for (int64_t i = 0; i < g->vocab; i++) {
+        if (!isfinite(g->row[i])) {
+            return sm_fail(SM_ERR_INVALID, "the logit of token %lld is %g: the weights are no good, or overflow",
+                           (long long)i, (double)g->row[i]);
+        }
+    }
+    *id = sm_sample(g->row, sampling->n_ids < g->vocab ? sampling->n_ids : g->vocab, sampling, (uint64_t)n);
+    return SM_OK;
+}
+
+// --- the choice ----------------------------------------------------------------------------
+
+static int64_t largest(const float *values, int64_t n) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++) {
+        best = values[i] > values[best] ? i : best;
+    }
+    return best;
+}
+
+// Leaves the k largest, of equal ones those that come first; the others become -infinity.
+static void keep_largest(float *values, int64_t n, int64_t k) {
+    float least = INFINITY; // of those found
+    int64_t left = k;       // to be found
+    while (left > 0) {
+        float next = -INFINITY;
+        int64_t n_equal = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (values[i] < least && values[i] >= next) {
+                n_equal = values[i] > next ? 1 : n_equal + 1;
+                next = values[i];
+            }
+        }
+        least = next;
+        if (n_equal >= left) {
+            break;
+        }
+        left -= n_equal;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (values[i] < least || (values[i] == least && left-- <= 0)) {
+            values[i] = -INFINITY;
+        }
+    }
+}
+
+// In [0, 1), of 53 bits.
+static double draw_uniform(uint64_t seed, uint64_t draw) {
+    const sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "generate"), draw, 0);
+    return (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53;
+}
+
+int32_t sm_sample(float *logits, int64_t n, const sm_sampling *s, uint64_t draw) {
+    const int64_t best = largest(logits, n);
+    if (!(s->temperature > 0)) {
+        return (int32_t)best;
+    }
+    const double peak = logits[best];
+    double sum = 0;
+    if (s->top_k > 0 && s->top_k < n) {
+        keep_largest(logits, n, s->top_k);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        sum += exp((logits[i] - peak) / s->temperature);
+    }
+    double left = draw_uniform(s->seed, draw) * sum;
+    int64_t chosen = best;
+    for (int64_t i = 0; i < n; i++) {
+        const double weight = exp((logits[i] - peak) / s->temperature);
+        if (weight > 0) {
+            chosen = i; // where rounding leaves something, the last one
+            if (left < weight) {
+                break;
+            }
+            left -= weight;
+        }
+    }
+    return (int32_t)chosen;
+}
