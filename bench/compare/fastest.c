@@ -16,8 +16,9 @@ static const char *const work_fields[] = {"model_arch", "model_type", "model_n_p
                                           "n_seq",      "n_accum",    "vocab",          "data_digest"};
 
 // What may be compared, in the order that names have it.
-static const char *const factor_fields[] = {"device",    "isa",       "tier",      "mode",       "recompute",
-                                            "precision", "optimizer", "n_threads", "loss_scale", "binding"};
+static const char *const factor_fields[] = {"device",    "isa",       "tier",        "mode",
+                                            "recompute", "attention", "own_kernels", "precision",
+                                            "optimizer", "n_threads", "loss_scale",  "binding"};
 
 enum {
     N_WORK = sizeof(work_fields) / sizeof(work_fields[0]),
@@ -30,7 +31,9 @@ typedef struct {
 } group;
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
-    return json_equal(json_object_get(a, field), json_object_get(b, field));
+    const json_t *x = json_object_get(a, field);
+    const json_t *y = json_object_get(b, field);
+    return x == y || json_equal(x, y); // neither has it, or both the same
 }
 
 static bool same_work(const json_t *a, const json_t *b) {
