@@ -555,12 +555,12 @@ static const cli_flag flags[] = {
      PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING | EXERCISE,
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING | EXERCISE,
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
      AT(wide), NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
@@ -570,6 +570,7 @@ static const cli_flag flags[] = {
      "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
+    {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
      "html with pictures, or Markdown with tables only; auto: by the file's name, on a terminal Markdown", REPORT,
      AT(report_format), ONE_OF(report_formats)},

@@ -32,6 +32,8 @@
     X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")     \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")            \
     X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")       \
     X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
     X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \

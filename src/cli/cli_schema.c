@@ -7,6 +7,7 @@
 #include "cli_tables.h"
 #include "compare.h"
 #include "json_schema.h"
+#include "leaderboard.h"
 #include "profile.h"
 #include "recommend.h"
 #include "row_json_schema.h"
@@ -16,9 +17,10 @@ static const struct {
     cli_command command;
     const sm_table *table;
 } tables[] = {
-    {CLI_ABLATE, &cli_ablate_table},   {CLI_AGAIN, &sm_again_table},         {CLI_COMPARE, &sm_compare_table},
-    {CLI_DEVICES, &cli_devices_table}, {CLI_ESTIMATE, &cli_estimate_table},  {CLI_PEAKS, &cli_peaks_table},
-    {CLI_PROFILE, &sm_profile_table},  {CLI_RECOMMEND, &sm_recommend_table}, {CLI_VERIFY, &cli_verify_table},
+    {CLI_ABLATE, &cli_ablate_table},          {CLI_AGAIN, &sm_again_table},         {CLI_COMPARE, &sm_compare_table},
+    {CLI_DEVICES, &cli_devices_table},        {CLI_ESTIMATE, &cli_estimate_table},  {CLI_PEAKS, &cli_peaks_table},
+    {CLI_PROFILE, &sm_profile_table},         {CLI_RECOMMEND, &sm_recommend_table}, {CLI_VERIFY, &cli_verify_table},
+    {CLI_LEADERBOARD, &sm_leaderboard_table},
 };
 
 static sm_status schema_of(const char *name, json_t **schema) {
