@@ -214,10 +214,19 @@ static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode
     return go_on(v, status);
 }
 
+static sm_status verify_documents(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, mode, 0));
+    sm_status status = sm_verify_documents(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     const sm_recompute asked = (sm_recompute)v->options->recompute;
     SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
+    SM_TRY(verify_documents(v, device, mode));
     const bool has_block =
         asked == SM_RECOMPUTE_AUTO &&
         sm_recompute_resolve(SM_RECOMPUTE_BLOCK, mode, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
