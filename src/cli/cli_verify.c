@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_filter.h"
 #include "cli_live.h"
 #include "cli_precision.h"
@@ -65,7 +66,7 @@ static const sm_column columns[] = {
     TEXT("reason", "why it failed or was skipped", "reason"),
 };
 
-static const sm_table table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 enum { SUBJECT_SIZE = 128 };
 
@@ -288,7 +289,7 @@ static sm_status conclude(const verification *v) {
 static sm_status write_all(verification *v) {
     cli_device_list devices;
     SM_TRY(cli_select_devices(&v->options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->output, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
     cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);
