@@ -28,7 +28,6 @@ struct sm_exchange {
     char **memory;       // this process's part of it
     int n_threads;       // of this process, to sum with
     transfer *transfers; // two an op: of its first and its second output
-    int64_t last_ticket;
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -159,9 +158,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
         .after = is_copied ? begin_copy_in : NULL,
         .ctx = t,
     };
-    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
-    x->last_ticket = t->ticket;
-    return SM_OK;
+    return sm_comm_start(x->comm, &job, &t->ticket);
 }
 
 static sm_status finish(sm_exchange *x, transfer *t) {
@@ -225,7 +222,10 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
 }
 
 sm_status sm_exchange_finish(sm_exchange *x) {
-    return x == NULL || x->last_ticket == 0 ? SM_OK : sm_comm_finish(x->comm, x->last_ticket);
+    for (int i = 0; x != NULL && i < 2 * x->plan->n_ops; i++) {
+        SM_TRY(finish(x, &x->transfers[i]));
+    }
+    return SM_OK;
 }
 
 // --- sharded state -----------------------------------------------------------------------------------------

@@ -139,6 +139,9 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (session->plan->tensors[tensor].role == SM_ROLE_GRADIENT) { // the sums, where some are under way
+        SM_TRY(sm_exchange_finish(session->exchange));
+    }
     if (session->plan->tensors[tensor].is_sharded) {
         return sm_exchange_read(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
     }
