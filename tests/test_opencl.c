@@ -570,8 +570,10 @@ static sm_plan *make_four(const sm_device *device) {
     const int rstd = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "rstd");
     const int mean = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "mean");
     const int turned = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "turned");
-    sm_op rope = {.kind = SM_OP_ROPE, .in = {x}, .out = {turned}};
+    sm_op rope = {.kind = SM_OP_ROPE, .out = {turned}};
     sm_op layernorm = {.kind = SM_OP_LAYERNORM_FORWARD, .in = {z, w, w}, .out = {y, mean, rstd}};
+    rope.in[SM_IN(rope, x)] = x;
+    rope.in[SM_IN(rope, starts)] = SM_NO_TENSOR;
     rope.attr.n_head = 2; // of 4 channels, and as many of keys and of values for one
     rope.attr.n_kv_head = 1;
     rope.attr.rope_theta = 10000;
