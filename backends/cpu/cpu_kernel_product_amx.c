@@ -29,7 +29,7 @@ enum {
     STEP_K = CPU_PRODUCT_STEP_K,
     PANEL_ELEMS = COLS / CPU_PACK_K * STEP_K, // packed, of one operand and step
     TILE_SUMS = ROWS * COLS,
-    PART_STEPS = 8,       // most steps of k whose panels of a, 16 KiB, and of b lie in the first-level cache
+    PART_STEPS = 16,      // most steps of k whose panel of a stays in the first-level cache: 32 KiB
     DEEPEST = 1536,       // k that is not cut into slices
     SLICE_STEPS = 32,     // most steps of a slice of what is deeper
     COL_COST = 48,        // to fetch and pack a column of b takes as long as so many rows of c,
@@ -156,46 +156,37 @@ static cpu_range ks_of(const job *j) {
 // together.
 enum { ROWS_AT_ONCE = 8, LINES_AT_ONCE = CPU_VECTOR };
 
-// Where what is packed of b, from a column and a pair of k on, lies: registers of 16 columns and 16 pairs.
-static cpu_packed *place_b(const job *j, int64_t col, int64_t k, int64_t panel_elems) {
-    enum { REGISTER_COLS = CPU_AMX_PAIRS, REGISTER_ELEMS = REGISTER_COLS * CPU_AMX_PAIRS };
-    return j->b + col / COLS * panel_elems + k / STEP_K * PANEL_ELEMS + col % COLS / REGISTER_COLS * REGISTER_ELEMS +
-           k % STEP_K / CPU_PACK_K * REGISTER_COLS;
-}
-
-// Of n columns, those of the register from `col` on that are there.
-static int64_t register_cols(int64_t n, int64_t col) { return cpu_min64(max64(n - col, 0), CPU_AMX_PAIRS); }
-
 // A block of b whose rows are contiguous.
 static void pack_b_rows(const job *j, const cpu_data *from, int64_t depth, int64_t panel_elems) {
     const int64_t n_cols = length(j->cols);
-    const int64_t all_cols = cpu_divide_up(n_cols, COLS) * COLS;
     for (int64_t k = 0; k < depth; k += ROWS_AT_ONCE) {
-        for (int64_t col = 0; col < all_cols; col += CPU_AMX_PAIRS) {
-            cpu_pack_rows(from + k * j->p->b_row + col, j->p->b_row, register_cols(n_cols, col),
-                          cpu_min64(depth - k, ROWS_AT_ONCE), place_b(j, col, k, panel_elems), CPU_AMX_PAIRS);
+        for (int64_t col = 0; col < n_cols; col += COLS) {
+            cpu_packed *to = j->b + col / COLS * panel_elems + k / CPU_PACK_K * COLS;
+            cpu_pack_rows(from + k * j->p->b_row + col, j->p->b_row, cpu_min64(n_cols - col, COLS),
+                          cpu_min64(depth - k, ROWS_AT_ONCE), to, COLS);
         }
     }
 }
 
-// A block of b whose columns are: squares of pairs, and what is left of a register that has no whole ones.
+// A block of b whose columns are: squares of pairs, and what is left of a panel that has no whole ones.
 static void pack_b_lines(const job *j, const cpu_data *from, int64_t depth, int64_t panel_elems) {
     const int64_t n_cols = length(j->cols);
-    const int64_t all_cols = cpu_divide_up(n_cols, COLS) * COLS;
     const int64_t ld = j->p->b_col;
-    for (int64_t col = 0; col < all_cols; col += LINES_AT_ONCE) {
+    for (int64_t col = 0; col < n_cols; col += COLS) {
         const cpu_data *lines = from + col * ld;
-        const int64_t n_lines = register_cols(n_cols, col);
-        for (int64_t k = 0; k < depth; k += STEP_K) {
-            cpu_packed *to = place_b(j, col, k, panel_elems);
-            if (n_lines < LINES_AT_ONCE || depth - k < STEP_K || ld % CPU_PACK_K != 0) {
-                cpu_pack_lines(lines + k, ld, n_lines, cpu_min64(depth - k, STEP_K), to, CPU_AMX_PAIRS);
-                continue;
+        cpu_packed *panel = j->b + col / COLS * panel_elems;
+        if (n_cols - col < COLS || depth % STEP_K != 0 || ld % CPU_PACK_K != 0) {
+            cpu_pack_lines(lines, ld, cpu_min64(n_cols - col, COLS), depth, panel, COLS);
+            continue;
+        }
+        for (int64_t i = 0; i < COLS; i += LINES_AT_ONCE, lines += LINES_AT_ONCE * ld) {
+            for (int64_t k = 0; k < depth; k += STEP_K) {
+                for (int64_t r = LINES_AT_ONCE; r < 2 * LINES_AT_ONCE; r++) {
+                    __builtin_prefetch(lines + r * ld + k, 0, 2);
+                }
+                cpu_pack_squares(lines + k, ld, LINES_AT_ONCE, STEP_K / CPU_PACK_K, panel + k / CPU_PACK_K * COLS + i,
+                                 COLS);
             }
-            for (int64_t r = LINES_AT_ONCE; r < 2 * LINES_AT_ONCE; r++) {
-                __builtin_prefetch(lines + r * ld + k, 0, 2);
-            }
-            cpu_pack_squares(lines + k, ld, LINES_AT_ONCE, CPU_AMX_PAIRS, to, CPU_AMX_PAIRS);
         }
     }
 }
@@ -204,15 +195,16 @@ static void pack_b(const job *j) {
     const cpu_product *p = j->p;
     const cpu_range ks = ks_of(j);
     const int64_t panel_elems = length(j->steps) * PANEL_ELEMS;
+    const int64_t n_packed = cpu_divide_up(length(ks), CPU_PACK_K) * COLS;
     const cpu_data *from = p->b + j->cols.first * p->b_col + ks.first * p->b_row;
-    for (int64_t end = panel_elems;
-         length(ks) % STEP_K != 0 && end <= cpu_divide_up(length(j->cols), COLS) * panel_elems; end += panel_elems) {
-        memset(j->b + end - PANEL_ELEMS, 0, PANEL_ELEMS * sizeof *j->b); // what lacks in the last step
-    }
     if (p->b_col == 1) {
         pack_b_rows(j, from, length(ks), panel_elems);
     } else {
         pack_b_lines(j, from, length(ks), panel_elems);
+    }
+    for (int64_t panel = 0; panel < cpu_divide_up(length(j->cols), COLS); panel++) {
+        cpu_packed *end = j->b + panel * panel_elems + n_packed;
+        memset(end, 0, (size_t)(panel_elems - n_packed) * sizeof *end);
     }
 }
 

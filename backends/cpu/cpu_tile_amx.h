@@ -2,10 +2,10 @@
 // Software Developer's Manual", volume 1, chapter 18).
 //
 // A tile register is 16 rows of 64 bytes. TDPBF16PS adds to 16x16 floats the product of 16 rows of 32 k by 32 k of 16
-// columns, the latter in pairs along k. Four registers are sums:
+// columns, the latter in pairs along k: panels of b are those of the vector kernels. Four registers are sums:
 //
-//                  b0   b1        a panel holds, for each 32 of k, a0 and then a1, or b0 and then b1: each lies in
-//            a0    s0   s1        memory as it does in its register, 1 KiB
+//                  b0   b1        a panel of a holds, for each 32 of k, a0 and then a1, each 16 rows of
+//            a0    s0   s1        64 bytes; a panel of b, for each pair of k, 32 columns: b0's and b1's
 //            a1    s2   s3
 #ifndef STEPMARK_CPU_TILE_AMX_H
 #define STEPMARK_CPU_TILE_AMX_H
@@ -107,7 +107,7 @@ static inline void cpu_product_tile(int64_t n_steps, const cpu_packed *a, const 
                                     cpu_asking *asking) {
     enum {
         A_ROW_BYTES = CPU_AMX_PAIRS * sizeof *a,
-        B_ROW_BYTES = CPU_AMX_PAIRS * sizeof *b,
+        B_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *b,
         SUM_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *sums,
         REGISTER_ELEMS = CPU_AMX_ROWS * CPU_AMX_PAIRS,
     };
@@ -125,18 +125,18 @@ static inline void cpu_product_tile(int64_t n_steps, const cpu_packed *a, const 
         _tile_zero(3);
     }
     for (int64_t j = 0; j < n_steps; j++) {
-        _tile_loadd(6, b, B_ROW_BYTES);
         _tile_loadd(4, a, A_ROW_BYTES);
-        _tile_loadd(5, a + REGISTER_ELEMS, A_ROW_BYTES);
+        _tile_loadd(6, b, B_ROW_BYTES);
+        _tile_loadd(7, b + CPU_AMX_PAIRS, B_ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(1, 4, 7);
         cpu_ask_to_read(&asking->b);
         cpu_ask_to_read(&asking->beside);
-        _tile_loadd(7, b + REGISTER_ELEMS, B_ROW_BYTES);
-        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + REGISTER_ELEMS, A_ROW_BYTES);
+        _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
         a += 2 * REGISTER_ELEMS;
-        b += 2 * REGISTER_ELEMS;
+        b += CPU_AMX_PAIRS * CPU_PRODUCT_COLS;
     }
     _tile_stored(0, sums, SUM_ROW_BYTES);
     _tile_stored(1, sums + CPU_AMX_PAIRS, SUM_ROW_BYTES);
