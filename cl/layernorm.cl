@@ -86,6 +86,7 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
             store_part(to_vec(0.0f), dw_sums + i * C + c, C - c);
         }
     }
+    const float inverse_C = 1.0f / (float)C;
     const ulong end = min(N, (strip + 1) * strip_rows);
     for (ulong n = strip * strip_rows; n < end; n++) {
         const ulong row = row_start(n, C);
@@ -113,7 +114,7 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
             sum_g += g_here;
             sum_g_xh += g_here * xh_here;
         }
-        const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) / (float)C;
+        const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) * inverse_C;
         FOR_VECS(k, c, C) {
             if (ROW_VECS == 0) {
                 const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);

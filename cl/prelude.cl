@@ -13,6 +13,10 @@
 #define VECTOR 8 // 16 bytes of data
 #endif
 
+#ifdef FEWER_ROW_ITEMS // as a program is built for short rows
+#undef ROW_ITEMS
+#define ROW_ITEMS FEWER_ROW_ITEMS
+#endif
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 1 // work-items that share a row of a matrix: 1 on processors, a work-group on GPUs
 #endif
@@ -94,7 +98,32 @@ typedef float4 data4;
         return JOIN(convert_ushort, n)(((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : nearest) >> 16);  \
     }
 #endif
-#if DATA_IS_NARROW
+#if defined(DATA_BF16) && defined(PACKS_BF16) // the device has an instruction for two: as a family of kernels knows
+// The nearest bf16 of two floats, ties to even; `low` comes first in memory.
+static inline uint pack_bf16(float low, float high) {
+    uint x;
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+static inline float widen(ushort x) { return as_float((uint)x << 16); }
+static inline ushort narrow(float x) { return (ushort)pack_bf16(x, 0.0f); }
+static inline float4 widen4(ushort4 x) { return as_float4(convert_uint4(x) << 16); }
+static inline ushort4 narrow4(float4 x) { return as_ushort4((uint2)(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w))); }
+#if VECTOR == 8
+// Of a word the lower half comes first.
+static inline float8 widen8(ushort8 x) {
+    const uint4 words = as_uint4(x);
+    const uint4 low = words << 16;
+    const uint4 high = words & 0xFFFF0000u;
+    return as_float8((uint8)(low.x, high.x, low.y, high.y, low.z, high.z, low.w, high.w));
+}
+static inline ushort8 narrow8(float8 x) {
+    return as_ushort8((uint4)(pack_bf16(x.s0, x.s1), pack_bf16(x.s2, x.s3), pack_bf16(x.s4, x.s5), pack_bf16(x.s6, x.s7)));
+}
+#elif VECTOR == 16
+CONVERSIONS(16)
+#endif
+#elif DATA_IS_NARROW
 CONVERSIONS()
 CONVERSIONS(4)
 #if VECTOR > 4
@@ -360,8 +389,8 @@ static inline vec keep_first(vec x, ulong n, float fill) {
         barrier(CLK_LOCAL_MEM_FENCE);                                           \
         if (item < ROW_SHARES) {                                                \
             type mine = shared[item];                                           \
-            for (uint i = item + ROW_SHARES; i < ROW_ITEMS; i += ROW_SHARES) {  \
-                mine = combine(mine, shared[i]);                                \
+            for (uint i = ROW_SHARES; i < ROW_ITEMS; i += ROW_SHARES) {         \
+                mine = combine(mine, shared[item + i]);                         \
             }                                                                   \
             share[item] = mine;                                                 \
         }                                                                       \

@@ -69,11 +69,13 @@ static inline uint load_word(uint address) {
 }
 
 // Two floats as a word of two 16-bit numbers, each rounded to nearest even; `low` comes first in memory.
+#if !(defined(DATA_BF16) && defined(PACKS_BF16)) // else it is there already
 static inline uint pack_bf16(float low, float high) {
     uint x;
     __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
     return x;
 }
+#endif
 
 static inline uint pack_f16(float low, float high) {
     uint x;

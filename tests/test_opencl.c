@@ -557,8 +557,8 @@ static int count_entries(void) {
     return n;
 }
 
-// Two ops, of a program each.
-static sm_plan *make_two(const sm_device *device) {
+// Four ops, of a program each.
+static sm_plan *make_four(const sm_device *device) {
     const int64_t wide[] = {1, 4, 16};
     const int64_t narrow[] = {1, 4, 8};
     sm_plan *plan = sm_plan_new(SM_F32);
@@ -568,10 +568,21 @@ static sm_plan *make_two(const sm_device *device) {
     const int w = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 1, narrow + 2, "w");
     const int z = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, narrow, "z");
     const int rstd = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "rstd");
+    const int mean = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "mean");
+    const int turned = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "turned");
+    sm_op rope = {.kind = SM_OP_ROPE, .out = {turned}};
+    sm_op layernorm = {.kind = SM_OP_LAYERNORM_FORWARD, .in = {z, w, w}, .out = {y, mean, rstd}};
+    rope.in[SM_IN(rope, x)] = x;
+    rope.in[SM_IN(rope, starts)] = SM_NO_TENSOR;
+    rope.attr.n_head = 2; // of 4 channels, and as many of keys and of values for one
+    rope.attr.n_kv_head = 1;
+    rope.attr.rope_theta = 10000;
     sm_op swiglu = {.kind = SM_OP_SWIGLU_FORWARD, .in = {x}, .out = {y}};
     sm_op rmsnorm = {.kind = SM_OP_RMSNORM_FORWARD, .in = {y, w}, .out = {z, rstd}};
     check(sm_plan_add_op(plan, &swiglu));
     check(sm_plan_add_op(plan, &rmsnorm));
+    check(sm_plan_add_op(plan, &layernorm));
+    check(sm_plan_add_op(plan, &rope));
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     return plan;
 }
@@ -582,7 +593,7 @@ static void prepare_with(const char *helper) {
     sm_device *device = NULL;
     check(backend->open(usable, &(sm_open_options){.isa = "registers", .helper = helper}, &device));
     ((opencl_device *)device)->facts.keeps_builds = false;
-    sm_plan *plan = make_two(device);
+    sm_plan *plan = make_four(device);
     check(backend->prepare(device, plan, &e));
     backend->release(e);
     sm_plan_free(plan);
@@ -599,7 +610,7 @@ static void test_helpers(void **state) {
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         char *saved = enter_cache();
         prepare_with(helpers[i]);
-        assert_int_equal(count_entries(), 2);
+        assert_int_equal(count_entries(), 4);
         leave_cache(saved);
     }
 }

@@ -27,7 +27,7 @@ for file in cl/*.cl; do
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
-    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -include cl/tensor.cl" ;;
+    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/tensor.cl" ;;
     *) names= ;;
     esac
     case $file in

@@ -3,7 +3,7 @@
 //
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
-//   opencl_matrix.c    which matrix units a device has, by running them
+//   opencl_matrix.c    which matrix units a device has, by running them; opencl_matrix_attention.c runs attention by them
 //   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
 //                      another target of what was built
 //   opencl_helpers.c   has programs built by several processes

@@ -66,7 +66,7 @@ static bool is_residual(const opencl_binder *b) {
 
 // What one kernel computes of rows of `x`, for both kinds.
 static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
-    opencl_begin_kept(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
+    opencl_begin_short(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, is_residual(b));
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
@@ -138,7 +138,7 @@ static void bind_layernorm_backward(opencl_binder *b) {
 
 // What one kernel computes of rows of `x`, for both kinds.
 static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
-    opencl_begin_kept(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
+    opencl_begin_short(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, residual);
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));

@@ -11,7 +11,8 @@ typedef struct {
     sm_status status;
     opencl_launch launch; // being made
     cl_uint n_args;
-    int vector; // elements of a vec of its program
+    int vector;    // elements of a vec of its program
+    int row_items; // work-items that share a row in it
 } opencl_binder;
 
 // A matrix product, C (M,N) = A' (M,K) B' (K,N), and what is done beside it. A' is A, or the transpose of

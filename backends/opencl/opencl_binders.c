@@ -51,19 +51,45 @@ void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, i
     b->vector = whole ? whole_vector(b) : b->vector;
 }
 
+enum { MOST_KEPT_ELEMS = 32 }; // of a row that an item has room for in its registers
+
+static int64_t count_row_vecs(const opencl_binder *b, int64_t row_elems, int row_items) {
+    const int64_t at_once = (int64_t)row_items * whole_vector(b);
+    return (row_elems + at_once - 1) / at_once;
+}
+
 // The same, where items keep their vecs of a row in registers, unless there are too many.
-void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    enum { MOST_ELEMS = 32, OPTIONS_SIZE = 64 };
-    const int64_t at_once = (int64_t)b->e->device->tier->row_items * whole_vector(b);
-    const int64_t n_vecs = (row_elems + at_once - 1) / at_once;
-    const int most_vecs = MOST_ELEMS / whole_vector(b);
+static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems, int row_items) {
+    enum { OPTIONS_SIZE = 96 };
+    const int64_t n_vecs = count_row_vecs(b, row_elems, row_items);
     const bool whole = is_whole(b, row_elems);
     char options[OPTIONS_SIZE] = "";
     if (whole) {
-        snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d", n_vecs <= most_vecs ? (int)n_vecs : 0);
+        const int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
+                                  n_vecs * whole_vector(b) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
+        if (row_items < b->e->device->tier->row_items) {
+            snprintf(options + used, sizeof options - (size_t)used, " -DFEWER_ROW_ITEMS=%d", row_items);
+        }
     }
     opencl_begin(b, stem, options, kernel);
     b->vector = whole ? whole_vector(b) : b->vector;
+    b->row_items = whole ? row_items : b->row_items;
+}
+
+void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    begin_kept(b, stem, kernel, row_elems, b->e->device->tier->row_items);
+}
+
+// The same, where few items share a row, but all of it is on its way at once: as many rows as a unit has room for wait
+// for memory side by side.
+void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    enum { LEAST_ITEMS = 32 };
+    const int most_items = b->e->device->tier->row_items;
+    int row_items = LEAST_ITEMS;
+    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) * whole_vector(b) > MOST_KEPT_ELEMS) {
+        row_items *= 2;
+    }
+    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
 }
 
 // An op on n elements each of its operands.

@@ -18,6 +18,7 @@ void opencl_arg_copy(opencl_binder *b, int output); // what products read of a p
 // Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 // The same, where items keep their vecs of a row in registers, unless there are too many.
+void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 
 // An op on n elements each of its operands; one on a row alone: the length of the first operand, then the operands.

@@ -12,7 +12,8 @@
 #include "opencl_bind.h"
 #include "opencl_tier.h"
 
-enum { MOST_PROGRAMS = 64, MOST_HELPERS = 7, NAME_SIZE = 32, OPTIONS_SIZE = 384, FIRST_WORDS = 5 };
+// Fewer programs than LEAST are built sooner than another process has begun with the driver.
+enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7, NAME_SIZE = 32, OPTIONS_SIZE = 384, FIRST_WORDS = 5 };
 
 static const double LIMIT_SECONDS = 30;
 
@@ -114,7 +115,7 @@ void opencl_build_ahead(opencl_executable *e) {
     }
     list_programs(e, wanted);
     drop_built(device, wanted);
-    if (wanted->n > 1) {
+    if (wanted->n >= LEAST_PROGRAMS) {
         deal_out(device, wanted);
     }
     free(wanted);

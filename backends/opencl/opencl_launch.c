@@ -16,6 +16,7 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     char all_options[OPTIONS_SIZE];
     b->launch = (opencl_launch){0};
     b->n_args = 0;
+    b->row_items = b->e->device->tier->row_items;
     b->vector = b->e->device->tier->vector(&b->e->device->facts);
     if (b->status == SM_OK) {
         snprintf(all_options, sizeof all_options, "%s%s", options, opencl_data_option(b->e->base.plan->dtype));
@@ -105,7 +106,7 @@ void opencl_launch_vecs(opencl_binder *b, int64_t n_elems) {
 
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
     enum { ROWS_A_GROUP = 4 }; // where a row is one item's
-    const int row_items = b->e->device->tier->row_items;
+    const int row_items = b->row_items;
     end(b, 1, n_rows * row_items, 1, row_items > 1 ? (size_t)row_items : ROWS_A_GROUP, 1);
 }
 

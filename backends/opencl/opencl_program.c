@@ -273,8 +273,9 @@ static sm_status make_request(const opencl_device *device, const recipe *r, cons
     const opencl_facts *f = &device->facts;
     SM_TRY(collect_texts(device, r, q->texts, &q->n));
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
-    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d %s",
-             device->tier->vector(f), device->tier->row_items, options);
+    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s",
+             device->tier->vector(f), device->tier->row_items,
+             device->tier->options != NULL ? device->tier->options : "", options);
     snprintf(q->key, sizeof q->key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version,
              f->driver, device->base.info.n_threads, r->name, hash_sources(q->texts, q->n), q->options);
     return SM_OK;

@@ -16,6 +16,7 @@ struct opencl_tier {
     bool multiplies_narrow;                          // has units that multiply numbers of 16 bits
     bool rounds_products;                            // multiplies floats as a plan of tf32 or tf32x3 says
     int row_items;                                   // work-items that share a row
+    const char *options;                             // of all its programs; NULL: none
     int (*vector)(const opencl_facts *facts);        // floats a work-item handles at a time
     int group;                                       // work-items in a work-group of element-by-element kernels
     // Ways to compute a product: 0 is chosen by a rule, the others are for mode tuned. matmul_way writes what a way

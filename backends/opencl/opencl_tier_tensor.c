@@ -528,6 +528,7 @@ const opencl_tier opencl_tier_tensor = {
     .rounds_products = true,
     .uses_maps = uses_maps,
     .row_items = 128,
+    .options = " -DPACKS_BF16",
     .vector = vector,
     .group = 128,
     .matmul_way = matmul_way,
