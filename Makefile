@@ -294,6 +294,9 @@ $(B)/%.o: %.c
 
 $(B)/src/comm/comm_mpi.o: FILE_FLAGS := $(MPI_FLAGS:-I%=-isystem %)
 
+# Sums over processes, of hundreds of millions of elements.
+$(B)/src/comm/comm_reduce.o: FILE_FLAGS := $(KERNEL_FLAGS)
+
 # It goes through all parameters while somebody waits.
 $(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)
 

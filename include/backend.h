@@ -158,6 +158,10 @@ struct sm_backend {
     sm_status (*begin_copy)(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
                             int64_t n_elems, void *host, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
+
+    // Lets the device reach host memory at full speed, for begin_copy, as long as the executable lives; NULL: there is
+    // no such thing.
+    sm_status (*pin)(sm_executable *executable, void *memory, size_t size_bytes);
 };
 
 // src/session/registry.c

@@ -208,4 +208,5 @@ const sm_backend sm_backend_opencl = {
     .download = opencl_download,
     .begin_copy = opencl_begin_copy,
     .wait_copy = opencl_wait_copy,
+    .pin = opencl_pin,
 };

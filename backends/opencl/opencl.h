@@ -111,7 +111,7 @@ typedef struct {
     size_t local[2];
 } opencl_launch;
 
-enum { OPENCL_STAGING_SLOTS = 16 };
+enum { OPENCL_STAGING_SLOTS = 16, OPENCL_MAX_PINNED = 64 };
 
 // What is uploaded in a step (batches, settings) is copied here first, so that the caller need not wait for the device.
 typedef struct {
@@ -139,6 +139,8 @@ typedef struct opencl_executable {
     uint64_t *addresses; // with maps: of the arenas and the scratch, 0 where it was not asked for yet
     size_t used_map_bytes;
     opencl_staging staging;
+    cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
+    int n_pinned;
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
@@ -229,6 +231,7 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
 sm_status opencl_begin_copy(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
                             int64_t n_elems, void *host, void **ticket);
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
+sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 

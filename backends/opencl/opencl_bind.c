@@ -460,6 +460,9 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
 }
 
 sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
+    if (sm_op_is_communication(op->kind)) { // the session's
+        return SM_OK;
+    }
     opencl_binder b = {.e = e, .op = op};
     binders[op->kind](&b);
     return b.status;

@@ -32,7 +32,7 @@ static sm_status bind_all(opencl_executable *e) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
     }
     for (int i = 0; i < plan->n_ops; i++) {
-        SM_TRY(sm_op_is_communication(plan->ops[i].kind) ? SM_OK : opencl_bind_op(e, &plan->ops[i]));
+        SM_TRY(opencl_bind_op(e, &plan->ops[i]));
         e->first_launch[i + 1] = e->n_launches;
     }
     if (e->n_beside_units > 0) {

@@ -116,6 +116,9 @@ void opencl_free_memory(opencl_executable *e) {
     if (e->scratch != NULL) {
         opencl.clReleaseMemObject(e->scratch);
     }
+    for (int i = 0; i < e->n_pinned; i++) {
+        opencl.clReleaseMemObject(e->pinned[i]);
+    }
     if (e->maps != NULL) {
         opencl.clReleaseMemObject(e->maps);
     }

@@ -410,7 +410,8 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given replace the preset's",
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given "
+     "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
      "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
@@ -467,12 +468,13 @@ static const cli_flag flags[] = {
      "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
      TRAIN | WALK | ESTIMATE, AT(shard), ONE_OF(shards)},
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "of gradients on their way between processes",
-     TRAIN | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
+     TRAIN | PROFILE | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
-     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN,
+     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN | PROFILE,
      AT(transport), ONE_OF(transports)},
     {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
-     "a process that lets the others wait longer ends the training", TRAIN, AT(comm_timeout_s), WITHIN(0.1, 1e6)},
+     "a process that lets the others wait longer ends the training", TRAIN | PROFILE, AT(comm_timeout_s),
+     WITHIN(0.1, 1e6)},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
      "optimizer steps; the least of these three ends the training; none given: 10 steps", TRAIN, AT(steps),

@@ -1,6 +1,5 @@
 // cli_measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
 // batches; the harness does the rest.
-#include "clock.h"
 #include "cli_measure.h"
 
 #include <math.h>
@@ -10,9 +9,11 @@
 #include "cli_commands.h"
 #include "cli_live.h"
 #include "cli_model.h"
+#include "cli_processes.h"
 #include "cli_run_args.h"
 #include "cli_worker.h"
 #include "cli_workload.h"
+#include "clock.h"
 #include "machine.h"
 
 static const double peak_seconds = 1.0;
@@ -62,10 +63,14 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(cli_check_single("--backend", devices.n));
+    sm_comm *comm = job->comm;
+    cli_device device = devices.devices[0];
+    SM_TRY(comm == NULL ? cli_check_single("--backend", devices.n) : cli_choose_device(comm, &devices, &device));
     *job = (cli_job){
         .model = options->weights != NULL ? options->weights : options->models.texts[0],
-        .device = devices.devices[0],
+        .comm = comm,
+        .processes = comm == NULL ? (sm_processes){.n = 1} : cli_plan_processes(options, comm),
+        .device = device,
         .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
         .precision = (cli_precision)options->precisions.values[0],
         .mode = mode,
@@ -231,7 +236,7 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     int64_t before_bytes = sm_machine_rss_bytes();
     int64_t start_ns = sm_now_ns();
     SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
-    SM_TRY(sm_session_open(device, plan, session));
+    SM_TRY(sm_session_open_among(job->comm, device, plan, session));
     const sm_executable *executable = (*session)->executable;
     row->build_ns = sm_now_ns() - start_ns - executable->tune_ns;
     if (executable->tune_ns > 0) {

@@ -22,6 +22,7 @@ typedef struct {
     int64_t B;
     int64_t T;
     sm_processes processes; // that share the work; none: one
+    sm_comm *comm;          // what joins them; NULL: there is one
 } cli_job;
 
 // Measured ceilings are kept: they cost a second, and rows of one device share them.
@@ -42,7 +43,8 @@ typedef struct {
     int n_devices; // that share the time of --fit
 } cli_bench;
 
-// The one configuration that the flags of profile and ablate ask for; SM_ERR_USAGE where they ask for several.
+// The one configuration that the flags of profile and ablate ask for, among the processes of job->comm (NULL: one);
+// SM_ERR_USAGE where they ask for several.
 sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job);
 
 // What --recompute comes to in that mode.

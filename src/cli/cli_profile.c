@@ -8,6 +8,7 @@
 #include "cli_commands.h"
 #include "cli_measure.h"
 #include "cli_model.h"
+#include "cli_processes.h"
 #include "evidence.h"
 #include "machine.h"
 #include "profile.h"
@@ -177,11 +178,11 @@ cleanup:
     return status;
 }
 
-sm_status cli_profile(const cli_options *options) {
+static sm_status profile(const cli_options *options, sm_comm *comm) {
     static cli_options single;
     static cli_bench bench;
     sm_status status = SM_OK;
-    cli_job job;
+    cli_job job = {.comm = comm};
     sm_row row = {.schema_version = 0};
     single = *options;
     single.accum = 1; // an op of several micro-batches has several times, and one place in a trace
@@ -191,9 +192,17 @@ sm_status cli_profile(const cli_options *options) {
     SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
     SM_TRY_GOTO(sm_row_init(&row));
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));
-    SM_TRY_GOTO(join(&single, &job, &row));
+    SM_TRY_GOTO(sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK);
 cleanup:
     sm_row_free(&row);
     json_decref(bench.machine);
     return status;
+}
+
+// Of several processes, all measure the same steps, and rank 0 shows its own.
+sm_status cli_profile(const cli_options *options) {
+    sm_comm *comm = NULL;
+    sm_status status = cli_join(options, &comm);
+    status = status == SM_OK ? profile(options, comm) : status;
+    return cli_leave(comm, status);
 }

@@ -59,6 +59,7 @@ struct sm_reducer {
     pthread_cond_t changed;
     sm_comm_job queue[QUEUE_JOBS];
     int64_t n_started, n_finished;
+    atomic_bool is_awaited; // by who computes
     bool is_ending;
     sm_status status; // of the first job that failed; those after it are not done
     char message[512];
@@ -176,10 +177,16 @@ static void write_to_members(const sm_reducer *r, const sm_comm_job *job, int64_
 
 // --- one group -----------------------------------------------------------------------------------------
 
+static int threads_for(const sm_reducer *r, const sm_comm_job *job) {
+    return atomic_load(&r->is_awaited) ? job->n_threads : job->n_threads_beside;
+}
+
 static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
     const sm_slice slice = sm_slice_of(job->n_elems, r->comm->rank, r->comm->size);
-    float sum[BLOCK_ELEMS];
+    const int n_threads = threads_for(r, job);
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
+        float sum[BLOCK_ELEMS];
         const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
         sum_members(r, job, first, n, sum);
         if (job->is_bf16) {
@@ -557,8 +564,10 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     sm_reducer *r = comm->reducer;
     pthread_mutex_lock(&r->lock);
     while (r->n_finished < ticket && r->status == SM_OK) {
+        atomic_store(&r->is_awaited, true);
         pthread_cond_wait(&r->changed, &r->lock);
     }
+    atomic_store(&r->is_awaited, false);
     const sm_status status = failure_of(r);
     pthread_mutex_unlock(&r->lock);
     return status;

@@ -21,8 +21,10 @@ typedef struct {
     int segment;
     size_t offset_bytes; // within it
     int64_t n_elems;
-    size_t elem_bytes; // sums are of f32: 4; ALL_GATHER moves elements of any size
-    bool is_bf16;      // each process's summands and the sums are rounded to bf16, and travel so
+    size_t elem_bytes;    // sums are of f32: 4; ALL_GATHER moves elements of any size
+    int n_threads;        // that sum, while somebody waits for them: at least 1
+    int n_threads_beside; // while nobody does: 1 where what runs beside has the processors
+    bool is_bf16;         // each process's summands and the sums are rounded to bf16, and travel so
 
     // Called by the thread, before it reads the segment and after it has written it; NULL: nothing is to be done. A
     // device with memory of its own copies its part there and back.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm_reduce.h"
+#include "host_threads.h"
 #include "shard.h"
 
 // A start that is under way: one an op. A device's copies there and back have tickets of their own.
@@ -25,8 +26,8 @@ struct sm_exchange {
     const sm_backend *backend;
     int *segments;       // by arena; -1: not shared
     char **memory;       // this process's part of it
+    int n_threads;       // of this process, to sum with
     transfer *transfers; // two an op: of its first and its second output
-    int64_t last_ticket;
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -48,6 +49,13 @@ static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     return SM_OK;
 }
 
+// What a device's process has for its sums: half its processors are hardly faster than all.
+static int threads_beside_device(void) {
+    enum { MOST = 8 };
+    const int n = sm_host_threads();
+    return n > 2 * MOST ? MOST : n > 2 ? n / 2 : 1;
+}
+
 sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange) {
     *exchange = NULL;
     if (comm == NULL || sm_comm_size(comm) == 1 || plan->processes.n <= 1) {
@@ -65,6 +73,7 @@ sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan
         .comm = comm,
         .plan = plan,
         .backend = device->backend,
+        .n_threads = device->backend->begin_copy == NULL ? device->info.n_threads : threads_beside_device(),
         .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
         .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
         .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
@@ -87,6 +96,15 @@ void sm_exchange_close(sm_exchange *exchange) {
         free(exchange->transfers);
         free(exchange);
     }
+}
+
+sm_status sm_exchange_pin(sm_exchange *x, sm_executable *executable) {
+    for (int i = 0; x != NULL && x->backend->pin != NULL && i < x->plan->n_arenas; i++) {
+        if (x->segments[i] >= 0) {
+            SM_TRY(x->backend->pin(executable, x->memory[i], x->plan->arenas[i].size_bytes));
+        }
+    }
+    return SM_OK;
 }
 
 // --- ops -------------------------------------------------------------------------------------------------
@@ -133,14 +151,14 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
         .offset_bytes = of->offset_bytes,
         .n_elems = sm_tensor_elems(of),
         .elem_bytes = sm_dtype_size(of->dtype),
+        .n_threads = x->n_threads,
+        .n_threads_beside = is_copied ? x->n_threads : 1, // a device leaves the processors idle
         .is_bf16 = op->attr.is_bf16,
         .before = is_copied ? wait_for_copy_out : NULL,
         .after = is_copied ? begin_copy_in : NULL,
         .ctx = t,
     };
-    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
-    x->last_ticket = t->ticket;
-    return SM_OK;
+    return sm_comm_start(x->comm, &job, &t->ticket);
 }
 
 static sm_status finish(sm_exchange *x, transfer *t) {
@@ -204,7 +222,10 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
 }
 
 sm_status sm_exchange_finish(sm_exchange *x) {
-    return x == NULL || x->last_ticket == 0 ? SM_OK : sm_comm_finish(x->comm, x->last_ticket);
+    for (int i = 0; x != NULL && i < 2 * x->plan->n_ops; i++) {
+        SM_TRY(finish(x, &x->transfers[i]));
+    }
+    return SM_OK;
 }
 
 // --- sharded state -----------------------------------------------------------------------------------------

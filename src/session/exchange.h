@@ -13,6 +13,8 @@ typedef struct sm_exchange sm_exchange;
 // For a plan whose memory is assigned and that is not prepared yet: gives its arenas memory where the device works in
 // host memory. *exchange is NULL where the plan is one process's.
 sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange);
+// Once the plan is prepared: lets the device reach the host memory that it copies to and from.
+sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; after the executable was released
 
 // Does op `op` of the plan. A start returns at once.

@@ -39,6 +39,7 @@ sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan,
     SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     SM_TRY_GOTO(sm_exchange_open(comm, device, plan, &s->exchange));
     SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
+    SM_TRY_GOTO(sm_exchange_pin(s->exchange, s->executable));
     if (plan->scaler != SM_NO_TENSOR) {
         SM_TRY_GOTO(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
     }
@@ -138,6 +139,9 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    if (session->plan->tensors[tensor].role == SM_ROLE_GRADIENT) { // the sums, where some are under way
+        SM_TRY(sm_exchange_finish(session->exchange));
+    }
     if (session->plan->tensors[tensor].is_sharded) {
         return sm_exchange_read(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
     }
