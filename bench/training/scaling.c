@@ -141,8 +141,9 @@ static sm_scaling_row pool(const sm_training_runs *runs, const layout *of, sm_wo
     r.comm_s /= k;
     r.timed_s /= k;
     r.wall_s /= k;
-    double between_s = k > 1 ? normal_95 * sqrt(fmax(0, squares / k - r.step_s * r.step_s) / (k - 1)) : 0;
-    r.step_half_s = fmax(sqrt(halves) / k, between_s);
+    double within_s = sqrt(halves) / k; // NaN where a run is too short to have one
+    double between_s = k > 1 ? normal_95 * sqrt(fmax(0, squares / k - r.step_s * r.step_s) / (k - 1)) : NAN;
+    r.step_half_s = fmax(within_s, between_s);
     return r;
 }
 
@@ -315,6 +316,9 @@ static sm_status note_model(sm_scaling *s) {
                         "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
                         "longer runs, on a quiet machine",
                         100 * worst_trusted));
+    }
+    if (s->n_points <= 2) {
+        SM_TRY(add_note(s, "so few runs leave nothing to check the model by"));
     }
     if (!compute->is_told[0]) {
         SM_TRY(add_note(s,
