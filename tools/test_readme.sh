@@ -22,7 +22,7 @@ check() {
 }
 
 # Indented or fenced lines that begin with make or the program; what follows " #" is a comment.
-sed -n 's/^ *\(\(make [a-z-]*\|rm -f build\|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
+sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
 while IFS= read -r command <&9; do
     case $command in
     "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;
