@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_forecast.h"
 #include "cli_model.h"
 #include "cli_precision.h"
@@ -125,7 +126,7 @@ static const sm_column columns[] = {
             .rank = 8),
 };
 
-static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_estimate_table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 // --- output --------------------------------------------------------------------------------
 
@@ -202,7 +203,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
 
 // A single configuration has room for everything: a line a field.
 static void print_fields(const json_t *record) {
-    for (int i = 0; i < table.n_columns; i++) {
+    for (int i = 0; i < cli_estimate_table.n_columns; i++) {
         const sm_column *column = &columns[i];
         char text[SM_CELL_SIZE];
         bool is_bytes = strcmp(column->unit, "bytes") == 0;
@@ -277,7 +278,7 @@ sm_status cli_estimate(const cli_options *options) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
     if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
-        SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
+        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
     bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);

@@ -46,11 +46,19 @@ sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_veri
 sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
                          unsigned without, sm_verify_report report, void *context);
 
+// The same of documents of random lengths that share rows, some of which are padding in part or as a whole, with each
+// kind of attention; steps of one micro-batch.
+sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
+                              void *context);
+
 // The update of every optimizer, in two steps of a very small model of each architecture: the reference makes the same
 // from the device's gradients (update_check.h), and weights and states are compared; the error is in what rounding
 // allows.
 sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
                             void *context);
+
+// The largest error that passes, of output number `output` of an op whose longest sum is that long.
+double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length);
 
 // max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
 // max|b|. INFINITY when any a - b is not finite.
