@@ -39,11 +39,15 @@ same() {
 # moment I: the I-th of the random moments, from before the first step to behind the last.
 moment() { awk -v seed="$seed" -v i="$1" 'BEGIN { srand(seed); while (i-- > 0) x = rand(); print x * 0.8 }'; }
 
+# How many different steps the run went on from.
+places() { grep -o '"from_step": [0-9]*' "$work/killed/run.json" | sort -u | wc -l; }
+
 # shellcheck disable=SC2086 # a list of flags
 kill_at_random() {
     n_kills=0
     n_starts=0
     n_ended=0
+    n_places=0
     while [ "$n_kills" -lt "${STEPMARK_KILLS:-50}" ]; do
         n_starts=$((n_starts + 1))
         "$stepmark" $flags --run "$work/killed" --resume auto >"$work/out" 2>"$work/err" &
@@ -56,6 +60,7 @@ kill_at_random() {
         137) n_kills=$((n_kills + 1)) ;;
         0) # it was done before: a new one
             n_ended=$((n_ended + 1))
+            n_places=$((n_places + $(places)))
             same "$work/killed" || return 1
             rm -r "$work/killed"
             ;;
@@ -66,12 +71,15 @@ kill_at_random() {
             ;;
         esac
         if [ -e "$work/killed/RUN_COMPLETE.txt" ]; then # killed behind its last file
+            n_ended=$((n_ended + 1))
+            n_places=$((n_places + $(places)))
             same "$work/killed" || return 1
             rm -r "$work/killed"
         fi
     done
     n_ended=$((n_ended + 1))
     train "$work/killed" || return 1
+    n_places=$((n_places + $(places)))
     same "$work/killed"
 }
 
@@ -114,6 +122,6 @@ kill_at_random || {
     cat "$work/err"
     exit 1
 }
-killed="$n_kills kills of $n_ended runs left the undisturbed run's weights and log"
+killed="$n_kills kills of $n_ended runs, which went on from $n_places places, left the undisturbed run's weights and log"
 fill_disks || exit 1
 echo "$killed; $n_good of $n_disks full disks left a run that goes on"

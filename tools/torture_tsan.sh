@@ -25,6 +25,8 @@ for isa in ${ISAS:-baseline avx2 avx512}; do
 done
 check run --backend cpu -t "$threads" -m tiny -b 2 --seq-len 16 -r 3 --mode naive,fused --no-peaks
 check train --backend cpu -t "$threads" -m tiny -b 2 --seq-len 16 --steps 3
+rm -rf "$folder/run"
+check train --backend cpu -t "$threads" -m tiny -b 2 --seq-len 16 --steps 40 --save-every 3 --val-data README.md --run "$folder/run"
 reports=$(cat "$folder"/[0-9]*.txt | grep -c 'WARNING: ThreadSanitizer' || true)
 if [ -n "$failed" ] || [ "$reports" != 0 ]; then
     echo "tsan: $n commands with $threads threads, $reports reports; see$failed"

@@ -2,6 +2,7 @@
 #include "weights_copy.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 struct sm_weights_copy {
     const sm_plan *plan;
@@ -12,6 +13,17 @@ struct sm_weights_copy {
 
 static bool is_copied(const sm_tensor *tensor) {
     return tensor->is_saved && (tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER);
+}
+
+// On large pages, where there are any: the training waits while the copy takes them for the first time.
+static float *allocate(size_t size_bytes) {
+    enum { LARGE_PAGE_BYTES = 1 << 21 };
+    void *values = NULL;
+    if (posix_memalign(&values, LARGE_PAGE_BYTES, size_bytes + 1) != 0) {
+        return NULL;
+    }
+    (void)madvise(values, size_bytes, MADV_HUGEPAGE);
+    return values;
 }
 
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
@@ -26,7 +38,7 @@ sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
         c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
         c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
     }
-    c->values = malloc((size_t)c->n_elems * sizeof *c->values + 1);
+    c->values = allocate((size_t)sm_weights_copy_bytes(c));
     if (c->values == NULL) {
         const double mib = (double)sm_weights_copy_bytes(c) / 1048576;
         sm_weights_copy_close(c);

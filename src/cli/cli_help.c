@@ -17,7 +17,7 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
     [CLI_ABLATE] = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"},
     [CLI_PEAKS] = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"},
     [CLI_TRAIN] = {"stepmark train -m tiny --steps 20 --save model",
-                   "stepmark train --weights model --steps 20 --data text.txt --log log.jsonl",
+                   "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume auto",
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"},
     [CLI_VERIFY] = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",
                     "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"},

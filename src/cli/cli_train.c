@@ -269,9 +269,10 @@ static void note(void *ctx, const char *text) {
     cli_note("%s", text);
 }
 
+// A run in a folder is not cut off at all when it is asked to end: its step may take long, and so may its checkpoint.
 static void set_saving(void *ctx, bool saving) {
-    (void)ctx;
-    sm_worker_set_saving(saving);
+    const training *t = ctx;
+    sm_worker_set_saving(saving || t->options.run != NULL);
 }
 
 static json_t *end_facts(void *ctx) { return cli_train_end_facts(((training *)ctx)->session); }
@@ -311,7 +312,9 @@ sm_status cli_train(const cli_options *options) {
     sm_status status = cli_join(options, &t.comm);
     status = status == SM_OK ? sm_comm_agree(t.comm, set_up(&t)) : status;
     if (status == SM_OK) {
+        set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);
+        sm_worker_set_saving(false);
     }
     close_all(&t);
     return cli_leave(t.comm, status);

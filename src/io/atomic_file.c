@@ -11,12 +11,17 @@
 #include "atomic_file.h"
 #include "temporary.h"
 
+// Pieces that stay in cache from the writing to the digest; and how much a disk is told to write at once.
+enum { PIECE_BYTES = 1 << 18, SYNC_BYTES = 1 << 24 };
+
 struct sm_atomic_file {
     int fd;
     char *path;
     char *temporary;
     sm_digester *digester; // NULL: nobody asked
     char *digest;          // the caller's
+    off_t synced_bytes;    // that the disk was told to write
+    off_t unsynced_bytes;  // behind them
 };
 
 static sm_status fail_errno(const char *action, const char *path, int error) {
@@ -74,10 +79,20 @@ cleanup:
     return status;
 }
 
+// Has the disk begin with what is written so far, so that it does not wait for the last byte, and we then for it.
+static void begin_to_sync(sm_atomic_file *file, size_t written_bytes) {
+    file->unsynced_bytes += (off_t)written_bytes;
+    if (file->unsynced_bytes >= SYNC_BYTES) {
+        (void)sync_file_range(file->fd, file->synced_bytes, file->unsynced_bytes, SYNC_FILE_RANGE_WRITE);
+        file->synced_bytes += file->unsynced_bytes;
+        file->unsynced_bytes = 0;
+    }
+}
+
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes) {
     const char *bytes = data;
     while (size_bytes > 0) {
-        ssize_t n = write(file->fd, bytes, size_bytes);
+        ssize_t n = write(file->fd, bytes, size_bytes < PIECE_BYTES ? size_bytes : PIECE_BYTES);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -87,6 +102,7 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
         if (file->digester != NULL) {
             sm_digester_add(file->digester, bytes, (size_t)n);
         }
+        begin_to_sync(file, (size_t)n);
         bytes += n;
         size_bytes -= (size_t)n;
     }
