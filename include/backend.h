@@ -6,6 +6,7 @@
 #ifndef STEPMARK_BACKEND_H
 #define STEPMARK_BACKEND_H
 
+#include "own_kernel.h"
 #include "plan.h"
 
 typedef struct sm_backend sm_backend;
@@ -35,6 +36,7 @@ typedef struct {
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
+    char own_kernels[SM_TEXT_SIZE * 4]; // kernels of the user's own that it runs, "gelu_forward=my.c"; "": none
 } sm_device_info;
 
 typedef struct {
@@ -45,6 +47,10 @@ typedef struct {
     void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
     const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
                         // help(); NULL: the backend starts no processes
+
+    // Kernels to run in place of its own; they outlive the device. Only where the backend takes them.
+    const sm_own_kernel *own_kernels;
+    int n_own_kernels;
 } sm_open_options;
 
 typedef struct {
@@ -97,10 +103,11 @@ typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 typedef enum { SM_COPY_OUT, SM_COPY_IN } sm_copy_direction; // of the device, into it
 
 struct sm_backend {
-    const char *name;    // "cpu"
-    const char *summary; // one line
-    bool benchmarked;    // belongs to `--backend all`; false for the reference
-    bool tunes;          // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
+    const char *name;       // "cpu"
+    const char *summary;    // one line
+    bool benchmarked;       // belongs to `--backend all`; false for the reference
+    bool takes_own_kernels; // open() takes sm_open_options.own_kernels
+    bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);

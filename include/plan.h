@@ -201,6 +201,9 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op);
 // Checks shapes, dtypes and attributes of one op against its kind.
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op);
 
+// What a letter of its operands' shapes stands for, "C"; 0 where the op has none of it.
+int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
+
 // Packs every root tensor into arenas of at most `max_arena_bytes` (0 = no limit).
 // Activations whose lifetimes do not meet share addresses; so do scratch tensors.
 // SM_ERR_OOM: one tensor alone is larger than an arena may be.

@@ -77,6 +77,9 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     cpu->isa = isa;
     cpu->progress = options->progress;
     cpu->keep_env = options->keep_env;
+    for (int i = 0; i < options->n_own_kernels; i++) {
+        cpu->own[options->own_kernels[i].kind] = &options->own_kernels[i];
+    }
     *device = &cpu->base;
     return SM_OK;
 cleanup:
@@ -91,6 +94,10 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
                        sm_dtype_name(plan->dtype));
     }
     SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
+    if (cpu->own[op->kind] != NULL && plan->dtype != SM_F32) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s",
+                       sm_op_name(op->kind), sm_dtype_name(plan->dtype));
+    }
     if (cpu_kernels_for(cpu->isa, plan)->run[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s: there is no kernel", sm_op_name(op->kind));
     }
@@ -123,6 +130,7 @@ const sm_backend sm_backend_cpu = {
     .name = "cpu",
     .summary = "C kernels on OpenMP threads, matrix products by OpenBLAS",
     .benchmarked = true,
+    .takes_own_kernels = true,
     .tunes = true,
     .device_count = device_count,
     .describe = describe,

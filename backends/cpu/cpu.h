@@ -29,12 +29,14 @@ typedef struct {
     cpu_binding *binding;
     void (*progress)(const char *text); // of sm_open_options
     bool keep_env;
+    const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the table's; NULL: none
 } cpu_device;
 
 typedef struct {
     sm_executable base;
     const cpu_kernel_table *kernels;
-    const cpu_binding *binding; // the device's
+    const cpu_binding *binding;      // the device's
+    const sm_own_kernel *const *own; // likewise
     host_memory memory;
     host_op *ops;
     int n_threads;

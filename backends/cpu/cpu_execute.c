@@ -102,6 +102,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->base.plan = plan;
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->binding = cpu->binding;
+    e->own = cpu->own;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
@@ -138,6 +139,27 @@ void cpu_release(sm_executable *executable) {
     free(e);
 }
 
+// A kernel of the user's own, on one thread unless it is made for a team.
+static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team) {
+    const sm_own_kernel *own = e->own[op->op->kind];
+    if (team->thread == 0 || own->has_threads) {
+        sm_own_args args;
+        sm_own_args_fill(e->base.plan, op->op, op->in, op->out, &args);
+        if (own->has_threads) {
+            sm_own_args_set_thread(&args, team->thread, team->n_threads);
+        }
+        own->run(args.members);
+    }
+}
+
+static void run_op(const cpu_executable *e, const host_op *op, const cpu_team *team) {
+    if (e->own[op->op->kind] != NULL) {
+        run_own(e, op, team);
+    } else {
+        e->kernels->run[op->op->kind](op, team);
+    }
+}
+
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     const cpu_executable *e = (const cpu_executable *)executable;
 #pragma omp parallel num_threads(e->n_threads)
@@ -151,7 +173,7 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
         for (int i = range.first; i < range.end; i++) {
             team.choice = e->choices == NULL ? NULL : &e->choices[i];
             if (!host_is_skipped(&e->ops[i])) {
-                e->kernels->run[e->ops[i].op->kind](&e->ops[i], &team);
+                run_op(e, &e->ops[i], &team);
             }
 #pragma omp barrier
             if (keeps_time) {

@@ -140,12 +140,6 @@ static void release_buffers(const buffers *b) {
     }
 }
 
-static cl_int set_buffer(cl_kernel kernel, cl_uint *n, cl_mem buffer) {
-    const cl_ulong at = 0;
-    const cl_int code = opencl.clSetKernelArg(kernel, (*n)++, sizeof buffer, &buffer);
-    return code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, (*n)++, sizeof at, &at) : code;
-}
-
 // The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
 // not read.
 static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
@@ -158,17 +152,20 @@ static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
         [OPENCL_ATTENTION_ROWS] = {b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
         [OPENCL_ATTENTION_KEYS] = {b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
     };
+    const cl_ulong at = 0;
     cl_uint n = 0;
     cl_int code = CL_SUCCESS;
     for (; n < sizeof shape / sizeof shape[0] && code == CL_SUCCESS; n++) {
         code = opencl.clSetKernelArg(kernel, n, sizeof shape[0], &shape[n]);
     }
-    code = code == CL_SUCCESS ? set_buffer(kernel, &n, b->lse) : code; // starts
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &b->lse) : code; // no documents
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof key, &key) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof threshold, &threshold) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof drop_scale, &drop_scale) : code;
     for (int i = 0; i < N_ARGS && lists[part][i] != NULL && code == CL_SUCCESS; i++) {
-        code = set_buffer(kernel, &n, lists[part][i]);
+        code = opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &lists[part][i]);
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
     }
     return code;
 }

@@ -36,6 +36,7 @@ static const struct {
     {"isa", true, true},
     {"tier", true, false},
     {"n_threads", true, true},
+    {"own_kernels", true, false},
     {"binding", false, false},
     {"context.environment", true, false},
     {"context.cpu.threads_allowed", false, false},

@@ -14,7 +14,7 @@ enum { VALUE_SIZE = 160, WORK_SIZE = 512 };
 static const char *const work_fields[] = {"pass_type", "n_batch",   "n_seq",   "n_accum",  "vocab",   "n_ctx",
                                           "n_layer",   "n_head",    "d_model", "d_ff",     "dropout", "model_arch",
                                           "optimizer", "n_kv_head", "padding", "documents"};
-enum { N_WORK_FIELDS = sizeof(work_fields) / sizeof(work_fields[0]), MAX_FACTOR_FIELDS = 3 };
+enum { N_WORK_FIELDS = sizeof(work_fields) / sizeof(work_fields[0]), MAX_FACTOR_FIELDS = 4 };
 
 static const struct {
     const char *name;
@@ -24,7 +24,7 @@ static const struct {
     [SM_FACTOR_DEVICE] = {"device", {"backend_used", "device", "gpu_info"}},
     [SM_FACTOR_ISA] = {"isa", {"isa"}},
     [SM_FACTOR_TIER] = {"tier", {"tier"}},
-    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute", "attention"}},
+    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute", "attention", "own_kernels"}},
     [SM_FACTOR_PRECISION] = {"precision", {"precision", "loss_scale"}},
     [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
 };

@@ -9,7 +9,8 @@ void sm_text_ms(double ns, char *text, size_t size_bytes);                      
 void sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
 void sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
 void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"
-void sm_text_mode(const json_t *record, char *text, size_t size_bytes);      // "fused", or "fused recompute=block"
+void sm_text_mode(const json_t *record, char *text,
+                  size_t size_bytes); // "fused", "fused recompute=block", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
 
 // Number under `name`; NaN when it is null or no number.
@@ -49,6 +50,7 @@ sm_show sm_show_by_type(sm_column_type type);
         SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                       \
         {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                   \
          .view = SM_SHOWN_WHEN_VARIED},                                                                         \
-        SM_SHARED_COLUMN("binding", "where they run", "binding")
+        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                               \
+        SM_SHARED_COLUMN("own_kernels", "kernels of the user's own that ran", "own kernels")
 
 #endif

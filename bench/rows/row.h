@@ -78,7 +78,8 @@ typedef struct {
     char attention[16];
     char precision[16];
     bool emulated;
-    char loss_scale[32]; // "dynamic", "1024"; "none"
+    char loss_scale[32];                  // "dynamic", "1024"; "none"
+    char own_kernels[SM_ROW_REASON_SIZE]; // of the user's own, that ran in place of the backend's
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];

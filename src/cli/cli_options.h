@@ -20,6 +20,7 @@
     X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
@@ -31,7 +32,9 @@
     X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")     \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")            \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")       \
     X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
     X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
     X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
@@ -93,6 +96,21 @@ typedef enum {
 #undef X
 } cli_precision;
 
+// `profile --sort`. X(code, word, field of a record)
+#define CLI_PROFILE_ORDER_LIST(X)           \
+    X(CLI_SORT_SELF, "self", "self_ns")     \
+    X(CLI_SORT_ABOVE, "above", "above_ns")  \
+    X(CLI_SORT_CALLS, "calls", "calls")     \
+    X(CLI_SORT_WORK, "work", "flops")       \
+    X(CLI_SORT_TRAFFIC, "traffic", "bytes") \
+    X(CLI_SORT_ROOFLINE, "roofline", "roofline_share")
+
+typedef enum {
+#define X(code, word, field) code,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+} cli_profile_order;
+
 // `report --format`.
 typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
 
@@ -134,6 +152,8 @@ typedef struct {
     bool progress;
     double min_time_s;
     int by;            // sm_profile_by
+    int sort;          // cli_profile_order
+    int64_t top;       // 0: all
     const char *trace; // file to write it to
 
     const char *data;
@@ -197,6 +217,10 @@ typedef struct {
     bool values;
     bool full;
     const char *at; // an op's number, or a kind
+
+    const char *init; // folder
+    const char *check;
+    const char *kernel; // OP=FILE[,OP=FILE]
 
     bool interleaved;
     int64_t pairs;

@@ -8,6 +8,7 @@
 
 #include "cli_commands.h"
 #include "cli_model.h"
+#include "cli_own_kernels.h"
 #include "cli_worker.h"
 #include "corpus.h"
 #include "weights.h"
@@ -126,18 +127,25 @@ static void note_progress(const char *text) { cli_note("%s", text); }
 
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
     sm_device_info info;
-    const sm_open_options open_options = {.n_threads = (int)n_threads,
-                                          .isa = options->isa,
-                                          .cpu_mask = options->cpu_mask,
-                                          .keep_env = options->keep_env,
-                                          .progress = options->progress ? note_progress : NULL,
-                                          .helper = "/proc/self/exe"};
+    const char *own_kernels = "";
+    sm_open_options open_options = {.n_threads = (int)n_threads,
+                                    .isa = options->isa,
+                                    .cpu_mask = options->cpu_mask,
+                                    .keep_env = options->keep_env,
+                                    .progress = options->progress ? note_progress : NULL,
+                                    .helper = "/proc/self/exe"};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     }
-    return device.backend->open(device.index, &open_options, opened);
+    if (options->kernel != NULL && !device.backend->takes_own_kernels) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel: it runs no kernels of your own; take --backend cpu", info.id);
+    }
+    SM_TRY(cli_own_kernels(options, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
+    SM_TRY(device.backend->open(device.index, &open_options, opened));
+    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s", own_kernels);
+    return SM_OK;
 }
 
 // --- model and weights ---------------------------------------------------------------------

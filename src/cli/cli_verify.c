@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_filter.h"
 #include "cli_live.h"
 #include "cli_precision.h"
@@ -31,6 +32,7 @@ static void show_error(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
+    VARIED("own_kernels", SM_COLUMN_TEXT, "kernels of the user's own that were run", "own kernels"),
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -64,7 +66,7 @@ static const sm_column columns[] = {
     TEXT("reason", "why it failed or was skipped", "reason"),
 };
 
-static const sm_table table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 enum { SUBJECT_SIZE = 128 };
 
@@ -99,6 +101,7 @@ static void write_line(verification *v, const line *l) {
     json_t *record = json_object();
     sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
     sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
+    sm_json_set_new(record, "own_kernels", sm_json_text(v->device->info.own_kernels));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
     sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
     sm_json_set_new(record, "mode", sm_json_text(v->mode));
@@ -286,7 +289,7 @@ static sm_status conclude(const verification *v) {
 static sm_status write_all(verification *v) {
     cli_device_list devices;
     SM_TRY(cli_select_devices(&v->options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->output, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
     cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);

@@ -216,6 +216,20 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
     return check_heads(info->name, &bound, &op->attr);
 }
 
+int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    binding bound = {.n = 0};
+    for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
+        const bool is_input = i < SM_MAX_IN;
+        const sm_operand_info *operand = is_input ? &info->in[i] : &info->out[i - SM_MAX_IN];
+        const int tensor = is_input ? op->in[i] : op->out[i - SM_MAX_IN];
+        if (operand->name != NULL && tensor != SM_NO_TENSOR) {
+            bind_shape(&bound, operand->shape, &plan->tensors[tensor], sm_operand_is_transposed(operand, &op->attr));
+        }
+    }
+    return value_of(&bound, name);
+}
+
 // --- FLOPs and bytes ------------------------------------------------------------------
 // A multiply, an add, a comparison and a transcendental function each count as one FLOP.
 // Only work that the equation needs counts: attention over s <= t, the head over V columns,
@@ -327,10 +341,9 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
     case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
     case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
-    case SM_OP_ALL_REDUCE_START:
+    case SM_OP_ALL_REDUCE_START: // sums over processes are no work of the model
     case SM_OP_REDUCE_SCATTER_START:
-        return elems(output(plan, op, 0)) * (op->attr.n_processes - 1) / op->attr.n_processes;
-    case SM_OP_PROCESS_SUM: return elems(output(plan, op, 0)) * (op->attr.n_processes - 1);
+    case SM_OP_PROCESS_SUM:
     case SM_OP_ALL_GATHER_START:
     case SM_OP_COMMUNICATION_FINISH:
     case SM_OP_KIND_COUNT: break;

@@ -67,7 +67,7 @@ static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
     return sm_op_is_matmul(kind) ? 4 * rounding : sm_op_is_attention(kind) ? 16 * rounding : 0;
 }
 
-static double output_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
+double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
     const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
     if (dtype == SM_U8) {
         return 1; // a number half-way between two codes has either
@@ -270,7 +270,7 @@ static sm_status compare_outputs(const op_case *c, const checker *check, sm_veri
         }
         SM_TRY(download_both(c, check, op->out[k]));
         double error = output_error(c, op, k);
-        double tolerance = output_tolerance(c->plan[DEVICE], op, k, sum_length);
+        double tolerance = sm_verify_tolerance(c->plan[DEVICE], op, k, sum_length);
         row->n_values += sm_tensor_elems(device_tensor(c, op->out[k]));
         if (row->tolerance == 0 || !(error / tolerance <= row->error / row->tolerance)) {
             row->error = error;

@@ -57,6 +57,9 @@ sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode
 sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
                             void *context);
 
+// The largest error that passes, of output number `output` of an op whose longest sum is that long.
+double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length);
+
 // max|a - b| over n values of a floating dtype, divided by `scale`, or, when scale is 0, by
 // max|b|. INFINITY when any a - b is not finite.
 double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, double scale);

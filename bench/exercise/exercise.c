@@ -1,0 +1,237 @@
+// exercise.c: the list of exercises, the file to begin with, and the check from compiling to times.
+#include "exercise.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "exercise_explain.h"
+#include "kernel_library.h"
+
+static const double peak_seconds = 0.1;
+static const int64_t timing_ns = 30000000; // of each of ours
+
+#define STARTS "// starts is for rows of several documents: NULL here.\n"
+
+static const sm_exercise exercises[] = {
+    {SM_OP_LOSS_MEAN, "01-tokens.md", "the mean loss of the tokens that count", ""},
+    {SM_OP_EMBEDDING_FORWARD, "02-embedding.md", "a vector for each token: its row of wte and its position's of wpe",
+     "// The token of (b,t) is token[b * T + t]; row i of wte begins at wte + i * C. wpe may be NULL.\n" STARTS},
+    {SM_OP_EMBEDDING_BACKWARD, "02-embedding.md", "the gradients of both tables", "// dwpe may be NULL.\n" STARTS},
+    {SM_OP_LAYERNORM_FORWARD, "03-layernorm.md", "rows of mean 0 and variance 1, scaled by w and shifted by b",
+     "// Keep mean and rstd: the backward reads them.\n"},
+    {SM_OP_LAYERNORM_BACKWARD, "03-layernorm.md", "its gradients; mean and variance depend on x, too",
+     "// dbias is for rewritten plans: it is NULL here.\n"},
+    {SM_OP_MATMUL_FORWARD, "04-matmul.md", "a linear layer",
+     "// W[c * F + f], or W[f * C + c] where w_transposed is 1. b and act are for rewritten plans: NULL here.\n"},
+    {SM_OP_MATMUL_BACKWARD_INPUT, "04-matmul.md", "its gradient with respect to x",
+     "// W[c * F + f], or W[f * C + c] where w_transposed is 1. pre is for rewritten plans: NULL here.\n"},
+    {SM_OP_MATMUL_BACKWARD_WEIGHT, "04-matmul.md", "its gradient with respect to W",
+     "// dW is stored as W is: dW[c * F + f], or dW[f * C + c] where w_transposed is 1. overwrites is 0 here.\n"},
+    {SM_OP_BIAS_BACKWARD, "04-matmul.md", "the gradient of a bias", ""},
+    {SM_OP_ATTENTION_FORWARD, "05-attention.md", "causal attention, head by head",
+     "// A row of qkv: NH heads of queries, NKV of keys, NKV of values, HS channels each. Head h reads the keys and "
+     "the\n"
+     "// values of head h / (NH / NKV). Weight (b,h,t,s) is element ((b * NH + h) * T + t) * T + s of att; it is "
+     "stored "
+     "as\n// it is, and multiplied by args->keep(args->rng, element) when it mixes v.\n" STARTS},
+    {SM_OP_ATTENTION_BACKWARD, "05-attention.md", "the gradients of queries, keys and values",
+     "// As in attention_forward. Heads that share keys and values add up their gradients.\n" STARTS},
+    {SM_OP_FLASH_ATTENTION_FORWARD, "06-flash-attention.md", "the same without ever storing T times T weights",
+     "// lse (B,NH,T) is the log of the sum of exp(score). Go over s once, with a running largest score and sum.\n"
+     "// Weight (b,h,t,s) is multiplied by args->keep(args->rng, ((b * NH + h) * T + t) * T + s) when it mixes "
+     "v.\n" STARTS},
+    {SM_OP_GELU_FORWARD, "07-gelu.md", "the activation, element by element", ""},
+    {SM_OP_GELU_BACKWARD, "07-gelu.md", "its derivative", ""},
+    {SM_OP_RESIDUAL, "08-residual.md", "the residual stream's addition", ""},
+    {SM_OP_CROSSENTROPY_FORWARD, "09-loss.md", "the loss of each token",
+     "// Subtract the largest logit before exp. Columns from V to Vp are padding.\n"},
+    {SM_OP_CROSSENTROPY_BACKWARD, "09-loss.md", "its gradient: softmax less the target", ""},
+    {SM_OP_ADAMW, "11-adamw.md", "the update of the weights", "// w is for plans in bf16: it is NULL here.\n"},
+};
+
+int sm_exercise_count(void) { return (int)(sizeof exercises / sizeof exercises[0]); }
+const sm_exercise *sm_exercise_at(int index) { return &exercises[index]; }
+
+const sm_exercise *sm_exercise_find(const char *name) {
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        if (strcmp(sm_op_name(exercises[i].kind), name) == 0) {
+            return &exercises[i];
+        }
+    }
+    return NULL;
+}
+
+// --- the file to begin with --------------------------------------------------------------------------
+
+// An equation, a clause a line: they are divided by ";  ".
+static void print_equation(const char *equation, FILE *out) {
+    while (*equation != '\0') {
+        const char *end = strstr(equation, ";  ");
+        const int length = end != NULL ? (int)(end - equation) : (int)strlen(equation);
+        fprintf(out, "//     %.*s\n", length, equation);
+        equation += length + (end != NULL ? 3 : 0);
+    }
+}
+
+static void print_file(const sm_exercise *exercise, FILE *out) {
+    const sm_op_info *info = sm_op_get_info(exercise->kind);
+    fprintf(out, "// %s: %s.\n//\n", info->name, exercise->task);
+    print_equation(info->equation, out);
+    fprintf(
+        out,
+        "//\n// Matrices lie row by row: element (n,c) of x (N,C) is x[n * C + c]. Inputs may not be written to.\n%s",
+        exercise->advice);
+    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.c\n", info->name, info->name);
+    fprintf(out, "// Use it:     stepmark train -m tiny --steps 5 --mode naive --kernel %s=%s.c\n", info->name,
+            info->name);
+    fprintf(out,
+            "// Several threads may share the work: say `const int %s_threads = 1;`, and do part args->thread of\n"
+            "// args->n_threads.\n",
+            info->name);
+    fprintf(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n");
+    sm_own_kernel_header(exercise->kind, out);
+    fprintf(out, "\nvoid %s(const %s_args *args) {\n", info->name, info->name);
+    sm_own_kernel_unpack(exercise->kind, out);
+    fprintf(out, "\n    // Your code.\n}\n");
+}
+
+sm_status sm_exercise_write(const sm_exercise *exercise, const char *folder, char *path, size_t path_bytes) {
+    const char *name = sm_op_name(exercise->kind);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
+    }
+    snprintf(path, path_bytes, "%s/%s.c", folder, name);
+    FILE *out = fopen(path, "wx");
+    if (out == NULL) {
+        return sm_fail(SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
+                       errno == EEXIST ? "; your work stays: choose another folder" : "");
+    }
+    print_file(exercise, out);
+    const bool failed = ferror(out) != 0;
+    return fclose(out) == 0 && !failed ? SM_OK : sm_fail(SM_ERR_IO, "--init: %s: could not be written", path);
+}
+
+// --- times -----------------------------------------------------------------------------------------
+
+static void add_time(sm_exercise_report *report, const char *who, double ns) {
+    if (report->n_times < SM_EXERCISE_ROWS && ns > 0) {
+        sm_exercise_time *row = &report->times[report->n_times++];
+        snprintf(row->who, sizeof row->who, "%s", who);
+        row->ns = ns;
+    }
+}
+
+// The shortest time of the case's op on a device.
+static sm_status time_on(sm_device *device, const sm_exercise_case *c, double *ns) {
+    const sm_backend *backend = device->backend;
+    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
+    sm_executable *executable = NULL;
+    sm_status status = backend->prepare(device, c->plan, &executable);
+    for (int i = 0; status == SM_OK && i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL && !(o->is_output && o->info->mode == SM_WRITES)) {
+            status = backend->upload(executable, (int)(o->tensor - c->plan->tensors), 0, o->n_elems, o->before);
+        }
+    }
+    int64_t least_ns = INT64_MAX;
+    const int64_t start_ns = sm_now_ns();
+    for (int n = 0; status == SM_OK && (n < 3 || sm_now_ns() - start_ns < timing_ns); n++) {
+        const int64_t before_ns = sm_now_ns();
+        status = backend->execute(executable, op, NULL);
+        status = status == SM_OK ? backend->synchronize(executable) : status;
+        const int64_t took_ns = sm_now_ns() - before_ns;
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+    }
+    backend->release(executable);
+    *ns = (double)least_ns;
+    return status;
+}
+
+static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
+    sm_peaks peaks;
+    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, peak_seconds, &peaks));
+    const double compute_ns = peaks.flops > 0 ? report->flops / peaks.flops * 1e9 : 0;
+    const double memory_ns = peaks.bandwidth_bytes_per_s > 0 ? report->bytes / peaks.bandwidth_bytes_per_s * 1e9 : 0;
+    (void)c;
+    report->ceiling_ns = fmax(compute_ns, memory_ns);
+    report->is_memory_bound = memory_ns > compute_ns;
+    return SM_OK;
+}
+
+// One thread of a backend, with that instruction set (NULL: its best).
+static sm_status time_backend(const char *name, const char *isa, const char *who, const sm_exercise_case *c,
+                              bool has_ceiling, sm_exercise_report *report) {
+    const sm_backend *backend = sm_backend_find(name);
+    sm_device *device = NULL;
+    double ns = 0;
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1, .isa = isa}, &device));
+    sm_status status = time_on(device, c, &ns);
+    if (status == SM_OK) {
+        add_time(report, who, ns);
+        status = has_ceiling ? set_ceiling(device, c, report) : SM_OK;
+    }
+    backend->close(device);
+    return status;
+}
+
+static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exercise_report *report) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
+    report->flops = sm_op_flops(c->plan, c->op);
+    report->bytes = sm_op_bytes(c->plan, c->op);
+    add_time(report, "yours", own_ns);
+    SM_TRY(time_backend("reference", NULL, "reference: plain loops, sums in double", c, false, report));
+    SM_TRY(time_backend("cpu", "baseline", "cpu backend, plain instruction set", c, false, report));
+    return time_backend("cpu", NULL, "cpu backend, best instruction set", c, true, report);
+}
+
+// --- the check -------------------------------------------------------------------------------------
+
+static sm_status run_and_judge(const sm_exercise_cases *cases, const char *path, const sm_kernel_file *file,
+                               const sm_exercise_options *options, sm_exercise_report *report) {
+    sm_child_result result;
+    sm_status status = sm_exercise_child_run(path, file, cases, options->timeout_s, !options->without_times,
+                                             options->interrupted, &result);
+    report->printed = result.printed;
+    SM_TRY(status);
+    if (result.end != SM_CHILD_DONE) {
+        sm_exercise_tell_end(cases, &result, options->timeout_s, report);
+        return SM_OK;
+    }
+    SM_TRY(sm_exercise_judge(cases, report));
+    return report->right && !options->without_times ? add_times(cases, result.ns, report) : SM_OK;
+}
+
+sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
+                            sm_exercise_report *report) {
+    sm_kernel_file file;
+    sm_exercise_cases cases = {.list = NULL};
+    *report = (sm_exercise_report){.ceiling_ns = NAN};
+    sm_status status = sm_kernel_file_open(path, &file);
+    report->said = file.said;
+    file.said = NULL;
+    if (status == SM_ERR_FORMAT) { // the compiler says why
+        snprintf(report->wrong, sizeof report->wrong, "%s", sm_error_message());
+        sm_kernel_file_close(&file);
+        return SM_OK;
+    }
+    SM_TRY_GOTO(status);
+    SM_TRY_GOTO(sm_exercise_cases_open(exercise->kind, &cases));
+    status = run_and_judge(&cases, path, &file, options, report);
+cleanup:
+    sm_exercise_cases_close(&cases);
+    sm_kernel_file_close(&file);
+    return status;
+}
+
+void sm_exercise_report_free(sm_exercise_report *report) {
+    free(report->said);
+    free(report->printed);
+    report->said = NULL;
+    report->printed = NULL;
+}

@@ -1,0 +1,67 @@
+// exercise.h: kernels to write by oneself: a file to begin with, and a check that says what is wrong.
+//
+// The check runs the student's function in a process of its own that may only compute (exercise_child.h), on the cases
+// of verify, and compares with the reference backend. What is wrong is compared with what known mistakes give
+// (exercise_mistakes.h).
+#ifndef STEPMARK_EXERCISE_H
+#define STEPMARK_EXERCISE_H
+
+#include <signal.h>
+
+#include "own_kernel.h"
+
+typedef struct {
+    sm_op_kind kind;
+    const char *lesson; // of docs/course, "03-layernorm.md"
+    const char *task;   // one line
+    const char *advice; // for the file to begin with: lines of a comment, each ends with a newline
+} sm_exercise;
+
+int sm_exercise_count(void);
+const sm_exercise *sm_exercise_at(int index);
+const sm_exercise *sm_exercise_find(const char *name); // NULL: none
+
+// Writes DIR/NAME.c; the folder is made where it is not there. An existing file is not replaced: SM_ERR_IO.
+sm_status sm_exercise_write(const sm_exercise *exercise, const char *folder, char *path, size_t path_bytes);
+
+enum { SM_EXERCISE_TEXT = 1024, SM_EXERCISE_ROWS = 4 };
+
+// One line of the table of times.
+typedef struct {
+    char who[64];
+    double ns; // of one call
+} sm_exercise_time;
+
+typedef struct {
+    bool right;
+    int n_cases;
+    int n_right;
+    int64_t n_values;             // compared
+    char *said;                   // by the compiler; "" or NULL: nothing
+    char *printed;                // by the kernel; likewise
+    char wrong[SM_EXERCISE_TEXT]; // what is wrong first: case, output, index, expected, got; or how it ended
+    char where[SM_EXERCISE_TEXT]; // which outputs and cases are wrong
+    char why[SM_EXERCISE_TEXT];   // the known mistake that it looks like; "": none
+
+    char timed_case[96]; // what the times are of
+    double flops;
+    double bytes;
+    double ceiling_ns;    // NaN: not known
+    bool is_memory_bound; // which of the ceilings that is
+    sm_exercise_time times[SM_EXERCISE_ROWS];
+    int n_times;
+} sm_exercise_report;
+
+typedef struct {
+    double timeout_s; // for all cases together
+    bool without_times;
+    const volatile sig_atomic_t *interrupted;
+} sm_exercise_options;
+
+// Fills a report, whatever the student's kernel does. A failure is one of the check itself: no such file, no compiler,
+// no memory, no way to confine a process.
+sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
+                            sm_exercise_report *report);
+void sm_exercise_report_free(sm_exercise_report *report);
+
+#endif

@@ -1,0 +1,405 @@
+// exercise_child.c: fork, limits, a filter of system calls, and what became of it.
+//
+// The filter is seccomp's: what is not in the list of what computing and loading a library need raises SIGSYS, whose
+// handler writes down which call it was. Results come back through memory that both processes share.
+#include "exercise_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+enum {
+    MAX_PRINTED_BYTES = 1 << 16,
+    STACK_BYTES = 1 << 16, // of the signals' handler
+    EXIT_OF_HANDLER = 99,
+    POLL_MS = 50,
+};
+static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // beside what the process has already
+static const int64_t time_for_timing_ns = 60000000;      // 60 ms
+static const int64_t least_samples = 5;
+
+// Shared by both processes. The child's word alone: nothing but the report depends on it.
+typedef struct {
+    int case_index;
+    bool is_done;
+    bool is_refused;
+    bool is_confined;
+    int signal_number;
+    int syscall_number;
+    void *address;
+    double ns;
+    char message[512];
+} control;
+
+static control *shared; // in the child, for its handlers
+
+// --- the filter ------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#define ARCHITECTURE 0
+#endif
+
+// Computing, memory, time, reading files (to load a library), ending.
+static const int allowed[] = {
+    SYS_read,
+    SYS_pread64,
+    SYS_close,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_lseek,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_clock_gettime,
+    SYS_clock_nanosleep,
+    SYS_getrandom,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_sigaltstack,
+    SYS_readlinkat,
+    SYS_sched_getaffinity,
+#ifdef SYS_nanosleep
+    SYS_nanosleep,
+#endif
+#ifdef SYS_readlink
+    SYS_readlink,
+#endif
+};
+enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
+
+#define LOAD(offset)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
+#define IF_EQUAL(value, then, other) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), then, other)
+#define RETURN(action)               BPF_STMT(BPF_RET | BPF_K, (action))
+#define NUMBER                       offsetof(struct seccomp_data, nr)
+#define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
+
+// Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
+static bool confine(void) {
+    enum { MOST = 2 * N_ALLOWED + 24 };
+    struct sock_filter code[MOST];
+    unsigned short n = 0;
+    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
+    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+    code[n++] = (struct sock_filter)LOAD(NUMBER);
+    for (int i = 0; i < N_ALLOWED; i++) {
+        code[n++] = (struct sock_filter)IF_EQUAL(allowed[i], 0, 1);
+        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    }
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_openat, 0, 4);
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2));
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
+    code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);
+    code[n++] = (struct sock_filter)IF_EQUAL(2, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
+    const struct sock_fprog program = {.len = n, .filter = code};
+    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+const char *sm_syscall_name(int number, char text[32]) {
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SYS_clone, "fork"},
+        {SYS_execve, "exec"},
+        {SYS_socket, "socket"},
+        {SYS_kill, "kill"},
+        {SYS_tgkill, "abort"},
+        {SYS_unlinkat, "remove"},
+        {SYS_openat, "open, to write"},
+        {SYS_connect, "connect"},
+        {SYS_ptrace, "ptrace"},
+        {SYS_write, "write, to a file"},
+#ifdef SYS_fork
+        {SYS_fork, "fork"},
+#endif
+#ifdef SYS_vfork
+        {SYS_vfork, "fork"},
+#endif
+#ifdef SYS_clone3
+        {SYS_clone3, "fork"},
+#endif
+#ifdef SYS_unlink
+        {SYS_unlink, "remove"},
+#endif
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].number == number) {
+            return names[i].name;
+        }
+    }
+    snprintf(text, 32, "call %d", number);
+    return text;
+}
+
+// --- the child -------------------------------------------------------------------------------------
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+    (void)context;
+    shared->signal_number = number;
+    shared->syscall_number = number == SIGSYS ? info->si_syscall : 0;
+    shared->address = number == SIGSEGV || number == SIGBUS ? info->si_addr : NULL;
+    _exit(EXIT_OF_HANDLER);
+}
+
+static void catch_signals(void) {
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGXCPU, SIGXFSZ};
+    static char stack[STACK_BYTES];
+    sigset_t none;
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) {
+        struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+        sigaction(fatal[i], &action, NULL);
+    }
+    signal(SIGINT, SIG_IGN); // the parent's affair
+    signal(SIGTERM, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void limit(int resource, rlim_t most) {
+    const struct rlimit limits = {most, most};
+    setrlimit(resource, &limits);
+}
+
+// What the process has now, and as much again as a kernel may ask for.
+static void limit_memory(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long long pages = 0;
+    if (file != NULL && fscanf(file, "%llu", &pages) == 1) {
+        limit(RLIMIT_AS, (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + most_memory_bytes);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+static void set_limits(double timeout_s) {
+    limit(RLIMIT_CPU, (rlim_t)timeout_s + 2);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, MAX_PRINTED_BYTES);
+    limit_memory();
+}
+
+// Inputs cannot be written to, but for one that an output shares.
+static void protect_inputs(const sm_exercise_case *c) {
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        bool is_written = false;
+        for (int k = SM_MAX_IN; k < SM_CASE_OPERANDS; k++) {
+            is_written |= c->operands[k].is_shared && c->operands[k].map == o->map;
+        }
+        if (o->map != NULL && !is_written) {
+            mprotect(o->map + o->page_bytes, o->map_bytes - 2 * o->page_bytes, PROT_READ);
+        }
+    }
+}
+
+static double time_one(const sm_own_kernel *kernel, sm_own_args *args) {
+    int64_t least_ns = INT64_MAX;
+    const int64_t start_ns = sm_now_ns();
+    for (int64_t n = 0; n < least_samples || sm_now_ns() - start_ns < time_for_timing_ns; n++) {
+        const int64_t before_ns = sm_now_ns();
+        kernel->run(args->members);
+        const int64_t ns = sm_now_ns() - before_ns;
+        least_ns = ns < least_ns ? ns : least_ns;
+    }
+    return (double)least_ns;
+}
+
+// `results`: outputs of the timed case before it is run again and again.
+static void run_cases(const sm_own_kernel *kernel, const sm_exercise_cases *cases) {
+    for (int i = 0; i < cases->n; i++) {
+        shared->case_index = i;
+        kernel->run(cases->list[i].args.members);
+        fflush(stdout);
+    }
+}
+
+// Outputs lie elsewhere then, so that the results stay.
+static void keep_results(sm_exercise_case *timed) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &timed->operands[i];
+        const int member = o->info == NULL ? -1 : sm_own_member_index(timed->kind, o->info->name);
+        void *room = member < 0 ? NULL : malloc(o->size_bytes);
+        if (room != NULL) {
+            memcpy(room, o->before, o->size_bytes);
+            timed->args.members[member].out = room;
+        }
+    }
+}
+
+static _Noreturn void be_child(const char *path, const sm_kernel_file *file, const sm_exercise_cases *cases,
+                               double timeout_s, bool with_time, int printed) {
+    sm_own_kernel kernel;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    dup2(printed, 1);
+    dup2(printed, 2);
+    close_range(3, ~0U, 0);
+    catch_signals();
+    set_limits(timeout_s);
+    for (int i = 0; i < cases->n; i++) {
+        protect_inputs(&cases->list[i]);
+    }
+    shared->is_confined = confine();
+    if (!shared->is_confined) {
+        _exit(0);
+    }
+    if (sm_kernel_load(path, file, cases->list[0].kind, &kernel) != SM_OK) {
+        shared->is_refused = true;
+        snprintf(shared->message, sizeof shared->message, "%s", sm_error_message());
+        _exit(0);
+    }
+    run_cases(&kernel, cases);
+    shared->is_done = true;
+    if (with_time) {
+        sm_exercise_case *timed = &cases->list[cases->timed];
+        keep_results(timed);
+        shared->ns = time_one(&kernel, &timed->args);
+    }
+    _exit(0);
+}
+
+// --- the parent ------------------------------------------------------------------------------------
+
+// SM_ERR_TIMEOUT, SM_ERR_INTERRUPTED, or SM_OK: it has ended by itself.
+static sm_status wait_until_ended(int process, double timeout_s, const volatile sig_atomic_t *interrupted) {
+    const int64_t deadline_ns = sm_now_ns() + (int64_t)(timeout_s * 1e9);
+    while (sm_now_ns() < deadline_ns) {
+        struct pollfd file = {.fd = process, .events = POLLIN};
+        if (interrupted != NULL && *interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        if (poll(&file, 1, POLL_MS) > 0) {
+            return SM_OK;
+        }
+    }
+    return SM_ERR_TIMEOUT;
+}
+
+static sm_status read_printed(int fd, sm_child_result *result) {
+    const off_t end = lseek(fd, 0, SEEK_END);
+    const size_t n = end > 0 ? (size_t)end : 0;
+    result->printed = calloc(n + 1, 1);
+    if (result->printed == NULL) {
+        return sm_fail(SM_ERR_OOM, "exercise: no memory for what the kernel printed");
+    }
+    return pread(fd, result->printed, n, 0) == (ssize_t)n
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "exercise: cannot read what the kernel printed: %s", strerror(errno));
+}
+
+static sm_status judge(const control *seen, sm_status waited, int state, sm_child_result *result) {
+    result->case_index = seen->case_index;
+    result->ns = seen->ns;
+    result->address = seen->address;
+    memcpy(result->message, seen->message, sizeof result->message);
+    result->message[sizeof result->message - 1] = '\0';
+    const bool was_caught = WIFEXITED(state) && WEXITSTATUS(state) == EXIT_OF_HANDLER;
+    result->signal_number = was_caught ? seen->signal_number : WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    result->syscall_number = seen->syscall_number;
+    if (waited == SM_ERR_TIMEOUT || result->signal_number == SIGXCPU) {
+        result->end = SM_CHILD_TIMEOUT;
+    } else if (result->signal_number == SIGSYS) {
+        result->end = SM_CHILD_SYSCALL;
+    } else if (result->signal_number != 0) {
+        result->end = SM_CHILD_SIGNAL;
+    } else if (!seen->is_confined) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "exercise: this system has no seccomp filter to confine a kernel with; "
+                                           "`stepmark verify --kernel` runs it unconfined");
+    } else {
+        result->end = seen->is_refused ? SM_CHILD_REFUSED : seen->is_done ? SM_CHILD_DONE : SM_CHILD_EXIT;
+    }
+    return SM_OK;
+}
+
+static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t *interrupted, int *state,
+                       sm_status *waited) {
+    const int process = pidfd_open(pid, 0);
+    if (process < 0) {
+        *waited = sm_fail(SM_ERR_UNSUPPORTED, "exercise: cannot watch a process: %s", strerror(errno));
+    } else {
+        *waited = wait_until_ended(process, timeout_s, interrupted);
+        close(process);
+    }
+    kill(-pid, SIGKILL); // its session, if there is something left
+    kill(pid, SIGKILL);
+    while (waitpid(pid, state, 0) < 0) {
+        if (errno != EINTR) {
+            return sm_fail(SM_ERR_IO, "exercise: cannot wait for a process: %s", strerror(errno));
+        }
+    }
+    return *waited == SM_ERR_UNSUPPORTED || *waited == SM_ERR_INTERRUPTED ? *waited : SM_OK;
+}
+
+sm_status sm_exercise_child_run(const char *path, const sm_kernel_file *file, const sm_exercise_cases *cases,
+                                double timeout_s, bool with_time, const volatile sig_atomic_t *interrupted,
+                                sm_child_result *result) {
+    sm_status status = SM_OK;
+    sm_status waited = SM_OK;
+    int state = 0;
+    *result = (sm_child_result){.printed = NULL};
+    const int printed = memfd_create("stepmark", MFD_CLOEXEC);
+    control *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (printed < 0 || seen == MAP_FAILED) {
+        status = sm_fail(SM_ERR_OOM, "exercise: no memory to run a kernel in");
+        goto cleanup;
+    }
+    shared = seen;
+    fflush(NULL); // nothing of ours in the child's buffers
+    const pid_t pid = fork();
+    if (pid == 0) {
+        be_child(path, file, cases, timeout_s, with_time, printed);
+    }
+    if (pid < 0) {
+        status = sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
+        goto cleanup;
+    }
+    SM_TRY_GOTO(watch(pid, timeout_s, interrupted, &state, &waited));
+    SM_TRY_GOTO(read_printed(printed, result));
+    status = judge(seen, waited, state, result);
+cleanup:
+    if (seen != MAP_FAILED) {
+        munmap(seen, sizeof *seen);
+    }
+    if (printed >= 0) {
+        close(printed);
+    }
+    return status;
+}

@@ -1,0 +1,16 @@
+// exercise_explain.h: what a kernel left, against what it should have left: what is wrong, and why.
+#ifndef STEPMARK_EXERCISE_EXPLAIN_H
+#define STEPMARK_EXERCISE_EXPLAIN_H
+
+#include "exercise.h"
+#include "exercise_case.h"
+#include "exercise_child.h"
+
+// The kernel ran: fills right, n_right, n_values, wrong, where and why. SM_ERR_OOM.
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report);
+
+// The kernel did not end as a kernel does: fills wrong and why.
+void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result *result, double timeout_s,
+                          sm_exercise_report *report);
+
+#endif

@@ -1,0 +1,131 @@
+// kernel_library.c: runs the compiler, loads the library, checks its signature.
+#include "kernel_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "subprocess.h"
+
+enum { SYMBOL_SIZE = 128 };
+
+sm_op_kind sm_op_kind_find(const char *name) {
+    int kind = 0;
+    while (kind < SM_OP_KIND_COUNT && strcmp(sm_op_name((sm_op_kind)kind), name) != 0) {
+        kind++;
+    }
+    return (sm_op_kind)kind;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text);
+    return n >= strlen(end) && strcmp(text + n - strlen(end), end) == 0;
+}
+
+static sm_status make_folder(sm_kernel_file *file) {
+    const char *temporary = getenv("TMPDIR");
+    snprintf(file->folder, sizeof file->folder, "%s/stepmark-kernel-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    if (mkdtemp(file->folder) == NULL) {
+        sm_status status = sm_fail(SM_ERR_IO, "%s: cannot be made: %s; set TMPDIR to a folder that can be written to",
+                                   file->folder, strerror(errno));
+        file->folder[0] = '\0';
+        return status;
+    }
+    snprintf(file->library, sizeof file->library, "%.*s/kernel.so", PATH_MAX - 16, file->folder);
+    return SM_OK;
+}
+
+// As the build compiles its own kernels, for this processor.
+static sm_status compile(const char *path, sm_kernel_file *file) {
+    const char *compiler = getenv("CC");
+    char *const argv[] = {(char *)(compiler != NULL && compiler[0] != '\0' ? compiler : "cc"),
+                          "-std=gnu11",
+                          "-O3",
+                          "-march=native",
+                          "-ffp-contract=fast",
+                          "-fno-math-errno",
+                          "-fno-trapping-math",
+                          "-fopenmp-simd",
+                          "-Wall",
+                          "-Wno-unused-variable",
+                          "-Wno-unknown-pragmas",
+                          "-shared",
+                          "-fPIC",
+                          "-o",
+                          file->library,
+                          (char *)path,
+                          "-lm",
+                          NULL};
+    sm_subprocess process;
+    SM_TRY(sm_subprocess_run(argv, NULL, NULL, &process));
+    file->said = process.err;
+    process.err = NULL;
+    const int exit_code = process.exit_code;
+    sm_subprocess_free(&process);
+    return exit_code == 0 ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: %s cannot compile it", path, argv[0]);
+}
+
+sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
+    *file = (sm_kernel_file){.said = NULL};
+    if (access(path, R_OK) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    if (ends_with(path, ".c")) {
+        SM_TRY(make_folder(file));
+        return compile(path, file);
+    }
+    if (!ends_with(path, ".so")) {
+        return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, or a shared library, NAME.so", path);
+    }
+    if (realpath(path, file->library) == NULL) { // a name without a slash would be searched for
+        return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    return SM_OK;
+}
+
+void sm_kernel_file_close(sm_kernel_file *file) {
+    if (file->folder[0] != '\0') {
+        unlink(file->library);
+        rmdir(file->folder);
+        file->folder[0] = '\0';
+    }
+    free(file->said);
+    file->said = NULL;
+}
+
+static const void *find(void *handle, const char *kind, const char *end) {
+    char symbol[SYMBOL_SIZE];
+    snprintf(symbol, sizeof symbol, "%s%s", kind, end);
+    return dlsym(handle, symbol);
+}
+
+sm_status sm_kernel_load(const char *path, const sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+    const char *name = sm_op_name(kind);
+    char expected[SM_OWN_SIGNATURE_SIZE];
+    void *handle = dlopen(file->library, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, dlerror());
+    }
+    const char *signature = find(handle, name, "_signature");
+    const void *function = find(handle, name, "");
+    const int *has_threads = find(handle, name, "_threads");
+    sm_own_kernel_signature(kind, expected);
+    if (function == NULL || signature == NULL) {
+        sm_status status =
+            sm_fail(SM_ERR_FORMAT, "%s: has no %s%s; begin with the file that `stepmark exercise %s --init DIR` writes",
+                    path, name, function == NULL ? "" : "_signature", name);
+        dlclose(handle);
+        return status;
+    }
+    if (strcmp(signature, expected) != 0) {
+        dlclose(handle);
+        return sm_fail(SM_ERR_FORMAT, "%s: its %s was made for other arguments; this stepmark gives it \"%s\"", path,
+                       name, expected);
+    }
+    *kernel = (sm_own_kernel){.kind = kind, .has_threads = has_threads != NULL && *has_threads != 0};
+    memcpy(&kernel->run, &function, sizeof kernel->run); // as POSIX has it
+    return SM_OK;
+}

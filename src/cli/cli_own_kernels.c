@@ -1,0 +1,86 @@
+// cli_own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, has the files compiled, loads them.
+#include "cli_own_kernels.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_commands.h"
+#include "digest.h"
+#include "kernel_library.h"
+
+static struct {
+    bool is_loaded;
+    sm_own_kernel list[SM_OP_KIND_COUNT];
+    int n;
+    char text[SM_TEXT_SIZE * 4];
+} own;
+
+static sm_status find_kind(const char *name, sm_op_kind *kind) {
+    const char *names[SM_OP_KIND_COUNT];
+    *kind = sm_op_kind_find(name);
+    for (int i = 0; i < SM_OP_KIND_COUNT; i++) {
+        names[i] = sm_op_name((sm_op_kind)i);
+    }
+    return *kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT);
+}
+
+static sm_status load(sm_op_kind kind, const char *path) {
+    sm_kernel_file file;
+    sm_status status = sm_kernel_file_open(path, &file);
+    if (status == SM_OK) {
+        status = sm_kernel_load(path, &file, kind, &own.list[own.n]);
+    }
+    if (file.said != NULL && file.said[0] != '\0') {
+        cli_note("the compiler says of %s:\n%s", path, file.said);
+    }
+    sm_kernel_file_close(&file);
+    return status;
+}
+
+// One OP=FILE.
+static sm_status add(const char *entry) {
+    char name[CLI_TEXT_SIZE];
+    char digest[SM_DIGEST_SIZE];
+    sm_op_kind kind;
+    const char *equals = strchr(entry, '=');
+    if (equals == NULL || equals == entry || equals[1] == '\0' || equals - entry >= CLI_TEXT_SIZE) {
+        return sm_fail(SM_ERR_USAGE, "--kernel: '%s' is not OP=FILE, as in gelu_forward=gelu_forward.c", entry);
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - entry), entry);
+    SM_TRY(find_kind(name, &kind));
+    for (int i = 0; i < own.n; i++) {
+        if (own.list[i].kind == kind) {
+            return sm_fail(SM_ERR_USAGE, "--kernel: %s is given twice", name);
+        }
+    }
+    SM_TRY(load(kind, equals + 1));
+    own.n++;
+    SM_TRY(sm_digest_file(equals + 1, digest));
+    const size_t used = strlen(own.text);
+    snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
+    return SM_OK;
+}
+
+static sm_status add_all(const char *text) {
+    char entry[PATH_MAX + CLI_TEXT_SIZE];
+    while (*text != '\0') {
+        const size_t length = strcspn(text, ",");
+        snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
+        SM_TRY(add(entry));
+        text += length + (text[length] == ',');
+    }
+    return SM_OK;
+}
+
+sm_status cli_own_kernels(const cli_options *options, const sm_own_kernel **list, int *n, const char **text) {
+    if (!own.is_loaded && options->kernel != NULL) {
+        SM_TRY(add_all(options->kernel));
+        cli_note("kernels of your own: %s", own.text);
+    }
+    own.is_loaded = true;
+    *list = own.list;
+    *n = own.n;
+    *text = own.text;
+    return SM_OK;
+}

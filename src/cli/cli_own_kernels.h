@@ -1,0 +1,12 @@
+// cli_own_kernels.h: --kernel: kernels of the user's own in the real step.
+#ifndef STEPMARK_CLI_OWN_KERNELS_H
+#define STEPMARK_CLI_OWN_KERNELS_H
+
+#include "backend.h"
+#include "cli_options.h"
+
+// Compiles and loads what --kernel names, once in a process; *list lives as long as that. `text`, for rows:
+// "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel.
+sm_status cli_own_kernels(const cli_options *options, const sm_own_kernel **list, int *n, const char **text);
+
+#endif
