@@ -191,6 +191,7 @@ static void documents_fill_rows(void **state) {
         {"run -m tiny -b 2 --seq-len 16 --documents 9-3 --backend cpu", 1, NULL, "documents of 9 to 3 tokens"},
         {"run -m tiny -b 2 --seq-len 16 --documents 256 --backend cpu", 2, NULL, "outside the vocabulary of 256"},
         {"run -m tiny -b 2 --seq-len 16 --documents $T/missing.json --backend cpu", 1, NULL, "missing.json"},
+        {"run -m tiny -b 2 --seq-len 16 --documents $T/short.txt --backend cpu", 1, NULL, "short.txt"},
         {"run -m tiny -b 2 --seq-len 16 --documents 255 --data $T/large_ids.bin --data-format bytes --backend cpu", 1,
          NULL, "no documents"},
         {"run -m tiny -b 2 --seq-len 16 --documents 10 --long-documents split --backend cpu -t 1 -w 0 -r 1 --no-peaks",

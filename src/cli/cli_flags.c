@@ -272,9 +272,9 @@ static const cli_flag flags[] = {
      "all; "
      "not given: flash, in mode naive naive",
      SWEPT | PROFILE | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
-    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|FILE", NULL,
+    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
-     "or of the id that a tokenizer.json gives <|endoftext|>",
+     "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
      SWEPT | PROFILE, AT(documents), NO_RANGE},
     {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
      "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
@@ -410,7 +410,8 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given replace the preset's",
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given "
+     "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
      "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
