@@ -158,7 +158,11 @@ static sm_status find_documents(const cli_workload *w, const sm_tokens *tokens, 
 
 // Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
-    enum { ROWS_OPEN = 64 };
+    enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
+    if (w->B > MOST_POSITIONS / w->T) {
+        return sm_fail(SM_ERR_INVALID, "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS,
+                       (long long)w->B, (long long)w->T);
+    }
     const sm_long_document how = (sm_long_document)w->options->long_documents;
     const int64_t n_positions = (MAX_BATCHES * w->B + ROWS_OPEN) * w->T;
     SM_TRY(find_documents(w, tokens, n_positions, documents));

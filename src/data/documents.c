@@ -87,7 +87,7 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
     const int64_t count = sm_tokens_count(tokens);
     int64_t first = 0;
     *documents = (sm_documents){.all = NULL};
-    if (least < 1 || most < least || most + 1 > count) {
+    if (least < 1 || most < least || most >= count) {
         return sm_fail(SM_ERR_INVALID, "documents of %lld to %lld tokens cannot be taken from %lld", (long long)least,
                        (long long)most, (long long)count);
     }
