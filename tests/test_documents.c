@@ -149,37 +149,6 @@ static void rows_without_padding_are_whole(void **state) {
     sm_documents_free(&documents);
 }
 
-static void tokenizers_name_the_separator(void **state) {
-    (void)state;
-    char *path = temp_path("tokenizer.json");
-    int32_t id = 0;
-    const struct {
-        const char *text;
-        int32_t id; // -1: refused
-    } cases[] = {
-        {"{\"added_tokens\": [{\"id\": 3, \"content\": \"x\"}, {\"id\": 50256, \"content\": \"<|endoftext|>\"}]}",
-         50256},
-        {"{\"model\": {\"vocab\": {\"a\": 0, \"<|endoftext|>\": 7}}}", 7},
-        {"{\"a\": 0, \"<|endoftext|>\": 9}", 9},
-        {"{\"a\": 0}", -1},
-        {"{\"<|endoftext|>\": -4}", -1},
-        {"{\"<|endoftext|>\": \"x\"}", -1},
-        {"[1]", -1},
-        {"no JSON", -1},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        temp_write(path, cases[i].text, strlen(cases[i].text));
-        const sm_status status = sm_documents_read_separator(path, &id);
-        if (cases[i].id < 0) {
-            expect_failure("tokenizer.json", status, SM_ERR_FORMAT, "tokenizer.json");
-        } else {
-            ok(status);
-            assert_int_equal(id, cases[i].id);
-        }
-    }
-    free(path);
-}
-
 // --- batches ----------------------------------------------------------------------------------------
 
 enum { N_BYTES = 3000, MOST_POSITIONS = 4 * 64 };
@@ -431,11 +400,10 @@ int main(void) {
         cmocka_unit_test(lengths_are_drawn),
         cmocka_unit_test(long_documents_are_refused_cut_or_split),
         cmocka_unit_test(rows_without_padding_are_whole),
-        cmocka_unit_test(tokenizers_name_the_separator),
         cmocka_unit_test(paddings_place_documents),
         cmocka_unit_test(a_batch_without_documents_is_refused),
         cmocka_unit_test(documents_in_a_row_are_as_one_at_a_time),
         cmocka_unit_test(a_batch_of_padding_has_no_gradients),
     };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

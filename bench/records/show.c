@@ -117,19 +117,26 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
     }
 }
 
-// Recomputation and attention are told where they are not what the mode has by itself.
+// Appends " name=word" where the record has a word that is not the usual one.
+static void tell_unusual(const json_t *record, const char *name, const char *usual, char *text, size_t size_bytes) {
+    const char *word = json_string_value(sm_json_get(record, name));
+    const size_t used = strlen(text);
+    if (word != NULL && strcmp(word, usual) != 0) {
+        snprintf(text + used, size_bytes - used, " %s=%s", name, word);
+    }
+}
+
+// Recomputation and attention are told where they are not what the mode has by itself, padding where there is some.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
-    const char *recompute = json_string_value(sm_json_get(record, "recompute"));
-    const char *usual = mode != NULL && strcmp(mode, "naive") == 0 ? "none" : "light";
-    const bool is_told = recompute != NULL && strcmp(recompute, usual) != 0;
-    const char *attention = json_string_value(sm_json_get(record, "attention"));
-    const char *usual_attention = mode != NULL && strcmp(mode, "naive") == 0 ? "naive" : "flash";
-    const bool tells_attention = attention != NULL && strcmp(attention, usual_attention) != 0;
+    const bool naive = mode != NULL && strcmp(mode, "naive") == 0;
+    snprintf(text, size_bytes, "%s", mode != NULL ? mode : "");
+    tell_unusual(record, "recompute", naive ? "none" : "light", text, size_bytes);
+    tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
+    tell_unusual(record, "padding", "none", text, size_bytes);
     const char *own = json_string_value(sm_json_get(record, "own_kernels"));
-    snprintf(text, size_bytes, "%s%s%s%s%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
-             is_told ? recompute : "", tells_attention ? " attention=" : "", tells_attention ? attention : "",
-             own != NULL ? " with " : "", own != NULL ? own : "");
+    const size_t used = strlen(text);
+    snprintf(text + used, size_bytes - used, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");
 }
 
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {

@@ -200,7 +200,7 @@ static const sm_column columns[] = {
     {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, and with "
                        "documents where they begin, as 32-bit integers")},
     {TEXT(documents, "documents that rows hold: least and most of lengths that were drawn, the id of the token that "
-                     "separates those of the data, or the file that names it; null: rows are cut out of the data"),
+                     "separates those of the data, or the tokenizer that names it; null: rows are cut out of the data"),
      SHOWN_WHEN_VARIED("documents", NULL)},
     {TEXT(padding, "how documents are placed in rows: none, batch, max, bucket or packed; none where there are none"),
      SHOWN_WHEN_VARIED("padding", NULL)},

@@ -272,9 +272,9 @@ static const cli_flag flags[] = {
      "all; "
      "not given: flash, in mode naive naive",
      SWEPT | PROFILE | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
-    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|FILE", NULL,
+    {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
-     "or of the id that a tokenizer.json gives <|endoftext|>",
+     "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
      SWEPT | PROFILE, AT(documents), NO_RANGE},
     {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
      "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "

@@ -158,7 +158,7 @@ typedef struct {
 
     const char *data;
     int data_format;       // sm_tokens_format
-    const char *documents; // "20-512", an id or a file
+    const char *documents; // "20-512", an id or a tokenizer
     int padding;           // sm_padding, from 1; 0 = not given
     int long_documents;    // sm_long_document
     const char *weights;

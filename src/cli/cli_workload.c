@@ -8,6 +8,7 @@
 
 #include "gradient_check.h"
 #include "loss_check.h"
+#include "tokenizer.h"
 
 enum { MAX_BATCHES = 16 };
 
@@ -124,7 +125,15 @@ sm_padding cli_padding(const cli_options *options) {
     return options->padding > 0 ? (sm_padding)(options->padding - 1) : SM_PADDING_PACKED;
 }
 
-// --documents: "MIN-MAX", an id, or a tokenizer's file.
+static sm_status read_separator(const char *path, int32_t *separator) {
+    sm_tokenizer *tokenizer = NULL;
+    SM_TRY(sm_tokenizer_read(path, &tokenizer));
+    *separator = tokenizer->end_of_text;
+    sm_tokenizer_free(tokenizer);
+    return *separator != SM_NO_ID ? SM_OK : sm_fail(SM_ERR_INVALID, "%s: has no %s", path, SM_END_OF_TEXT);
+}
+
+// --documents: "MIN-MAX", an id, or a tokenizer.
 static sm_status find_documents(const cli_workload *w, const sm_tokens *tokens, int64_t n_positions,
                                 sm_documents *documents) {
     const char *text = w->options->documents;
@@ -142,14 +151,18 @@ static sm_status find_documents(const cli_workload *w, const sm_tokens *tokens, 
         }
         separator = (int32_t)least;
     } else {
-        SM_TRY(sm_documents_read_separator(text, &separator));
+        SM_TRY(read_separator(text, &separator));
     }
     return sm_documents_split(tokens, separator, n_positions, documents);
 }
 
 // Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
-    enum { ROWS_OPEN = 64 };
+    enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
+    if (w->B > MOST_POSITIONS / w->T) {
+        return sm_fail(SM_ERR_INVALID, "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS,
+                       (long long)w->B, (long long)w->T);
+    }
     const sm_long_document how = (sm_long_document)w->options->long_documents;
     const int64_t n_positions = (MAX_BATCHES * w->B + ROWS_OPEN) * w->T;
     SM_TRY(find_documents(w, tokens, n_positions, documents));

@@ -1,7 +1,6 @@
 // documents.c: finds documents in a stream, or draws them.
 #include "documents.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +87,7 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
     const int64_t count = sm_tokens_count(tokens);
     int64_t first = 0;
     *documents = (sm_documents){.all = NULL};
-    if (least < 1 || most < least || most + 1 > count) {
+    if (least < 1 || most < least || most >= count) {
         return sm_fail(SM_ERR_INVALID, "documents of %lld to %lld tokens cannot be taken from %lld", (long long)least,
                        (long long)most, (long long)count);
     }
@@ -155,35 +154,4 @@ sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_doc
     return documents->n > 0 ? SM_OK
                             : sm_fail(SM_ERR_INVALID, "no document fills a row of %lld tokens; give another --padding",
                                       (long long)T);
-}
-
-// --- the separator ----------------------------------------------------------------------------------
-
-static const char end_of_text[] = "<|endoftext|>";
-
-static const json_t *find_separator(const json_t *root) {
-    const json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
-    const json_t *id = json_object_get(vocab != NULL ? vocab : root, end_of_text);
-    size_t i;
-    const json_t *token;
-    json_array_foreach(json_object_get(root, "added_tokens"), i, token) {
-        const char *content = json_string_value(json_object_get(token, "content"));
-        if (content != NULL && strcmp(content, end_of_text) == 0) {
-            return json_object_get(token, "id");
-        }
-    }
-    return id;
-}
-
-sm_status sm_documents_read_separator(const char *path, int32_t *separator) {
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-    if (root == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s (line %d): not a tokenizer's JSON file", path, error.text, error.line);
-    }
-    const json_t *id = find_separator(root);
-    const bool is_id = json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) <= INT32_MAX;
-    *separator = is_id ? (int32_t)json_integer_value(id) : -1;
-    json_decref(root);
-    return is_id ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: has no id for %s", path, end_of_text);
 }

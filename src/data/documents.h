@@ -57,7 +57,4 @@ sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_docum
 // what is shorter is left out. refuse: SM_ERR_INVALID names the first of another length. SM_ERR_INVALID: none is left.
 sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how);
 
-// The id that a tokenizer's file (tokenizer.json, or a vocabulary) gives <|endoftext|>.
-sm_status sm_documents_read_separator(const char *path, int32_t *separator);
-
 #endif
