@@ -84,7 +84,11 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .note = cli_token_note,
                                  .progress = cli_token_progress_note,
                                  .ctx = &progress};
-    SM_TRY(sm_tokenize(&job, &result));
+    sm_status status = sm_tokenize(&job, &result);
+    if (status == SM_ERR_INTERRUPTED) {
+        cli_note("%s.partial keeps what is done; the same command goes on there", options->output_folder);
+    }
+    SM_TRY(status);
     if (result.was_complete) {
         cli_note("%s: complete already, of the same files and tokenizer", options->output_folder);
     }
