@@ -155,6 +155,68 @@ static void run_measures(void **state) {
     json_decref(rows);
 }
 
+static double number_of(const json_t *row, const char *field) {
+    assert_true(json_is_number(json_object_get(row, field)));
+    return json_number_value(json_object_get(row, field));
+}
+
+// Real tokens are those of tokens/s; with the padding they are all positions.
+static void documents_fill_rows(void **state) {
+    (void)state;
+    static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
+    for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
+        char line[256];
+        snprintf(line, sizeof(line),
+                 "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 --no-peaks "
+                 "-o json",
+                 paddings[i]);
+        expect_exit(line, 0);
+        json_t *rows = parse_json(out);
+        const json_t *row = json_array_get(rows, 0);
+        const double real = number_of(row, "real_tokens");
+        assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+        assert_string_equal(json_string_value(json_object_get(row, "padding")), paddings[i]);
+        assert_true(real >= 2 && fabs(real + number_of(row, "padded_tokens") - 32) < 1e-9);
+        assert_true(fabs(number_of(row, "median_ts") * number_of(row, "median_ns") / 1e9 / real - 1) < 1e-6);
+        assert_true(number_of(row, "real_tokens_per_s") == number_of(row, "median_ts"));
+        json_decref(rows);
+    }
+    static const expectation cases[] = {
+        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max is of documents; give --documents"},
+        {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents is of documents"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,
+         "give --long-documents cut or split"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding none --backend cpu", 1, NULL, "without padding all"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 9-3 --backend cpu", 1, NULL, "documents of 9 to 3 tokens"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 256 --backend cpu", 1, NULL, "outside the vocabulary of 256"},
+        {"run -m tiny -b 2 --seq-len 16 --documents $T/missing.json --backend cpu", 1, NULL, "missing.json"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 255 --data $T/large_ids.bin --data-format bytes --backend cpu", 1,
+         NULL, "no documents"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 10 --long-documents split --backend cpu -t 1 -w 0 -r 1 --no-peaks",
+         0, "| ok", NULL},
+        {"run -m tiny -b 2 --seq-len 8 --documents 8-30 --long-documents split --padding none --backend cpu -t 1 -w 0 "
+         "-r 1 --no-peaks",
+         0, "| ok", NULL},
+        {"profile -m tiny -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: This step", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void attention_is_chosen(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"walk --attention blocked", 0, "blocked_attention_forward", NULL},
+        {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
+        {"walk --attention flash", 0, "flash_attention_backward", NULL},
+        {"walk --attention dense", 2, NULL, "naive|blocked|flash"},
+        {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
+        {"sweep -m tiny -b 1 --seq-len 8 --attention naive,blocked,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0,
+         "attention=blocked", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
 // The scale grows after every good step, until steps are skipped.
 static void run_tells_of_skipped_steps(void **state) {
     (void)state;
@@ -670,6 +732,8 @@ int main(void) {
         cmocka_unit_test(estimate_crosses_lists),
         cmocka_unit_test(run_prints_every_format),
         cmocka_unit_test(run_measures),
+        cmocka_unit_test(documents_fill_rows),
+        cmocka_unit_test(attention_is_chosen),
         cmocka_unit_test(run_tells_of_skipped_steps),
         cmocka_unit_test(memory_is_foretold),
         cmocka_unit_test(profile_adds_up),

@@ -159,7 +159,7 @@ static void outputs_are_checked_first(void **state) {
         {"sweep --output-file $T", 1, NULL, "is a folder"},
         {"report $T/rows --output $T/none/x", 1, NULL, "--output: "},
         {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
-        {"report $T/rows -o md", 2, NULL, "md is a format"},
+        {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
         {"train --log $T/none/x", 1, NULL, "--log: "},
         {"train --log $T/file/x", 1, NULL, "Not a directory"},

@@ -90,6 +90,8 @@ static void draw_weights(sm_session *s, int tensor, double *values) {
 static void set_batch(sm_session *s) {
     const int32_t tokens[BATCH * SEQUENCE] = {3, 10, 0, 3, 7, 1, 3, 3, 9, 10};
     const int32_t targets[BATCH * SEQUENCE] = {10, 0, -1, 7, 2, 3, -1, 9, 10, 4};
+    const int32_t starts[BATCH * SEQUENCE] = {0, 0, 2, 2, 2, 0, 1, 1, 1, 4};
+    check(s->plan->starts == SM_NO_TENSOR ? SM_OK : sm_session_set_documents(s, starts));
     check(sm_session_set_batch(s, tokens, targets));
     check(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 1));
 }
@@ -134,9 +136,16 @@ static void note_coverage(const sm_plan *plan) {
     }
 }
 
-static sm_session *open_session(const sm_model_config *model, sm_mode mode, double dropout_p) {
-    const sm_plan_options options = {
-        .B = BATCH, .T = SEQUENCE, .dtype = SM_F64, .dropout_p = dropout_p, .seed = 1, .backward = true};
+// AUTO: rows are no documents.
+static sm_session *open_session(const sm_model_config *model, sm_mode mode, double dropout_p, sm_attention attention) {
+    const sm_plan_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F64,
+                                     .dropout_p = dropout_p,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .documents = attention != SM_ATTENTION_AUTO,
+                                     .attention = attention};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
     sm_plan *plan = NULL;
@@ -171,11 +180,12 @@ static void run_backward(sm_session *s, double (*gradients)[MOST_ELEMS]) {
     }
 }
 
-static void check_gradients(const sm_model_config *model, sm_mode mode, double dropout_p, int n_expected) {
+static void check_gradients_of(const sm_model_config *model, sm_mode mode, double dropout_p, sm_attention attention,
+                               int n_expected) {
     double values[MOST_ELEMS];
     double worst = 0;
     int n_params = 0;
-    sm_session *s = open_session(model, mode, dropout_p);
+    sm_session *s = open_session(model, mode, dropout_p, attention);
     const sm_plan *plan = s->plan;
     double(*gradients)[MOST_ELEMS] = calloc((size_t)plan->n_tensors, sizeof *gradients);
     assert_non_null(gradients);
@@ -197,6 +207,19 @@ static void check_gradients(const sm_model_config *model, sm_mode mode, double d
     assert_int_equal(n_params, n_expected);
     free(gradients);
     close_session(s);
+}
+
+static void check_gradients(const sm_model_config *model, sm_mode mode, double dropout_p, int n_expected) {
+    check_gradients_of(model, mode, dropout_p, SM_ATTENTION_AUTO, n_expected);
+}
+
+static void test_documents(void **state) {
+    (void)state;
+    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
+    for (int i = 0; i < 3; i++) {
+        check_gradients_of(&gpt2, SM_MODE_FUSED, 0.3, kinds[i], 4 + 12 * 2);
+        check_gradients_of(&llama_tied, SM_MODE_FUSED, 0, kinds[i], 2 + 9);
+    }
 }
 
 static void test_naive(void **state) {
@@ -240,7 +263,7 @@ static void test_coverage(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_naive),         cmocka_unit_test(test_naive_dropout), cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_fused_dropout), cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_fused_dropout), cmocka_unit_test(test_documents),     cmocka_unit_test(test_coverage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,6 +188,7 @@ static void test_step(void **state) {
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &t));
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
+    check(sm_verify_documents(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
 }

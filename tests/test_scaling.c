@@ -169,6 +169,28 @@ static void strong_and_weak(void **state) {
     free_paths(paths, n);
 }
 
+// Processes on two hosts are another row than as many on one.
+static void hosts(void **state) {
+    (void)state;
+    static const made_run runs[] = {
+        {.name = "alone", .n_processes = 1, .global_batch = 4, .n_steps = 30, .step_ms = 20},
+        {.name = "near", .n_processes = 2, .global_batch = 4, .n_steps = 30, .step_ms = 11, .n_hosts = 1},
+        {.name = "far", .n_processes = 2, .global_batch = 4, .n_steps = 30, .step_ms = 14, .n_hosts = 2},
+    };
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    for (int i = 0; i < 3; i++) {
+        paths[i] = make_run(&runs[i]);
+    }
+    expect_ok("scaling", scaling_of(paths, 3, &s));
+    assert_true(s.rows[1].n_nodes == 1 && s.rows[1].n_runs == 1 && s.rows[2].n_nodes == 2);
+    expect_within("near", s.rows[1].step_s, 0.011, 0.01);
+    expect_within("far", s.rows[2].step_s, 0.014, 0.01);
+    assert_false(has_note(&s, "all runs were on one host"));
+    sm_scaling_free(&s);
+    free_paths(paths, 3);
+}
+
 static void not_comparable(void **state) {
     (void)state;
     static const int sizes[][2] = {{1, 16}, {2, 24}};
@@ -222,9 +244,13 @@ static void records(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fit_of_known_parts),    cmocka_unit_test(fit_of_few_points),
-        cmocka_unit_test(fit_is_never_negative), cmocka_unit_test(strong_and_weak),
-        cmocka_unit_test(not_comparable),        cmocka_unit_test(records),
+        cmocka_unit_test(fit_of_known_parts),
+        cmocka_unit_test(fit_of_few_points),
+        cmocka_unit_test(fit_is_never_negative),
+        cmocka_unit_test(strong_and_weak),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(not_comparable),
+        cmocka_unit_test(records),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -105,6 +105,25 @@ static void test_cpu_step_narrow(void **state) {
     }
 }
 
+// Each kind of attention; a gradient and a weight a parameter, loss and norm a step.
+static void check_documents(const char *name, sm_dtype dtype, sm_mode mode) {
+    tally t = {0};
+    sm_device *device = open_device(name, strcmp(name, "cpu") == 0 ? 3 : 0);
+    assert_int_equal(sm_verify_documents(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
+    const int n_copies = sm_dtype_is_narrow(dtype) ? 10 + 16 : 0;
+    assert_int_equal(t.n_rows, 3 * (2 * (28 + 21) + 2 * (2 * 3) + n_copies));
+    assert_int_equal(t.n_skipped, 0);
+    device->backend->close(device);
+}
+
+static void test_documents(void **state) {
+    (void)state;
+    check_documents("reference", SM_F32, SM_MODE_FUSED);
+    check_documents("cpu", SM_F32, SM_MODE_NAIVE);
+    check_documents("cpu", SM_F32, SM_MODE_FUSED);
+    check_documents("cpu", SM_BF16, SM_MODE_FUSED);
+}
+
 static void check_updates(const char *name, sm_dtype dtype, sm_mode mode) {
     tally t = {0};
     sm_device *device = open_device(name, 3);
@@ -273,8 +292,8 @@ int main(void) {
         cmocka_unit_test(test_cases_make_plans),  cmocka_unit_test(test_cpu_ops_1_thread),
         cmocka_unit_test(test_cpu_ops_3_threads), cmocka_unit_test(test_cpu_step),
         cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_narrow),
-        cmocka_unit_test(test_cpu_step_narrow),   cmocka_unit_test(test_cpu_updates),
-        cmocka_unit_test(test_sees_faults),
+        cmocka_unit_test(test_cpu_step_narrow),   cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_cpu_updates),       cmocka_unit_test(test_sees_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

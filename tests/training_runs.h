@@ -21,6 +21,7 @@ typedef struct {
     double comm_ms;
     int64_t data_bytes; // 0: 1000
     int interrupted_at; // 0: one start; else a second one goes on from there
+    int n_hosts;        // 0: one
 } made_run;
 
 // Between -1 and 1, never the same pattern twice.
@@ -45,12 +46,16 @@ static inline json_t *made_configuration(const made_run *run) {
     return c;
 }
 
-static inline json_t *made_start(int from_step, int to_step, const char *reason, double wall_ms) {
-    json_t *s =
-        json_pack("{s:s, s:i, s:f, s:i, s:[s], s:{}, s:{s:s}, s:{s:{s:s}}, s:n, s:{s:i, s:s, s:f, s:I}}", "time_utc",
-                  "2026-11-22T10:00:00Z", "from_step", from_step, "startup_ms", 500.0, "processes", 1, "hosts", "one",
-                  "environment", "host", "name", "one", "hardware", "cpu", "name", "some cpu", "scheduler", "end",
-                  "step", to_step, "reason", reason, "wall_ms", wall_ms, "max_memory_bytes", (json_int_t)123456);
+static inline json_t *made_start(const made_run *run, int from_step, int to_step, const char *reason, double wall_ms) {
+    json_t *hosts = json_array();
+    for (int i = 0; i < run->n_processes; i++) {
+        json_array_append_new(hosts, json_sprintf("host%d", run->n_hosts > 1 ? i % run->n_hosts : 0));
+    }
+    json_t *s = json_pack("{s:s, s:i, s:f, s:i, s:o, s:{}, s:{s:s}, s:{s:{s:s}}, s:n, s:{s:i, s:s, s:f, s:I}}",
+                          "time_utc", "2026-11-22T10:00:00Z", "from_step", from_step, "startup_ms", 500.0, "processes",
+                          run->n_processes, "hosts", hosts, "environment", "host", "name", "one", "hardware", "cpu",
+                          "name", "some cpu", "scheduler", "end", "step", to_step, "reason", reason, "wall_ms", wall_ms,
+                          "max_memory_bytes", (json_int_t)123456);
     assert_non_null(s);
     return s;
 }
@@ -99,10 +104,10 @@ static inline char *make_run_files(const made_run *run) {
     FILE *log = fopen(path, "w");
     assert_non_null(log);
     if (cut > 0) {
-        json_array_append_new(starts, made_start(0, cut, "signal", 600 + made_log(run, log, 1, cut)));
+        json_array_append_new(starts, made_start(run, 0, cut, "signal", 600 + made_log(run, log, 1, cut)));
     }
-    json_array_append_new(starts,
-                          made_start(cut, run->n_steps, "complete", 600 + made_log(run, log, cut + 1, run->n_steps)));
+    json_array_append_new(
+        starts, made_start(run, cut, run->n_steps, "complete", 600 + made_log(run, log, cut + 1, run->n_steps)));
     fclose(log);
     json_t *whole = json_pack("{s:i, s:s, s:o, s:s, s:o}", "schema_version", 1, "run_id", run->name, "configuration",
                               made_configuration(run), "command_line", "stepmark train", "starts", starts);

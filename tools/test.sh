@@ -17,6 +17,9 @@ $make tests >/dev/null
 $make run-tests
 step "manual pages and completions"
 $make test-pages
+step "several processes"
+$make CONFIG=mpi build >/dev/null
+tools/test_mpi.sh
 step "the README's commands"
 tools/test_readme.sh
 step "the scripts for Slurm"

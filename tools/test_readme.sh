@@ -21,8 +21,11 @@ check() {
     fi
 }
 
-# Indented or fenced lines that begin with make or the program; what follows " #" is a comment.
-sed -n 's/^ *\(\(make [a-z-]*\|rm -f build\|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
+# Open MPI starts nothing as root, as in a container, nor more processes than cores, unless told to.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+
+# Indented or fenced lines that begin with make, mpirun or the program; what follows " #" is a comment.
+sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
 while IFS= read -r command <&9; do
     case $command in
     "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;

@@ -120,7 +120,9 @@ static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) 
     for (int i = 0; i < plan->n_ops; i++) {
         switch (plan->ops[i].kind) {
         case SM_OP_ATTENTION_FORWARD:
-        case SM_OP_ATTENTION_BACKWARD: return &plan->ops[i];
+        case SM_OP_ATTENTION_BACKWARD:
+        case SM_OP_BLOCKED_ATTENTION_FORWARD:
+        case SM_OP_BLOCKED_ATTENTION_BACKWARD: return &plan->ops[i];
         case SM_OP_MATMUL_FORWARD:
         case SM_OP_MATMUL_BACKWARD_INPUT:
         case SM_OP_MATMUL_BACKWARD_WEIGHT:

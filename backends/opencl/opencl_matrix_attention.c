@@ -140,9 +140,11 @@ static void release_buffers(const buffers *b) {
     }
 }
 
-// The shape, no dropout, then the part's buffers; in the place of those that it has not got, what it does not read.
+// The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
+// not read.
 static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
-    const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH, 0};
+    const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
+    const cl_ulong key = 0;
     const cl_uint threshold = 0;
     const cl_float drop_scale = 1;
     const cl_mem lists[OPENCL_ATTENTION_PARTS][N_ARGS] = {
@@ -156,6 +158,9 @@ static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
     for (; n < sizeof shape / sizeof shape[0] && code == CL_SUCCESS; n++) {
         code = opencl.clSetKernelArg(kernel, n, sizeof shape[0], &shape[n]);
     }
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &b->lse) : code; // no documents
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof key, &key) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof threshold, &threshold) : code;
     code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof drop_scale, &drop_scale) : code;
     for (int i = 0; i < N_ARGS && lists[part][i] != NULL && code == CL_SUCCESS; i++) {

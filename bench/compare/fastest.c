@@ -12,12 +12,13 @@
 enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
 
 // Rows that agree in these did the same work.
-static const char *const work_fields[] = {"model_arch", "model_type", "model_n_params", "test", "n_batch",
+static const char *const work_fields[] = {"model_arch", "model_type", "model_n_params", "test",       "n_batch",
                                           "n_seq",      "n_accum",    "vocab",          "data_digest"};
 
 // What may be compared, in the order that names have it.
-static const char *const factor_fields[] = {"device",   "isa",       "tier",       "mode",   "recompute", "precision",
-                                            "optimizer", "n_threads", "loss_scale", "binding"};
+static const char *const factor_fields[] = {"device",    "isa",       "tier",        "mode",
+                                            "recompute", "attention", "own_kernels", "precision",
+                                            "optimizer", "n_threads", "loss_scale",  "binding"};
 
 enum {
     N_WORK = sizeof(work_fields) / sizeof(work_fields[0]),
@@ -30,7 +31,9 @@ typedef struct {
 } group;
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
-    return json_equal(json_object_get(a, field), json_object_get(b, field));
+    const json_t *x = json_object_get(a, field);
+    const json_t *y = json_object_get(b, field);
+    return x == y || json_equal(x, y); // neither has it, or both the same
 }
 
 static bool same_work(const json_t *a, const json_t *b) {
@@ -140,8 +143,8 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
         snprintf(text, sizeof(text), "%s%s%s is %.2f%s times faster than %s", test, test[0] != '\0' ? ": " : "",
                  fast_name, exp(d.estimate), interval, slow_name);
     } else {
-        snprintf(text, sizeof(text), "%s%s%s and %s are not told apart: %.2f%s times", test, test[0] != '\0' ? ": " : "",
-                 fast_name, slow_name, exp(d.estimate), interval);
+        snprintf(text, sizeof(text), "%s%s%s and %s are not told apart: %.2f%s times", test,
+                 test[0] != '\0' ? ": " : "", fast_name, slow_name, exp(d.estimate), interval);
     }
     return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
                                                                      : sm_fail(SM_ERR_OOM, "no memory for a sentence");

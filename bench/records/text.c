@@ -21,6 +21,13 @@ static int total_width(const sm_layout *l) {
     return width;
 }
 
+// With no more of a text in the last column than must be there, as it can go on below itself.
+static int least_width(const sm_layout *l) {
+    const int last = l->n_shown - 1;
+    const bool wraps = !sm_layout_is_number(l, last) && l->widths[last] > LEAST_TEXT;
+    return total_width(l) - (wraps ? l->widths[last] - LEAST_TEXT : 0);
+}
+
 static int rank_of(const sm_layout *l, int j) {
     const sm_column *column = &l->table->columns[l->shown[j]];
     return column->rank > 0 ? column->rank : SM_RANK_ALWAYS; // it varies, or no column has a rank
@@ -51,12 +58,6 @@ static void leave_out(sm_layout *l, int j) {
     l->n_shown--;
     memmove(&l->shown[j], &l->shown[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->shown));
     memmove(&l->widths[j], &l->widths[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->widths));
-}
-
-// Can the last column go on below itself?
-static bool last_wraps(const sm_layout *l, int width) {
-    const int last = l->n_shown - 1;
-    return !sm_layout_is_number(l, last) && total_width(l) - l->widths[last] + LEAST_TEXT <= width;
 }
 
 static void write_line(const sm_layout *l, size_t row, int width, FILE *out) {
@@ -101,10 +102,10 @@ static void write_upright(const sm_layout *l, size_t row, int width, FILE *out) 
 static void write_records(sm_layout *l, int width, FILE *out) {
     const size_t n_rows = sm_layout_rows(l);
     const bool is_one = n_rows == 2 && total_width(l) > width;
-    for (int j = least_missed(l); !is_one && total_width(l) > width && j >= 0; j = least_missed(l)) {
+    for (int j = least_missed(l); !is_one && least_width(l) > width && j >= 0; j = least_missed(l)) {
         leave_out(l, j);
     }
-    const bool is_table = !is_one && (total_width(l) <= width || last_wraps(l, width));
+    const bool is_table = !is_one && least_width(l) <= width;
     if (is_table) {
         write_line(l, 0, width, out);
     }

@@ -1,6 +1,7 @@
-// row_json_schema.c: each type of a column has its types in JSON; the schema writes them down, the
-// check asks for them.
+// row_json_schema.c: each type of a column has its types in JSON (json_schema.c); the check asks for them.
 #include "row_json_schema.h"
+
+#include "json_schema.h"
 
 #include <string.h>
 
@@ -9,78 +10,26 @@ enum { N_STATUSES = sizeof(statuses) / sizeof(statuses[0]) };
 
 // --- schema ------------------------------------------------------------------------------
 
-static json_t *type_of(const sm_column *column) {
-    switch (column->type) {
-    case SM_COLUMN_INTEGER: return json_pack("{s:[ss]}", "type", "integer", "null");
-    case SM_COLUMN_REAL: return json_pack("{s:[ss]}", "type", "number", "null");
-    case SM_COLUMN_BOOLEAN: return json_pack("{s:[ss]}", "type", "boolean", "null");
-    case SM_COLUMN_TEXT: return json_pack("{s:[ss]}", "type", "string", "null");
-    case SM_COLUMN_INTEGERS:
-        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "integer", "null");
-    case SM_COLUMN_REALS:
-        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "number", "null");
-    case SM_COLUMN_JSON: return json_pack("{s:[sss]}", "type", "array", "object", "null");
-    case SM_COLUMN_TYPE_COUNT: break;
-    }
-    return NULL;
-}
-
-static int describe(json_t *property, const sm_column *column) {
-    const char *unit = column->unit != NULL ? column->unit : "";
-    json_t *text =
-        json_sprintf("%s%s%s%s", column->description, unit[0] != '\0' ? " [" : "", unit, unit[0] != '\0' ? "]" : "");
-    return json_object_set_new(property, "description", text);
-}
-
-// The object that holds the property of a dotted name, made on the way.
-static json_t *properties_for(json_t *properties, const char **name) {
-    const char *dot = strchr(*name, '.');
-    if (dot == NULL) {
-        return properties;
-    }
-    json_t *inner = json_object_getn(properties, *name, (size_t)(dot - *name));
-    if (inner == NULL) {
-        inner = json_pack("{s:[ss], s:{}}", "type", "object", "null", "properties");
-        if (json_object_setn_new(properties, *name, (size_t)(dot - *name), inner) != 0) {
-            return NULL;
-        }
-    }
-    *name = dot + 1;
-    return properties_for(json_object_get(inner, "properties"), name);
-}
-
-static int add_column(json_t *properties, const sm_column *column) {
-    const char *name = column->name;
-    json_t *property = type_of(column);
-    json_t *place = properties_for(properties, &name);
-    int failed = describe(property, column);
-    if (strcmp(name, "status") == 0 && failed == 0) {
-        json_t *values = json_array();
-        for (int i = 0; i < N_STATUSES; i++) {
-            failed |= json_array_append_new(values, json_string(statuses[i]));
-        }
-        failed |= json_object_set_new(property, "enum", values);
-        failed |= json_object_set_new(property, "type", json_string("string"));
-    }
-    // Takes the property over, also when it fails.
-    return json_object_set_new(place, name, property) | failed;
-}
-
 json_t *sm_row_json_schema(void) {
-    json_t *properties = json_object();
-    int failed = properties == NULL;
-    for (int i = 0; i < sm_row_table.n_columns && !failed; i++) {
-        failed = add_column(properties, &sm_row_table.columns[i]);
+    json_t *required = json_pack("[ss]", "schema_version", "status");
+    json_t *schema = sm_table_json_schema(
+        &sm_row_table, "stepmark result row",
+        "One row of stepmark's -o json and -o jsonl. Times are nanoseconds. What is not known is null. "
+        "Readers ignore fields that they do not know.",
+        required);
+    json_t *status = json_object_get(json_object_get(schema, "properties"), "status");
+    json_t *values = json_array();
+    int failed = status == NULL || values == NULL;
+    for (int i = 0; i < N_STATUSES && !failed; i++) {
+        failed = json_array_append_new(values, json_string(statuses[i]));
     }
+    failed = json_object_set_new(status, "enum", values) | failed;
+    failed = failed || json_object_set_new(status, "type", json_string("string")) != 0;
     if (failed) {
-        json_decref(properties);
+        json_decref(schema);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:[ss], s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema",
-                     "title", "stepmark result row", "description",
-                     "One row of stepmark's -o json and -o jsonl. Times are nanoseconds. What is not known is null. "
-                     "Readers ignore fields that they do not know.",
-                     "type", "object", "required", "schema_version", "status", "properties", properties);
+    return schema;
 }
 
 // --- check -------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ static const sm_column columns[] = {
     {TEXT(recompute,
           "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
           "block but its input); null: the pass has no backward"),
-     SHOWN_WHEN_VARIED("recompute", NULL)},
+     SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
     {TEXT(attention,
           "how attention keeps its weights for backward: naive (all of the square), blocked (blocks of rows, "
           "up to the diagonal) or flash (none: they are computed again)"),
@@ -272,8 +272,8 @@ static const sm_column columns[] = {
     {INTEGER(harness_ns, "ns",
              "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample"),
      SPEED},
-    {REAL(median_ts, "tokens/s", "tokens per second at the median; padding is no token"), SHOWN("tokens/s", sm_show_count),
-     BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
+    {REAL(median_ts, "tokens/s", "tokens per second at the median; padding is no token"),
+     SHOWN("tokens/s", sm_show_count), BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
     {REAL(avg_ts, "tokens/s", "mean of samples_ts"), SPEED},
     {REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1"), SPEED},
     {REAL(real_tokens, "tokens",

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const double normal_95 = 1.959964;
+static const double worst_trusted = 0.1; // deviation of the model from a run
 
 // V100s of one node; sequences of 512 tokens, global batch 16, 3,561 steps. Its wall time holds validation and
 // checkpoints, and one device ran another engine than two: beside ours, they are no measure of ours.
@@ -78,7 +79,7 @@ static sm_status select_runs(const sm_training_runs *runs, sm_work work, sm_trai
 
 // --- measured rows -----------------------------------------------------------------------------
 
-// Hosts that took part, as far as the run says.
+// Hosts that took part, as the processes name them or the scheduler counts them.
 static double nodes_of(const sm_training_run *run) {
     const json_t *starts = json_object_get(run->metrics, "starts");
     const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
@@ -90,24 +91,41 @@ static double nodes_of(const sm_training_run *run) {
         }
         n += !again;
     }
-    return n > 0 ? n : number(run, "scheduler.n_nodes");
+    return fmax(n > 0 ? n : NAN, number(run, "scheduler.n_nodes"));
 }
 
-// Means of the runs of as many processes. The interval is the wider of two: that of the runs' own spread, and that of
+// What a row is of.
+typedef struct {
+    double n_processes, n_nodes; // n_nodes: 0 where it is not known
+} layout;
+
+static layout layout_of(const sm_training_run *run) {
+    double n_nodes = nodes_of(run);
+    return (layout){processes_of(run), isfinite(n_nodes) ? n_nodes : 0};
+}
+
+static int by_layout(const void *a, const void *b) {
+    const layout *x = a;
+    const layout *y = b;
+    int by_processes = (x->n_processes > y->n_processes) - (x->n_processes < y->n_processes);
+    return by_processes != 0 ? by_processes : (x->n_nodes > y->n_nodes) - (x->n_nodes < y->n_nodes);
+}
+
+// Means of the runs of one layout. The interval is the wider of two: that of the runs' own spread, and that of
 // their means.
-static sm_scaling_row pool(const sm_training_runs *runs, double n_processes, sm_work work) {
-    sm_scaling_row r = {.work = work, .n_processes = n_processes, .n_nodes = NAN};
+static sm_scaling_row pool(const sm_training_runs *runs, const layout *of, sm_work work) {
+    sm_scaling_row r = {.work = work, .n_processes = of->n_processes, .n_nodes = of->n_nodes > 0 ? of->n_nodes : NAN};
     double squares = 0;
     double halves = 0;
     for (size_t i = 0; i < runs->n; i++) {
         const sm_training_run *run = &runs->runs[i];
-        if (processes_of(run) != n_processes) {
+        const layout its = layout_of(run);
+        if (by_layout(&its, of) != 0) {
             continue;
         }
         double step_s = number(run, "summary.step_time_mean_sec");
         double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
         r.n_runs++;
-        r.n_nodes = fmax(r.n_nodes, nodes_of(run));
         r.global_batch = global_batch_of(run);
         r.steps = number(run, "summary.steps");
         r.tokens = number(run, "summary.tokens_processed_global");
@@ -139,12 +157,6 @@ static void derive(const sm_scaling_fit *fit, const sm_scaling_row *base, sm_sca
     r->model = sm_scaling_time_at(fit, r->n_processes, ceil(r->global_batch / r->n_processes));
 }
 
-static int by_processes(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
     if (s->n == SM_MOST_SCALING_ROWS) {
         return sm_fail(SM_ERR_INVALID, "more than %d rows: give fewer runs or predictions", SM_MOST_SCALING_ROWS);
@@ -155,21 +167,21 @@ static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
 
 static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_work work) {
     sm_status status = SM_OK;
-    double *processes = calloc(runs->n, sizeof(*processes));
-    if (processes == NULL) {
+    layout *layouts = calloc(runs->n, sizeof(*layouts));
+    if (layouts == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a table");
     }
     for (size_t i = 0; i < runs->n; i++) {
-        processes[i] = processes_of(&runs->runs[i]);
+        layouts[i] = layout_of(&runs->runs[i]);
     }
-    qsort(processes, runs->n, sizeof(*processes), by_processes);
+    qsort(layouts, runs->n, sizeof(*layouts), by_layout);
     for (size_t i = 0; i < runs->n && status == SM_OK; i++) {
-        if (i == 0 || processes[i] != processes[i - 1]) {
-            sm_scaling_row row = pool(runs, processes[i], work);
+        if (i == 0 || by_layout(&layouts[i], &layouts[i - 1]) != 0) {
+            sm_scaling_row row = pool(runs, &layouts[i], work);
             status = add_row(s, &row);
         }
     }
-    free(processes);
+    free(layouts);
     return status;
 }
 
@@ -298,6 +310,12 @@ static sm_status note_model(sm_scaling *s) {
                     "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
                     s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
                     1e3 * comm->value[0], 1e3 * comm->value[1]));
+    if (s->fit.worst > worst_trusted) {
+        SM_TRY(add_note(s,
+                        "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
+                        "longer runs, on a quiet machine",
+                        100 * worst_trusted));
+    }
     if (!compute->is_told[0]) {
         SM_TRY(add_note(s,
                         "the serial part is not told apart from the rest: all runs have as many sequences a process; "

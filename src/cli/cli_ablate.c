@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_last_words.h"
 #include "cli_live.h"
 #include "cli_measure.h"
@@ -54,7 +55,7 @@ static const sm_column columns[] = {
      .view = SM_SHOWN_AS_NOTES},
 };
 
-static const sm_table table = {"ablation", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_ablate_table = {"ablation", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 typedef struct {
     const cli_options *options;
@@ -206,7 +207,7 @@ sm_status cli_ablate(const cli_options *options) {
     a.interface = cli_workload_interface(&a.workload);
     SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &a.writer));
+    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options->output, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
     status = run_rows(&a);
     cli_last_words_end();

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_session.h"
 #include "show.h"
 
@@ -60,7 +61,7 @@ static const sm_column columns[] = {
      .view = SM_SHOWN_AS_NOTES},
 };
 
-static const sm_table table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_devices_table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 // 0 stands for unknown or none in sm_device_info.
 static json_t *known(size_t value) { return sm_json_integer(value > 0 ? (int64_t)value : SM_ABSENT); }
@@ -110,7 +111,7 @@ static sm_status list_devices(sm_record_writer *writer) {
 
 sm_status cli_devices(const cli_options *options) {
     sm_record_writer *writer = NULL;
-    SM_TRY(sm_record_writer_open(&table, (sm_format)options->output, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&cli_devices_table, (sm_format)options->output, stdout, &writer));
     sm_status status = list_devices(writer);
     sm_status closed = sm_record_writer_close(writer);
     return status != SM_OK ? status : closed;

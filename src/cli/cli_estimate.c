@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_forecast.h"
 #include "cli_model.h"
 #include "cli_precision.h"
+#include "cli_processes.h"
 #include "machine.h"
 #include "show.h"
 
@@ -72,6 +74,14 @@ static const sm_column columns[] = {
     INTEGER("n_kv_head", "", "NKV, heads of keys and values", NULL, .view = SM_SHOWN_WHEN_VARIED),
     INTEGER("d_model", "", "C, width of the residual stream", NULL, .view = SM_SHOWN),
     INTEGER("d_ff", "", "F, width inside the MLP", NULL, .view = SM_SHOWN),
+    INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
+            .view = SM_SHOWN_WHEN_VARIED),
+    {.name = "shard",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "what each process has its part of: none or optimizer",
+     .heading = "shard",
+     .view = SM_SHOWN_WHEN_VARIED},
     WORK("flops.forward", "work of the forward pass", "forward"),
     WORK("flops.backward", "work of the backward pass", "backward"),
     WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
@@ -82,6 +92,7 @@ static const sm_column columns[] = {
     BYTES("traffic.backward_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.optimizer_bytes", "traffic of an ideal machine", NULL),
     BYTES("traffic.scaler_bytes", "traffic of an ideal machine", NULL),
+    BYTES("traffic.communication_bytes", "sent to and received from other processes", NULL),
     BYTES("traffic.step_bytes", "traffic of an ideal machine", NULL),
     INTEGER("memory.parameters_bytes", "bytes",
             "weights, padding included; in bf16 and fp16 also the copies that are multiplied",
@@ -115,7 +126,7 @@ static const sm_column columns[] = {
             .rank = 8),
 };
 
-static const sm_table table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_estimate_table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 // --- output --------------------------------------------------------------------------------
 
@@ -137,7 +148,7 @@ static void set_costs(json_t *record, const cli_forecast *f, const sm_device_inf
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         flops += f->phase_flops[phase];
         bytes += f->phase_bytes[phase];
-        if (phase != SM_PHASE_ZERO_GRAD) { // it has none
+        if (phase != SM_PHASE_ZERO_GRAD && phase != SM_PHASE_COMMUNICATION) { // they have none
             set(record, "flops", sm_phase_name((sm_phase)phase), "", sm_json_real(f->phase_flops[phase]));
         }
         set(record, "traffic", sm_phase_name((sm_phase)phase), "_bytes",
@@ -171,6 +182,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
         {"n_kv_head", sm_model_n_kv_head(config)},
         {"d_model", config->d_model},
         {"d_ff", config->d_ff},
+        {"n_processes", e->options->n_processes},
         {"max_batch", free_bytes > 0 ? cli_largest_batch(e->options, job, target_of(e), free_bytes) : SM_ABSENT},
         {"device_free_bytes", free_bytes > 0 ? free_bytes : SM_ABSENT},
     };
@@ -182,6 +194,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options, job->mode))));
     sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
+    sm_json_set_new(record, "shard", sm_json_text(e->options->shard != 0 ? "optimizer" : "none"));
     sm_json_set_new(record, "device", sm_json_text(e->info.id));
     set_costs(record, f, &e->info);
     sm_json_set_new(record, "fits", free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
@@ -190,7 +203,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
 
 // A single configuration has room for everything: a line a field.
 static void print_fields(const json_t *record) {
-    for (int i = 0; i < table.n_columns; i++) {
+    for (int i = 0; i < cli_estimate_table.n_columns; i++) {
         const sm_column *column = &columns[i];
         char text[SM_CELL_SIZE];
         bool is_bytes = strcmp(column->unit, "bytes") == 0;
@@ -234,7 +247,7 @@ static bool is_single(const cli_options *options) {
 static sm_status estimate_all(const estimator *e) {
     const cli_options *o = e->options;
     for (int m = 0; m < o->models.n; m++) {
-        cli_job job = {.model = o->models.texts[m], .pass = SM_PASS_STEP};
+        cli_job job = {.model = o->models.texts[m], .pass = SM_PASS_STEP, .processes = cli_plan_processes(o, NULL)};
         SM_TRY(cli_model_config(o, job.model, &job.config));
         int n_seq_lens = o->seq_lens.n > 0 ? o->seq_lens.n : 1;
         const int n_modes = o->modes.n * o->precisions.n;
@@ -265,7 +278,7 @@ sm_status cli_estimate(const cli_options *options) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
     if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
-        SM_TRY_GOTO(sm_record_writer_open(&table, (sm_format)options->output, stdout, &e.writer));
+        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
     bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);

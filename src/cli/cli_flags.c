@@ -92,6 +92,13 @@ static const cli_choice profile_lines[] = {
         {NULL, 0},
 };
 
+static const cli_choice profile_orders[] = {
+#define X(code, name, field) {name, code},
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+        {NULL, 0},
+};
+
 static const cli_choice precisions[] = {
 #define X(code, word, dtype, products) {word, code},
     CLI_PRECISION_LIST(X)
@@ -403,7 +410,7 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision or modes; flags given replace the preset's",
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
      "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
@@ -541,16 +548,19 @@ static const cli_flag flags[] = {
     {"Output", "at", 0, CLI_TEXT, "OP", NULL, "only these ops: a number, as printed, or a kind (attention_forward)",
      WALK, AT(at), NO_RANGE},
     {"Output", "by", 0, CLI_CHOICE, NULL, "kind", "what a line is of", PROFILE, AT(by), ONE_OF(profile_lines)},
+    {"Output", "sort", 0, CLI_CHOICE, NULL, "self", "what the lines are ordered by, largest first", PROFILE, AT(sort),
+     ONE_OF(profile_orders)},
+    {"Output", "top", 0, CLI_INT, "N", NULL, "only the first N lines, and the total", PROFILE, AT(top), WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING | EXERCISE,
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN | CHECK_RUN |
-         SCALING | EXERCISE,
+     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
      AT(wide), NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
      RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
@@ -558,11 +568,12 @@ static const cli_flag flags[] = {
      RUN | PROFILE | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
      "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
-    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
+    {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
-    {"Output", "format", 0, CLI_CHOICE, NULL, "auto",
-     "html with pictures, or Markdown with tables only; auto: by the file's name", REPORT, AT(report_format),
-     ONE_OF(report_formats)},
+    {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
+    {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
+     "html with pictures, or Markdown with tables only; auto: by the file's name, on a terminal Markdown", REPORT,
+     AT(report_format), ONE_OF(report_formats)},
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`", RUN | PROFILE | ABLATE | TRAIN,
      AT(list_devices), NO_RANGE},
     {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, "this text", ALL, AT(help), NO_RANGE},

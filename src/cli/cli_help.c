@@ -32,7 +32,9 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                        "stepmark check-run training_metrics.json -o json"},
     [CLI_SCALING] = {"stepmark scaling runs/n1 runs/n2 runs/n4",
                      "stepmark scaling runs/* --page scaling.html --predict 8-256*2"},
-    [CLI_SCHEMA] = {"stepmark schema"},
+    [CLI_BUNDLE] = {"stepmark bundle rows.jsonl --output this-machine.bundle"},
+    [CLI_LEADERBOARD] = {"stepmark leaderboard *.bundle", "stepmark leaderboard a.bundle b.bundle -o json"},
+    [CLI_SCHEMA] = {"stepmark schema", "stepmark schema profile"},
     [CLI_COMPARE] = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",
                      "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "
                      "-b 4 --seq-len 64\""},

@@ -292,6 +292,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }
+    cli_live_clear();
     cli_stage("closing the device", row);
     sm_session_close(session);
     if (device != NULL) {

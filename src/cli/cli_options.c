@@ -39,7 +39,10 @@ const char *cli_command_operands(cli_command command) {
     switch (command) {
     case CLI_COMPARE: return " A B";
     case CLI_AGAIN: return " ROWS";
+    case CLI_SCHEMA: return " [SUBCOMMAND]";
     case CLI_EXERCISE: return " [NAME]";
+    case CLI_BUNDLE: return " ROWS...";
+    case CLI_LEADERBOARD:
     case CLI_RECOMMEND:
     case CLI_REPORT:
     case CLI_TOKENIZE: return " FILE...";

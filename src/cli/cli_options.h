@@ -32,7 +32,9 @@
     X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
       "whether trainings' metrics are what their logs say, and may stand in one table")                              \
     X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row")                                     \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")     \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")            \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")       \
     X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
     X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
     X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
@@ -94,6 +96,21 @@ typedef enum {
 #undef X
 } cli_precision;
 
+// `profile --sort`. X(code, word, field of a record)
+#define CLI_PROFILE_ORDER_LIST(X)           \
+    X(CLI_SORT_SELF, "self", "self_ns")     \
+    X(CLI_SORT_ABOVE, "above", "above_ns")  \
+    X(CLI_SORT_CALLS, "calls", "calls")     \
+    X(CLI_SORT_WORK, "work", "flops")       \
+    X(CLI_SORT_TRAFFIC, "traffic", "bytes") \
+    X(CLI_SORT_ROOFLINE, "roofline", "roofline_share")
+
+typedef enum {
+#define X(code, word, field) code,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+} cli_profile_order;
+
 // `report --format`.
 typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
 
@@ -135,6 +152,8 @@ typedef struct {
     bool progress;
     double min_time_s;
     int by;            // sm_profile_by
+    int sort;          // cli_profile_order
+    int64_t top;       // 0: all
     const char *trace; // file to write it to
 
     const char *data;

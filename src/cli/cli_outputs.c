@@ -47,7 +47,7 @@ static sm_status check_folder(const cli_flag *flag, const char *path) {
     return exists ? check_writable(flag, path, path) : check_parent(flag, path);
 }
 
-// "report -o md" is a slip: a file is named there, not a format.
+// "report --output md" is a slip: a file is named there, not a format.
 static sm_status check_is_no_format(const cli_flag *flag, const char *path) {
     sm_format format;
     return strcmp(path, "html") == 0 || sm_format_parse(path, &format)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_live.h"
 #include "cli_session.h"
 #include "show.h"
@@ -67,7 +68,7 @@ static const sm_column columns[] = {
      .view = SM_SHOWN_AS_NOTES},
 };
 
-static const sm_table table = {"peaks", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_peaks_table = {"peaks", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 typedef struct {
     sm_record_writer *writer;
@@ -190,7 +191,7 @@ sm_status cli_peaks(const cli_options *options) {
     static cli_device_list devices;
     peaks_output output = {.writer = NULL};
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&table, (sm_format)options->output, stdout, &output.writer));
+    SM_TRY(sm_record_writer_open(&cli_peaks_table, (sm_format)options->output, stdout, &output.writer));
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < devices.n; i++) {
         status = measure_device(options, devices.devices[i], &output);

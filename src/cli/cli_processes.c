@@ -4,18 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli_commands.h"
 
 // --- joining ---------------------------------------------------------------------------------------
 
-// Flags as they were given, one after the other: "--lr" "0.1"; "--lr=0.1" as that.
+// Sets what that name has; the last holds where it comes again.
+static void set_fact(sm_comm_fact *facts, int *n, const char *name, const char *value) {
+    int i = 0;
+    while (i < *n && strcmp(facts[i].name, name) != 0) {
+        i++;
+    }
+    facts[i] = (sm_comm_fact){name, value};
+    *n = i < *n ? *n : i + 1;
+}
+
+// Flags as they were given: "--lr" "0.1"; "--lr=0.1" as that.
 static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
     int n = 0;
     for (int i = 2; i < options->argc; i++) {
-        const char *text = options->argv[i];
+        const char *name = options->argv[i];
         const bool has_value = i + 1 < options->argc && options->argv[i + 1][0] != '-';
-        facts[n++] = (sm_comm_fact){text, text[0] == '-' && has_value ? options->argv[++i] : ""};
+        set_fact(facts, &n, name, name[0] == '-' && has_value ? options->argv[++i] : "");
     }
     return n;
 }
@@ -71,10 +82,20 @@ sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm)
 
 static int exit_code_of(sm_status status) { return status == SM_ERR_USAGE ? 2 : 1; }
 
+// Several may see the same failure. The lowest of them says it, and ends the others before it is their turn.
+static bool is_first_to_tell(const sm_comm *comm) {
+    enum { TURN_NS = 150000000, MOST_TURNS = 6 };
+    const int n_turns = sm_comm_rank(comm) < MOST_TURNS ? sm_comm_rank(comm) : MOST_TURNS;
+    nanosleep(&(struct timespec){.tv_nsec = (long)n_turns * TURN_NS}, NULL);
+    return !cli_interrupted;
+}
+
 sm_status cli_leave(sm_comm *comm, sm_status status) {
     if (status != SM_OK && !sm_comm_has_agreed(comm)) {
-        cli_mute(false);
-        cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
+        if (is_first_to_tell(comm)) {
+            cli_mute(false);
+            cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
+        }
         sm_comm_abort(comm, exit_code_of(status));
     }
     sm_comm_close(comm);

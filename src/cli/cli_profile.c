@@ -11,6 +11,7 @@
 #include "evidence.h"
 #include "machine.h"
 #include "profile.h"
+#include "show.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 
@@ -36,7 +37,53 @@ static json_t *make_context(const sm_row *row) {
     return context;
 }
 
-static sm_status print_records(const sm_profile *profile, const sm_row *row, sm_format format) {
+// --- --sort and --top ----------------------------------------------------------------------
+
+static const char *const sort_fields[] = {
+#define X(code, word, field) field,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+};
+
+static const char *sorted_by; // for compare_records
+
+static int compare_records(const void *a, const void *b) {
+    const double x = sm_json_number(*(json_t *const *)a, sorted_by);
+    const double y = sm_json_number(*(json_t *const *)b, sorted_by);
+    return (x < y) - (x > y);
+}
+
+// The lines in the order asked for, no more than asked for; the last two, what no op has and the total, stay behind
+// them.
+static sm_status arrange(const cli_options *options, json_t **records) {
+    enum { N_LAST = 2 };
+    const size_t n = json_array_size(*records);
+    const size_t n_lines = n - N_LAST;
+    const size_t n_kept = options->top > 0 && (size_t)options->top < n_lines ? (size_t)options->top : n_lines;
+    json_t **sorted = malloc(n * sizeof(*sorted));
+    json_t *arranged = json_array();
+    bool is_whole = sorted != NULL && arranged != NULL;
+    for (size_t i = 0; is_whole && i < n; i++) {
+        sorted[i] = json_array_get(*records, i);
+    }
+    if (is_whole && options->sort != CLI_SORT_SELF) {
+        sorted_by = sort_fields[options->sort];
+        qsort(sorted, n_lines, sizeof(*sorted), compare_records);
+    }
+    for (size_t i = 0; is_whole && i < n; i++) {
+        is_whole = (i >= n_kept && i < n_lines) || json_array_append(arranged, sorted[i]) == 0;
+    }
+    free(sorted);
+    if (!is_whole) {
+        json_decref(arranged);
+        return sm_fail(SM_ERR_OOM, "profile: no memory for %zu lines", n);
+    }
+    json_decref(*records);
+    *records = arranged;
+    return SM_OK;
+}
+
+static sm_status print_records(const cli_options *options, const sm_profile *profile, const sm_row *row) {
     sm_status status = SM_OK;
     sm_record_writer *writer = NULL;
     json_t *context = make_context(row);
@@ -44,7 +91,8 @@ static sm_status print_records(const sm_profile *profile, const sm_row *row, sm_
     if (records == NULL) {
         SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", profile->n_lines));
     }
-    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, format, stdout, &writer));
+    SM_TRY_GOTO(arrange(options, &records));
+    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->output, stdout, &writer));
     for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
         status = sm_record_write(writer, json_incref(json_array_get(records, i)));
     }
@@ -115,7 +163,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
         .peak_bandwidth = row->peak_bandwidth,
     };
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
-    SM_TRY_GOTO(print_records(&profile, row, (sm_format)options->output));
+    SM_TRY_GOTO(print_records(options, &profile, row));
     if (sm_format_is_read((sm_format)options->output)) {
         print_legend();
     }

@@ -6,6 +6,7 @@
 #include "atomic_file.h"
 #include "cli_commands.h"
 #include "report.h"
+#include "screen.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);
@@ -18,7 +19,10 @@ static bool wants_html(const cli_options *options) {
     if (options->report_format != CLI_REPORT_AUTO) {
         return options->report_format == CLI_REPORT_HTML;
     }
-    return file == NULL || !(ends_with(file, ".md") || ends_with(file, ".markdown"));
+    if (file == NULL) {
+        return sm_screen_width(stdout) == 0;
+    }
+    return !(ends_with(file, ".md") || ends_with(file, ".markdown"));
 }
 
 static void print_warnings(const sm_rows *rows) {

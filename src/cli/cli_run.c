@@ -253,11 +253,13 @@ static sm_status run_workers(run *r) {
 
 // The rows as a whole: it failed if one did, or if there is no figure at all.
 static sm_status verdict(const run *r) {
+    const char *reason = r->n_rows == 1 ? r->last_reason : ""; // of several, each has been told
+    const char *colon = r->n_rows == 1 ? ": " : "";
     if (r->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d of %d rows failed: %s", r->n_failed, r->n_rows, r->last_reason);
+        return sm_fail(SM_ERR_DEVICE, "%d of %d rows failed%s%s", r->n_failed, r->n_rows, colon, reason);
     }
     if (r->n_ok == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s", r->last_reason);
+        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured%s%s", colon, reason);
     }
     return SM_OK;
 }

@@ -28,9 +28,10 @@ static sm_status send(const char *name, json_t *value) {
     return sm_worker_send(message);
 }
 
-static void note_failure(const sm_row *row) {
+// Where there are several; of a single one the program's last words say why.
+static void note_failure(const worker *w, const sm_row *row) {
     bool has_figures = strcmp(row->status, "timeout") == 0 && row->samples_ns.n > 0;
-    if (strcmp(row->status, "ok") != 0 && !has_figures) {
+    if (strcmp(row->status, "ok") != 0 && !has_figures && w->n_rows > 1) {
         cli_note("%s %s: %s: %s", row->device, row->test, row->status, row->reason);
     }
 }
@@ -49,9 +50,8 @@ static sm_status run_job(worker *w, const cli_job *job) {
             sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
     sm_status sent = send("begin", json_string(w->place));
     sm_status status = sent == SM_OK ? cli_measure(&w->bench, job, &row) : sent;
-    cli_live_clear();
     if (sent == SM_OK && status != SM_ERR_USAGE) { // what no row could be measured with, such as an unknown --isa
-        note_failure(&row);
+        note_failure(w, &row);
         sent = send("row", sm_row_to_json(&row));
     }
     sm_row_free(&row);

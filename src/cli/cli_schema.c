@@ -1,12 +1,54 @@
-// cli_schema.c: the JSON Schema of a result row, on stdout.
+// cli_schema.c: the JSON Schema of what subcommands print, on stdout.
 #include <stdio.h>
+#include <string.h>
 
+#include "again.h"
 #include "cli_commands.h"
+#include "cli_tables.h"
+#include "compare.h"
+#include "json_schema.h"
+#include "leaderboard.h"
+#include "profile.h"
+#include "recommend.h"
 #include "row_json_schema.h"
 
+// Subcommands whose records are not rows.
+static const struct {
+    cli_command command;
+    const sm_table *table;
+} tables[] = {
+    {CLI_ABLATE, &cli_ablate_table},          {CLI_AGAIN, &sm_again_table},         {CLI_COMPARE, &sm_compare_table},
+    {CLI_DEVICES, &cli_devices_table},        {CLI_ESTIMATE, &cli_estimate_table},  {CLI_PEAKS, &cli_peaks_table},
+    {CLI_PROFILE, &sm_profile_table},         {CLI_RECOMMEND, &sm_recommend_table}, {CLI_VERIFY, &cli_verify_table},
+    {CLI_LEADERBOARD, &sm_leaderboard_table},
+};
+
+static sm_status schema_of(const char *name, json_t **schema) {
+    char title[128];
+    const cli_command command = cli_command_find(name);
+    if (command == CLI_COMMAND_COUNT) {
+        return SM_ERR_USAGE;
+    }
+    if (command == CLI_RUN || command == CLI_SWEEP) {
+        *schema = sm_row_json_schema();
+        return SM_OK;
+    }
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        if (tables[i].command == command) {
+            snprintf(title, sizeof(title), "record of stepmark %s", name);
+            *schema = sm_table_json_schema(tables[i].table, title, cli_command_purpose(command), NULL);
+            return SM_OK;
+        }
+    }
+    return sm_fail(SM_ERR_USAGE, "schema: %s prints no records", name);
+}
+
 sm_status cli_schema(const cli_options *options) {
-    (void)options;
-    json_t *schema = sm_row_json_schema();
+    json_t *schema = NULL;
+    if (options->n_operands > 1) {
+        return sm_fail(SM_ERR_USAGE, "schema: give one subcommand");
+    }
+    SM_TRY(schema_of(options->n_operands > 0 ? options->operands[0] : "run", &schema));
     if (schema == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for the schema");
     }

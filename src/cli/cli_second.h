@@ -1,5 +1,5 @@
-// cli_second.h: `run --output-file FILE`: its rows once more, in a file. A .jsonl file, or one of another name, is appended
-// to, row by row; a .json, .csv, .sql or .md file takes its name when all rows are there.
+// cli_second.h: `run --output-file FILE`: its rows once more, in a file. A .jsonl file, or one of another name, is
+// appended to, row by row; a .json, .csv, .sql or .md file takes its name when all rows are there.
 #ifndef STEPMARK_CLI_SECOND_H
 #define STEPMARK_CLI_SECOND_H
 

@@ -133,7 +133,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
                                     .cpu_mask = options->cpu_mask,
                                     .keep_env = options->keep_env,
                                     .progress = options->progress ? note_progress : NULL,
-                                     .helper = "/proc/self/exe"};
+                                    .helper = "/proc/self/exe"};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {

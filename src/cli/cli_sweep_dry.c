@@ -1,8 +1,10 @@
 // cli_sweep_dry.c: --dry-run: the configurations of a sweep, what would be done with each, and how long it may take.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_sweep.h"
 #include "show.h"
 
@@ -14,7 +16,7 @@ static const sm_column columns[] = {
      .heading = "verdict"},
 };
 
-static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_sweep_dry_table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 typedef struct {
     int n_done;
@@ -77,7 +79,15 @@ static json_t *make_record(const cli_configuration *configuration, const cli_can
     return record;
 }
 
+static int compare_places(const void *a, const void *b) {
+    const cli_configuration *x = a;
+    const cli_configuration *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+// In the order asked for, not in that of measuring.
 static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
+    qsort(s->plan.items, (size_t)s->plan.n, sizeof(*s->plan.items), compare_places);
     for (int i = 0; i < s->plan.n; i++) {
         const cli_configuration *configuration = &s->plan.items[i];
         cli_candidate *c = s->candidate;
@@ -111,7 +121,7 @@ static void print_totals(const cli_sweep *s, const totals *t) {
 sm_status cli_sweep_dry_run(cli_sweep *s) {
     sm_record_writer *writer = NULL;
     totals t = {0};
-    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->output, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&cli_sweep_dry_table, (sm_format)s->sweeper.options->output, stdout, &writer));
     sm_status status = list(s, writer, &t);
     sm_status closed = sm_record_writer_close(writer);
     SM_TRY(status);

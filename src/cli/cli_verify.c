@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "cli_filter.h"
 #include "cli_live.h"
 #include "cli_precision.h"
@@ -65,7 +66,7 @@ static const sm_column columns[] = {
     TEXT("reason", "why it failed or was skipped", "reason"),
 };
 
-static const sm_table table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 enum { SUBJECT_SIZE = 128 };
 
@@ -213,10 +214,19 @@ static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode
     return go_on(v, status);
 }
 
+static sm_status verify_documents(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, mode, 0));
+    sm_status status = sm_verify_documents(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     const sm_recompute asked = (sm_recompute)v->options->recompute;
     SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
+    SM_TRY(verify_documents(v, device, mode));
     const bool has_block =
         asked == SM_RECOMPUTE_AUTO &&
         sm_recompute_resolve(SM_RECOMPUTE_BLOCK, mode, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
@@ -279,7 +289,7 @@ static sm_status conclude(const verification *v) {
 static sm_status write_all(verification *v) {
     cli_device_list devices;
     SM_TRY(cli_select_devices(&v->options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&table, (sm_format)v->options->output, stdout, &v->writer));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->output, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
     cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);

@@ -12,6 +12,7 @@
 #include "cli_walk_event.h"
 #include "cli_walk_values.h"
 #include "record.h"
+#include "cli_processes.h"
 
 typedef struct {
     const cli_options *options;
@@ -181,6 +182,12 @@ static sm_status check_options(walk *w) {
         return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->layer,
                        (long long)w->config.n_layer - 1);
     }
+    if (options->n_processes > 1 && (options->values || options->full)) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--processes: %lld processes have no numbers here, where there is one; leave out "
+                       "--values and --full",
+                       (long long)options->n_processes);
+    }
     w->mode = (sm_mode)options->modes.values[0];
     return cli_check_single("--precision", options->precisions.n);
 }
@@ -197,6 +204,7 @@ sm_status cli_walk(const cli_options *options) {
         .pass = SM_PASS_STEP,
         .B = options->batch_sizes.values[0],
         .T = options->seq_lens.values[0],
+        .processes = cli_plan_processes(options, NULL),
     };
     SM_TRY(cli_job_plan(options, &job, 0, &plan));
     w.plan = plan;

@@ -235,7 +235,7 @@ static sm_status print_totals(cli_walk_writer *writer, const sm_plan *plan) {
     }
     printf("=== totals ===\n\n%-10s %5s %12s %12s %12s\n", "phase", "ops", "work", "bytes", "FLOPs/byte");
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        if (phase != SM_PHASE_SCALER || n_ops[phase] > 0) {
+        if (phase < SM_PHASE_SCALER || n_ops[phase] > 0) { // few steps have those behind the optimizer
             print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
         }
         all_flops += flops[phase];

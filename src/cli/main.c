@@ -115,7 +115,7 @@ static bool has_stack(void) {
 
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
-    fprintf(stderr, "stepmark: `stepmark %s%s--help` lists what there is\n", command, command[0] != '\0' ? " " : "");
+    cli_note("`stepmark %s%s--help` lists what there is", command, command[0] != '\0' ? " " : "");
     return EXIT_USAGE;
 }
 

@@ -341,10 +341,9 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
     case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
     case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
-    case SM_OP_ALL_REDUCE_START:
+    case SM_OP_ALL_REDUCE_START: // sums over processes are no work of the model
     case SM_OP_REDUCE_SCATTER_START:
-        return elems(output(plan, op, 0)) * (op->attr.n_processes - 1) / op->attr.n_processes;
-    case SM_OP_PROCESS_SUM: return elems(output(plan, op, 0)) * (op->attr.n_processes - 1);
+    case SM_OP_PROCESS_SUM:
     case SM_OP_ALL_GATHER_START:
     case SM_OP_COMMUNICATION_FINISH:
     case SM_OP_KIND_COUNT: break;

@@ -83,17 +83,19 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     const int64_t comm_start_ns = s->session->comm_ns;
     *is_whole = true;
     SM_TRY(begin(s, &inputs, &targets, result));
-    SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum * sm_comm_size(s->comm)));
+    SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
     sm_status status = accumulate(s, step, inputs, targets, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
     SM_TRY(status);
-    SM_TRY(sm_comm_sum(s->comm, &result->loss, 1));
+    const int64_t sum_start_ns = sm_now_ns();
+    SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
+    const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
     if (!isfinite(result->loss)) {
         return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
     }
     SM_TRY(update(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
-    result->comm_ns = s->session->comm_ns - comm_start_ns;
+    result->comm_ns = s->session->comm_ns - comm_start_ns + sum_ns;
     *is_whole = true;
     return SM_OK;
 }

@@ -46,6 +46,11 @@ sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_veri
 sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
                          unsigned without, sm_verify_report report, void *context);
 
+// The same of documents of random lengths that share rows, some of which are padding in part or as a whole, with each
+// kind of attention; steps of one micro-batch.
+sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
+                              void *context);
+
 // The update of every optimizer, in two steps of a very small model of each architecture: the reference makes the same
 // from the device's gradients (update_check.h), and weights and states are compared; the error is in what rounding
 // allows.

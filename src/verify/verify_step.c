@@ -1,5 +1,5 @@
-// verify_step.c: a whole training step, in any mode, against the reference's naive plan; and the update of every
-// optimizer, from the device's own gradients.
+// verify_step.c: a whole training step, in any mode, against the reference's naive plan; the same of documents that
+// share rows, with every kind of attention; and the update of every optimizer, from the device's own gradients.
 //
 // Each model is about as small as one can be that still has every part, and none of whose
 // dimensions suits a vector (sm_model.odd): GPT-2 with heads of five channels, a vocabulary with padding. The batch's
@@ -50,6 +50,16 @@ static tolerances tolerances_of(sm_precision precision) {
 
 enum { DEVICE, REFERENCE, N_SIDES };
 
+// What the device's plan is.
+typedef struct {
+    sm_mode mode;
+    sm_recompute recompute;
+    unsigned without;
+    sm_attention attention;
+    bool documents; // the reference's too
+    int n_accum;
+} variant;
+
 typedef struct {
     const char *name;
     const sm_model *model;
@@ -79,8 +89,8 @@ static void report(checker *check, const char *what, int64_t n_values, double er
 // --- running ---------------------------------------------------------------------------
 
 // `session` stays NULL when the device does not support the plan; the error message says why.
-static sm_status open_side(const checker *check, sm_device *device, sm_precision precision, sm_mode mode,
-                           sm_recompute recompute, unsigned without, sm_session **session) {
+static sm_status open_side(const checker *check, sm_device *device, sm_precision precision, const variant *v,
+                           sm_session **session) {
     const sm_plan_options options = {.B = check->batch,
                                      .T = SEQUENCE,
                                      .dtype = precision.dtype,
@@ -91,11 +101,13 @@ static sm_status open_side(const checker *check, sm_device *device, sm_precision
                                      .backward = true,
                                      .optimizer = check->optimizer,
                                      .one_micro_batch = check->n_accum == 1,
-                                     .recompute = recompute,
+                                     .documents = v->documents,
+                                     .recompute = v->recompute,
+                                     .attention = v->attention,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
     sm_plan *plan = NULL;
     SM_TRY(sm_model_build(&check->model->odd, &options, &plan));
-    sm_status status = sm_plan_rewrite(plan, mode, without);
+    sm_status status = sm_plan_rewrite(plan, v->mode, v->without);
     if (status != SM_OK) {
         sm_plan_free(plan);
         return status;
@@ -139,6 +151,30 @@ static sm_status write_weights(checker *check) {
     return SM_OK;
 }
 
+// Documents of 1 to 7 tokens; the last positions of every other sequence are padding, and the whole of the last one.
+// Padding has no targets.
+static sm_status set_documents(sm_session *session, int number, int32_t *targets) {
+    const int64_t B = session->plan->B;
+    int32_t starts[BATCH * SEQUENCE];
+    for (int64_t b = 0; b < B; b++) {
+        const int n_real = b == B - 1 ? 0 : b % 2 == 0 ? SEQUENCE - 4 : SEQUENCE;
+        int start = 0;
+        int end = 0;
+        for (int t = 0; t < SEQUENCE; t++) {
+            const int64_t i = b * SEQUENCE + t;
+            if (t == end || t >= n_real) {
+                const sm_philox_block random =
+                    sm_philox4x32(sm_philox_key(1, "documents"), (uint64_t)i, (uint64_t)number);
+                start = t;
+                end = t + 1 + (int)(random.word[0] % 7);
+            }
+            starts[i] = start;
+            targets[i] = t < n_real ? targets[i] : -1;
+        }
+    }
+    return sm_session_set_documents(session, starts);
+}
+
 // Runs forward and backward of micro-batch `number` (0, 1, ...), whose ids are random and of
 // whose targets one in eight is ignored.
 static sm_status run_micro_batch(sm_session *session, int number, unsigned phases) {
@@ -150,6 +186,7 @@ static sm_status run_micro_batch(sm_session *session, int number, unsigned phase
         tokens[i] = (int32_t)(random.word[0] % V);
         targets[i] = random.word[1] % 8 == 0 ? -1 : (int32_t)(random.word[2] % V);
     }
+    SM_TRY(session->plan->starts == SM_NO_TENSOR ? SM_OK : set_documents(session, number, targets));
     SM_TRY(sm_session_set_batch(session, tokens, targets));
     return sm_session_run(session, phases | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL);
 }
@@ -280,36 +317,41 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-static sm_status verify_step(const sm_model *model, sm_device *device, sm_precision precision, sm_mode mode,
-                             sm_recompute recompute, unsigned without, int n_accum, sm_verify_report report_row,
-                             void *context) {
+static sm_status verify_step(const sm_model *model, sm_device *device, sm_precision precision, const variant *v,
+                             sm_verify_report report_row, void *context) {
     sm_status status = SM_OK;
-    checker check = {.name = n_accum == 1 ? "step of one batch" : "step",
+    const variant reference_variant = {.mode = SM_MODE_NAIVE,
+                                       .recompute = SM_RECOMPUTE_NONE,
+                                       .attention = SM_ATTENTION_NAIVE,
+                                       .documents = v->documents};
+    checker check = {.name = v->documents      ? "step of documents"
+                             : v->n_accum == 1 ? "step of one batch"
+                                               : "step",
                      .model = model,
                      .optimizer = sm_optimizer_at(0),
                      .batch = BATCH,
                      .tolerance = tolerances_of(precision),
-                     .n_accum = n_accum,
+                     .n_accum = v->n_accum,
                      .report = report_row,
                      .context = context};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
     SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
-    status = open_side(&check, device, precision, mode, recompute, without, &check.session[DEVICE]);
+    status = open_side(&check, device, precision, v, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
-        report_skipped(&check, mode);
+        report_skipped(&check, v->mode);
         status = SM_OK;
         goto cleanup;
     }
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(open_side(&check, reference, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_NONE, 0,
-                          &check.session[REFERENCE]));
+    SM_TRY_GOTO(
+        open_side(&check, reference, (sm_precision){.dtype = SM_F32}, &reference_variant, &check.session[REFERENCE]));
     SM_TRY_GOTO(allocate_values(&check));
     SM_TRY_GOTO(write_weights(&check));
     SM_TRY_GOTO(compare_steps(&check));
     if (check.n_failed > 0) {
         status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step of %s differ from the reference",
-                         device->info.id, sm_mode_name(mode), check.n_failed, check.n_compared, model->title);
+                         device->info.id, sm_mode_name(v->mode), check.n_failed, check.n_compared, model->title);
     }
 cleanup:
     sm_session_close(check.session[DEVICE]);
@@ -366,7 +408,7 @@ static sm_status verify_optimizer(const sm_model *model, const sm_optimizer *opt
                      .n_accum = 1,
                      .report = report_row,
                      .context = context};
-    sm_status status = open_side(&check, device, precision, mode, SM_RECOMPUTE_AUTO, 0, &check.session[DEVICE]);
+    sm_status status = open_side(&check, device, precision, &(variant){.mode = mode}, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, mode);
         return SM_OK;
@@ -399,14 +441,16 @@ sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode m
 
 // --- every model ------------------------------------------------------------------------
 
-static sm_status verify_model(const sm_model *model, sm_device *device, sm_precision precision, sm_mode mode,
-                              sm_recompute recompute, unsigned without, sm_verify_report report_row, void *context) {
-    const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
-    sm_status accumulated = verify_step(model, device, precision, mode, recompute, without, 2, report_row, context);
+static sm_status verify_model(const sm_model *model, sm_device *device, sm_precision precision, variant v,
+                              sm_verify_report report_row, void *context) {
+    const bool same_plan = v.mode == SM_MODE_NAIVE || v.without & 1u << sm_rewrite_find("first_write");
+    v.n_accum = 2;
+    sm_status accumulated = verify_step(model, device, precision, &v, report_row, context);
     if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
         return accumulated;
     }
-    sm_status alone = verify_step(model, device, precision, mode, recompute, without, 1, report_row, context);
+    v.n_accum = 1;
+    sm_status alone = verify_step(model, device, precision, &v, report_row, context);
     return alone != SM_OK ? alone : accumulated;
 }
 
@@ -414,8 +458,24 @@ sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode
                          unsigned without, sm_verify_report report_row, void *context) {
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count(); i++) {
-        sm_status status =
-            verify_model(sm_model_at(i), device, precision, mode, recompute, without, report_row, context);
+        const variant v = {.mode = mode, .recompute = recompute, .without = without};
+        sm_status status = verify_model(sm_model_at(i), device, precision, v, report_row, context);
+        if (status != SM_OK && status != SM_ERR_MISMATCH) {
+            return status;
+        }
+        first = first == SM_OK ? status : first;
+    }
+    return first;
+}
+
+sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report_row,
+                              void *context) {
+    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
+    enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+    sm_status first = SM_OK;
+    for (int i = 0; i < sm_model_count() * N_KINDS; i++) {
+        const variant v = {.mode = mode, .attention = kinds[i % N_KINDS], .documents = true, .n_accum = 1};
+        sm_status status = verify_step(sm_model_at(i / N_KINDS), device, precision, &v, report_row, context);
         if (status != SM_OK && status != SM_ERR_MISMATCH) {
             return status;
         }

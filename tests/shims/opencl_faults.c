@@ -120,6 +120,8 @@ CODE(clEnqueueWriteBuffer,
      (cl_command_queue q, cl_mem m, cl_bool wait, size_t from, size_t size, const void *data, cl_uint n, events before,
       cl_event *event),
      (q, m, wait, from, size, data, n, before, event))
+CODE(clEnqueueMarkerWithWaitList, (cl_command_queue q, cl_uint n, events before, cl_event *event),
+     (q, n, before, event))
 CODE(clWaitForEvents, (cl_uint n, events e), (n, e))
 CODE(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t n, void *value, size_t *size),
      (e, what, n, value, size))

@@ -1,0 +1,218 @@
+// leaderboard.c: see leaderboard.h.
+#include "leaderboard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "read_rows.h"
+#include "show.h"
+
+enum { TEXT_SIZE = 256 };
+
+static const double gib = 1024.0 * 1024.0 * 1024.0;
+
+#define TEXT(field, text, head, its_rank) \
+    {SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .rank = its_rank}
+#define SHARED(field, text, head) \
+    {SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .view = SM_SHOWN_WHEN_VARIED, .rank = 8}
+#define REAL(field, unit, text, head, how, its_rank) \
+    {SM_COLUMN(field, SM_COLUMN_REAL, unit, text), .heading = head, .show = how, .rank = its_rank}
+
+// "349 ± 0.6%"
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double percent = sm_json_number(record, "noise_percent");
+    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
+    if (isfinite(percent)) {
+        const size_t end = strlen(text);
+        snprintf(text + end, size_bytes - end, " ± %.1f%%", percent);
+    }
+}
+
+static const sm_column columns[] = {
+    SHARED("model", "size of the model, with its architecture where it is not gpt2", "model"),
+    {SM_COLUMN("n_seq", SM_COLUMN_INTEGER, "", "T, tokens a sequence"), .heading = "T", .view = SM_SHOWN_WHEN_VARIED,
+     .rank = 8},
+    SHARED("precision", "number format", "precision"),
+    SHARED("pass_type", "what is timed", "pass"),
+    SHARED("optimizer", "whose update the step has", "optimizer"),
+    {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
+     .rank = SM_RANK_ALWAYS},
+    TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
+    TEXT("device", "device and family of kernels", "device", 5),
+    TEXT("mode", "naive, fused or tuned", "mode", 3),
+    {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a batch"), .heading = "B", .rank = 6},
+    REAL("median_ts", "tokens/s", "at the median step", "tokens/s", show_rate, SM_RANK_ALWAYS),
+    {SM_COLUMN("noise_percent", SM_COLUMN_REAL, "%", "how far its 95% interval reaches")},
+    REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
+    REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory that it took", "a GiB", sm_show_count, 3),
+    REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
+    TEXT("build_commit", "of the program that measured", "build", 1),
+    TEXT("marks", "what limits the comparison: emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
+};
+
+const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};
+
+// --- which rows ----------------------------------------------------------------------------------------
+
+static const char *const work_fields[] = {"model_arch", "model_n_params", "vocab", "n_seq",  "precision",
+                                          "pass_type",  "optimizer",      "n_accum", "dropout"};
+
+static bool agree(const json_t *a, const json_t *b, const char *field) {
+    const json_t *x = json_object_get(a, field);
+    const json_t *y = json_object_get(b, field);
+    return x == y || json_equal(x, y);
+}
+
+static bool same_work(const json_t *a, const json_t *b) {
+    for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
+        if (!agree(a, b, work_fields[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Measured, and checked.
+static bool counts(const json_t *row) {
+    return strcmp(sm_rows_text(row, "status"), "ok") == 0 && sm_rows_text(row, "loss_check")[0] != '\0' &&
+           sm_json_number(row, "median_ts") > 0;
+}
+
+static const char *machine_of(const json_t *row) {
+    const char *card = sm_rows_text(row, "gpu_info");
+    return card[0] != '\0' ? card : sm_rows_text(row, "cpu_info");
+}
+
+static bool same_machine(const json_t *a, const json_t *b) {
+    const json_t *x = sm_json_get(a, "context.host");
+    const json_t *y = sm_json_get(b, "context.host");
+    return strcmp(machine_of(a), machine_of(b)) == 0 && agree(a, b, "device") && (x == y || json_equal(x, y));
+}
+
+static int compare_names(const char *field, const json_t *a, const json_t *b) {
+    const json_t *x = json_object_get(a, field);
+    const json_t *y = json_object_get(b, field);
+    if (json_is_number(x) && json_is_number(y)) {
+        return (json_number_value(x) > json_number_value(y)) - (json_number_value(x) < json_number_value(y));
+    }
+    return strcmp(sm_rows_text(a, field), sm_rows_text(b, field));
+}
+
+// By work, then the fastest first.
+static int by_work_and_speed(const void *a, const void *b) {
+    const json_t *x = *(const json_t *const *)a;
+    const json_t *y = *(const json_t *const *)b;
+    for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
+        const int order = compare_names(work_fields[i], x, y);
+        if (order != 0) {
+            return order;
+        }
+    }
+    const double x_ts = sm_json_number(x, "median_ts");
+    const double y_ts = sm_json_number(y, "median_ts");
+    return (x_ts < y_ts) - (x_ts > y_ts);
+}
+
+// --- a record --------------------------------------------------------------------------------------------
+
+static void add_mark(char *marks, const char *mark) {
+    const size_t used = strlen(marks);
+    snprintf(marks + used, TEXT_SIZE - used, "%s%s", used > 0 ? ", " : "", mark);
+}
+
+static void set_marks(const json_t *row, const json_t *best, char marks[TEXT_SIZE]) {
+    marks[0] = '\0';
+    if (json_is_true(json_object_get(row, "emulated"))) {
+        add_mark(marks, "emulated");
+    }
+    if (strcmp(sm_rows_text(row, "noise_verdict"), "steady") != 0) {
+        add_mark(marks, sm_rows_text(row, "noise_verdict"));
+    }
+    if (json_array_size(json_object_get(row, "warnings")) > 0) {
+        add_mark(marks, "warned");
+    }
+    if (!agree(row, best, "data")) {
+        add_mark(marks, "other data");
+    }
+}
+
+static double memory_of(const json_t *row) {
+    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    return sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
+}
+
+static json_t *make_record(const json_t *row, const json_t *best, int place) {
+    static const char *const copied[] = {"n_seq",   "precision",     "pass_type", "optimizer", "mode",
+                                         "n_batch", "median_ts",     "mfu",       "noise_percent", "build_commit"};
+    char model[TEXT_SIZE];
+    char device[TEXT_SIZE];
+    char marks[TEXT_SIZE];
+    json_t *record = json_object();
+    const double rate = sm_json_number(row, "median_ts");
+    sm_rows_model(row, model, sizeof(model));
+    snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
+             sm_rows_text(row, "tier"));
+    set_marks(row, best, marks);
+    for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++) {
+        json_t *value = json_object_get(row, copied[i]);
+        sm_json_set_new(record, copied[i], value != NULL ? json_incref(value) : json_null());
+    }
+    sm_json_set_new(record, "model", sm_json_text(model));
+    sm_json_set_new(record, "place", sm_json_integer(place));
+    sm_json_set_new(record, "machine", sm_json_text(machine_of(row)));
+    sm_json_set_new(record, "device", sm_json_text(device));
+    sm_json_set_new(record, "tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j")));
+    sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));
+    sm_json_set_new(record, "marks", sm_json_text(marks));
+    return record;
+}
+
+// Is there a faster row of that work by the same device of the same machine?
+static bool is_beaten(const json_t *const *sorted, size_t first, size_t i) {
+    for (size_t k = first; k < i; k++) {
+        if (same_machine(sorted[k], sorted[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status write_places(const json_t *const *sorted, size_t n, json_t *records) {
+    size_t first = 0; // of the work
+    int place = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!same_work(sorted[first], sorted[i])) {
+            first = i;
+            place = 0;
+        }
+        if (!is_beaten(sorted, first, i) &&
+            json_array_append_new(records, make_record(sorted[i], sorted[first], ++place)) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_leaderboard_make(const json_t *rows, json_t **records, size_t *n_refused) {
+    const json_t **sorted = malloc((json_array_size(rows) + 1) * sizeof(*sorted));
+    size_t n = 0;
+    *records = json_array();
+    for (size_t i = 0; sorted != NULL && i < json_array_size(rows); i++) {
+        if (counts(json_array_get(rows, i))) {
+            sorted[n++] = json_array_get(rows, i);
+        }
+    }
+    *n_refused = json_array_size(rows) - n;
+    sm_status status = sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
+    if (sorted != NULL && *records != NULL) {
+        qsort(sorted, n, sizeof(*sorted), by_work_and_speed);
+        status = write_places(sorted, n, *records);
+    }
+    free(sorted);
+    if (status != SM_OK) {
+        json_decref(*records);
+        *records = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,85 @@
+// json_schema.c: each type of a column has its types in JSON; the schema writes them down.
+#include "json_schema.h"
+
+#include <string.h>
+
+static json_t *type_of(const sm_column *column) {
+    switch (column->type) {
+    case SM_COLUMN_INTEGER: return json_pack("{s:[ss]}", "type", "integer", "null");
+    case SM_COLUMN_REAL: return json_pack("{s:[ss]}", "type", "number", "null");
+    case SM_COLUMN_BOOLEAN: return json_pack("{s:[ss]}", "type", "boolean", "null");
+    case SM_COLUMN_TEXT: return json_pack("{s:[ss]}", "type", "string", "null");
+    case SM_COLUMN_INTEGERS:
+        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "integer", "null");
+    case SM_COLUMN_REALS:
+        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "number", "null");
+    case SM_COLUMN_JSON: return json_pack("{s:[sss]}", "type", "array", "object", "null");
+    case SM_COLUMN_TYPE_COUNT: break;
+    }
+    return NULL;
+}
+
+static int describe(json_t *property, const sm_column *column) {
+    const char *unit = column->unit != NULL ? column->unit : "";
+    json_t *text =
+        json_sprintf("%s%s%s%s", column->description, unit[0] != '\0' ? " [" : "", unit, unit[0] != '\0' ? "]" : "");
+    return json_object_set_new(property, "description", text);
+}
+
+// The object that holds the property of a dotted name, made on the way.
+static json_t *properties_for(json_t *properties, const char **name) {
+    const char *dot = strchr(*name, '.');
+    if (dot == NULL) {
+        return properties;
+    }
+    json_t *inner = json_object_getn(properties, *name, (size_t)(dot - *name));
+    if (inner == NULL) {
+        inner = json_pack("{s:[ss], s:{}}", "type", "object", "null", "properties");
+        if (json_object_setn_new(properties, *name, (size_t)(dot - *name), inner) != 0) {
+            return NULL;
+        }
+    }
+    *name = dot + 1;
+    return properties_for(json_object_get(inner, "properties"), name);
+}
+
+static int add_column(json_t *properties, const sm_column *column) {
+    const char *name = column->name;
+    json_t *property = type_of(column);
+    json_t *place = properties_for(properties, &name);
+    const int failed = describe(property, column);
+    return json_object_set_new(place, name, property) | failed; // takes the property over, also when it fails
+}
+
+// The names of the columns; a dotted one stands for the object that holds it.
+static json_t *names_of(const json_t *properties) {
+    json_t *names = json_array();
+    const char *name;
+    json_t *property;
+    json_object_foreach((json_t *)properties, name, property) {
+        if (json_array_append_new(names, json_string(name)) != 0) {
+            json_decref(names);
+            return NULL;
+        }
+    }
+    return names;
+}
+
+json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description, json_t *required) {
+    json_t *properties = json_object();
+    int failed = properties == NULL;
+    for (int i = 0; i < table->n_columns && !failed; i++) {
+        failed = add_column(properties, &table->columns[i]);
+    }
+    if (required == NULL && !failed) {
+        required = names_of(properties);
+    }
+    if (failed || required == NULL) {
+        json_decref(properties);
+        json_decref(required);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema",
+                     "title", title, "description", description, "type", "object", "required", required, "properties",
+                     properties);
+}

@@ -1,0 +1,11 @@
+// json_schema.h: the JSON Schema of a table's records.
+#ifndef STEPMARK_JSON_SCHEMA_H
+#define STEPMARK_JSON_SCHEMA_H
+
+#include "record.h"
+
+// Of one record. `required`, names, is taken over; NULL: every column, since a writer leaves none out. The caller owns
+// what comes; NULL when out of memory.
+json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description, json_t *required);
+
+#endif

@@ -1,0 +1,158 @@
+// bundle.c: see bundle.h.
+#include "bundle.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "digest.h"
+#include "json_values.h"
+#include "machine.h"
+#include "record.h"
+
+enum { HEADER_SIZE = 128, VERSION = 1 };
+
+static const size_t most_bytes = (size_t)1 << 30;
+
+static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for a bundle", path); }
+
+// The first line of a bundle whose other lines these are: there is one way to write it.
+static void write_header(const char *body, size_t size_bytes, char header[HEADER_SIZE]) {
+    char digest[SM_DIGEST_SIZE];
+    sm_digest_bytes(body, size_bytes, digest);
+    snprintf(header, HEADER_SIZE, "{\"stepmark_bundle\": %d, \"bytes\": %zu, \"digest\": \"%s\"}\n", VERSION, size_bytes,
+             digest);
+}
+
+// --- writing -----------------------------------------------------------------------------------------
+
+static bool put_line(FILE *out, const json_t *value) {
+    char *line = value != NULL ? sm_record_dump(value) : NULL;
+    const bool written = line != NULL && fprintf(out, "%s\n", line) > 0;
+    free(line);
+    return written;
+}
+
+static bool put_facts(FILE *out, const json_t *machine) {
+    char created[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+    strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    json_t *facts =
+        json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
+    const bool written = put_line(out, facts);
+    json_decref(facts);
+    return written;
+}
+
+static bool put_body(FILE *out, const json_t *rows, const json_t *machine) {
+    bool written = put_facts(out, machine);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        written = written && put_line(out, json_array_get(rows, i));
+    }
+    return written;
+}
+
+sm_status sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
+    char *body = NULL;
+    size_t body_bytes = 0;
+    char header[HEADER_SIZE];
+    FILE *out = open_memstream(&body, &body_bytes);
+    bool is_whole = out != NULL && put_body(out, rows, machine);
+    is_whole = out != NULL && fclose(out) == 0 && is_whole;
+    *text = NULL;
+    if (is_whole) {
+        write_header(body, body_bytes, header);
+        *size_bytes = strlen(header) + body_bytes;
+        *text = malloc(*size_bytes + 1);
+    }
+    if (*text != NULL) {
+        memcpy(*text, header, strlen(header));
+        memcpy(*text + strlen(header), body, body_bytes + 1);
+    }
+    free(body);
+    return *text != NULL ? SM_OK : no_memory("bundle");
+}
+
+// --- reading -----------------------------------------------------------------------------------------
+
+static sm_status read_text(const char *path, char **text, size_t *size_bytes) {
+    char part[1 << 16];
+    size_t n = 0;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    FILE *out = open_memstream(text, size_bytes);
+    bool is_whole = out != NULL;
+    size_t n_read = 0;
+    while (is_whole && n_read <= most_bytes && (n = fread(part, 1, sizeof(part), file)) > 0) {
+        is_whole = fwrite(part, 1, n, out) == n;
+        n_read += n;
+    }
+    const bool failed = ferror(file) != 0;
+    const int error = errno;
+    fclose(file);
+    is_whole = out != NULL && fclose(out) == 0 && is_whole;
+    if (!failed && is_whole && n_read <= most_bytes) {
+        return SM_OK;
+    }
+    free(*text);
+    *text = NULL;
+    return failed                  ? sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(error))
+           : n_read > most_bytes ? sm_fail(SM_ERR_FORMAT, "%s: too large for a bundle", path)
+                                   : no_memory(path);
+}
+
+// The lines behind the header, when it is theirs.
+static sm_status check_header(const char *path, const char *text, size_t size_bytes, const char **body) {
+    static const char begin[] = "{\"stepmark_bundle\": ";
+    char header[HEADER_SIZE];
+    if (strncmp(text, begin, strlen(begin)) != 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: no bundle; `stepmark bundle ROWS --output FILE` makes one", path);
+    }
+    const char *end = strchr(text, '\n');
+    *body = end != NULL ? end + 1 : text + size_bytes;
+    write_header(*body, size_bytes - (size_t)(*body - text), header);
+    if (strncmp(text, header, strlen(header)) != 0 || strlen(header) != (size_t)(*body - text)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: was changed after it was made; ask for the bundle as it was", path);
+    }
+    return SM_OK;
+}
+
+static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
+    const char *line = strchr(body, '\n'); // behind the facts
+    for (line = line != NULL ? line + 1 : ""; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        json_t *row = json_loadb(line, length, 0, NULL);
+        if (!json_is_object(row) || json_array_append_new(rows, row) != 0) {
+            return sm_fail(SM_ERR_FORMAT, "%s: row %zu is no JSON object", path, json_array_size(rows) + 1);
+        }
+        line += length + (line[length] == '\n');
+    }
+    return SM_OK;
+}
+
+sm_status sm_bundle_read(const char *path, json_t **rows) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    const char *body = NULL;
+    sm_status status = SM_OK;
+    *rows = json_array();
+    if (*rows == NULL) {
+        return no_memory(path);
+    }
+    SM_TRY_GOTO(read_text(path, &text, &size_bytes));
+    SM_TRY_GOTO(check_header(path, text, size_bytes, &body));
+    SM_TRY_GOTO(parse_rows(path, body, *rows));
+cleanup:
+    free(text);
+    if (status != SM_OK) {
+        json_decref(*rows);
+        *rows = NULL;
+    }
+    return status;
+}

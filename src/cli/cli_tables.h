@@ -1,0 +1,14 @@
+// cli_tables.h: the tables that subcommands print, for `schema`.
+#ifndef STEPMARK_CLI_TABLES_H
+#define STEPMARK_CLI_TABLES_H
+
+#include "record.h"
+
+extern const sm_table cli_ablate_table;
+extern const sm_table cli_devices_table;
+extern const sm_table cli_estimate_table;
+extern const sm_table cli_peaks_table;
+extern const sm_table cli_sweep_dry_table; // of --dry-run
+extern const sm_table cli_verify_table;
+
+#endif

@@ -1,0 +1,94 @@
+// terminal.h: for tests of what a person sees: a terminal of some width, and what is on it.
+#ifndef STEPMARK_TESTS_TERMINAL_H
+#define STEPMARK_TESTS_TERMINAL_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SCREEN_SIZE = 1 << 20 };
+
+typedef struct {
+    int master; // what a terminal's window reads
+    int slave;  // what a program writes to
+} terminal;
+
+static inline terminal open_terminal(int n_columns) {
+    terminal t = {.master = posix_openpt(O_RDWR | O_NOCTTY)};
+    struct winsize size = {.ws_row = 50, .ws_col = (unsigned short)n_columns};
+    assert_true(t.master >= 0 && grantpt(t.master) == 0 && unlockpt(t.master) == 0);
+    t.slave = open(ptsname(t.master), O_RDWR | O_NOCTTY);
+    assert_true(t.slave >= 0);
+    assert_int_equal(ioctl(t.slave, TIOCSWINSZ, &size), 0);
+    return t;
+}
+
+// What is left on the screen: a line that was taken away ("\r\033[K") is gone; "\r\n" ends a line.
+static inline void settle(char *text) {
+    char *to = text;
+    char *line = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        if (strncmp(from, "\r\033[K", 4) == 0) {
+            to = line;
+            from += 3;
+        } else if (*from != '\r') {
+            *to++ = *from;
+            line = *from == '\n' ? to : line;
+        }
+    }
+    *to = '\0';
+}
+
+// Reads until the last writer has closed the terminal.
+static inline void read_screen(int master, char *text) {
+    size_t used = 0;
+    ssize_t n;
+    while (used + 1 < SCREEN_SIZE && (n = read(master, text + used, SCREEN_SIZE - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    text[used] = '\0';
+    close(master);
+}
+
+// Runs a command line on a terminal and fills `text` with what it leaves there; the exit code.
+static inline int run_on_terminal(int n_columns, const char *command, char *text) {
+    terminal t = open_terminal(n_columns);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(t.slave, STDOUT_FILENO);
+        dup2(t.slave, STDERR_FILENO);
+        close(t.slave);
+        close(t.master);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(t.slave);
+    read_screen(t.master, text);
+    settle(text);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+// The first line that is wider than that, in characters; NULL: none is.
+static inline const char *too_wide(const char *text, int n_columns) {
+    int width = 0;
+    const char *line = text;
+    for (; *text != '\0'; text++) {
+        width = *text == '\n' ? 0 : width + (((unsigned char)*text & 0xC0) != 0x80);
+        if (width > n_columns) {
+            return line;
+        }
+        line = *text == '\n' ? text + 1 : line;
+    }
+    return NULL;
+}
+
+#endif

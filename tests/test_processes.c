@@ -1,0 +1,193 @@
+// Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm.h"
+#include "model.h"
+#include "rewrite.h"
+#include "session.h"
+#include "shard.h"
+
+enum { N_PROCESSES = 3 };
+
+static sm_status build(const sm_model *model, int rank, bool is_sharded, const sm_optimizer *optimizer, sm_mode mode,
+                       sm_plan **plan) {
+    const sm_plan_options options = {.B = 2,
+                                     .T = 8,
+                                     .dtype = SM_BF16,
+                                     .backward = true,
+                                     .optimizer = optimizer,
+                                     .processes = {.n = N_PROCESSES, .rank = rank, .is_sharded = is_sharded}};
+    SM_TRY(sm_model_build(&model->odd, &options, plan));
+    return sm_plan_rewrite(*plan, mode, 0);
+}
+
+static bool overlap(const sm_plan *plan, int a, int b) {
+    if (a == SM_NO_TENSOR || b == SM_NO_TENSOR || sm_plan_root(plan, a) != sm_plan_root(plan, b)) {
+        return false;
+    }
+    const sm_tensor *x = &plan->tensors[a];
+    const sm_tensor *y = &plan->tensors[b];
+    const int64_t from = x->view_of == SM_NO_TENSOR ? 0 : x->view_offset_elems;
+    const int64_t at = y->view_of == SM_NO_TENSOR ? 0 : y->view_offset_elems;
+    return from < at + sm_tensor_elems(y) && at < from + sm_tensor_elems(x);
+}
+
+static int find(const sm_plan *plan, sm_op_kind kind, int tensor) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind == kind && plan->ops[i].out[0] == tensor) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// Between its start and its finish nobody touches a bucket, and before its start all have.
+static void check_bucket(const sm_plan *plan, const sm_bucket *bucket, sm_op_kind kind) {
+    const int start = find(plan, kind, bucket->gradient);
+    const int end = find(plan, SM_OP_COMMUNICATION_FINISH, bucket->gradient);
+    assert_true(0 < start && start < end);
+    assert_int_equal(plan->ops[end].range, SM_PHASE_OPTIMIZER);
+    for (int i = start + 1; i < end; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            assert_false(overlap(plan, plan->ops[i].out[k], bucket->gradient));
+        }
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            assert_false(overlap(plan, plan->ops[i].in[k], bucket->gradient));
+        }
+    }
+    bool is_behind_writer = false; // it begins as soon as it can
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        for (int i = start - 1; i >= 0 && sm_op_is_communication(plan->ops[i + 1].kind); i--) {
+            is_behind_writer |= overlap(plan, plan->ops[i].out[k], bucket->gradient);
+        }
+    }
+    assert_true(is_behind_writer);
+}
+
+static void check_sums(const sm_plan *plan, sm_op_kind kind) {
+    int64_t n_gradients = 0;
+    int64_t n_in_buckets = 0;
+    for (int k = 0; k < plan->n_buckets; k++) {
+        check_bucket(plan, &plan->buckets[k], kind);
+        n_in_buckets += plan->buckets[k].n_elems;
+        for (int other = 0; other < k; other++) {
+            assert_false(overlap(plan, plan->buckets[k].gradient, plan->buckets[other].gradient));
+        }
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        n_gradients += t->role == SM_ROLE_GRADIENT && t->view_of == SM_NO_TENSOR ? sm_tensor_elems(t) : 0;
+    }
+    assert_int_equal(n_in_buckets, n_gradients); // and none twice: all of them
+}
+
+static void test_every_gradient_is_summed_once(void **state) {
+    (void)state;
+    for (int i = 0; i < sm_model_count() * 2; i++) {
+        sm_plan *plan = NULL;
+        const sm_mode mode = i % 2 == 0 ? SM_MODE_NAIVE : SM_MODE_FUSED;
+        assert_int_equal(build(sm_model_at(i / 2), 0, false, &sm_optimizer_adamw, mode, &plan), SM_OK);
+        check_sums(plan, SM_OP_ALL_REDUCE_START);
+        sm_plan_free(plan);
+        assert_int_equal(build(sm_model_at(i / 2), 0, true, &sm_optimizer_lion, mode, &plan), SM_OK);
+        check_sums(plan, SM_OP_REDUCE_SCATTER_START);
+        sm_plan_free(plan);
+    }
+}
+
+static int64_t state_elems(const sm_plan *plan) {
+    int64_t n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        const bool has_memory = t->role == SM_ROLE_OPTIMIZER && t->view_of == SM_NO_TENSOR && !t->is_sharded;
+        n += has_memory ? sm_tensor_elems(t) : 0;
+    }
+    return n;
+}
+
+// The slices' states make up the whole; each is saved under the names that the whole has.
+static void test_shards_make_up_the_state(void **state) {
+    (void)state;
+    sm_plan *whole = NULL;
+    int64_t n_elems = 0;
+    assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw, SM_MODE_FUSED, &whole), SM_OK);
+    for (int rank = 0; rank < N_PROCESSES; rank++) {
+        sm_plan *plan = NULL;
+        assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw, SM_MODE_FUSED, &plan), SM_OK);
+        n_elems += state_elems(plan);
+        for (int i = 0; i < whole->n_tensors; i++) {
+            const sm_tensor *t = &whole->tensors[i];
+            if (t->role == SM_ROLE_OPTIMIZER && t->is_saved) {
+                const int same = sm_plan_find_tensor(plan, t->name);
+                assert_int_not_equal(same, SM_NO_TENSOR);
+                assert_int_equal(plan->tensors[same].real_elems, t->real_elems);
+                assert_true(plan->tensors[same].is_saved);
+            }
+        }
+        sm_plan_free(plan);
+    }
+    assert_int_equal(n_elems, state_elems(whole));
+    sm_plan_free(whole);
+}
+
+static void test_what_cannot_be_sharded_says_why(void **state) {
+    (void)state;
+    const sm_optimizer *whole_only[] = {&sm_optimizer_muon, &sm_optimizer_adafactor, &sm_optimizer_adamw8bit};
+    for (size_t i = 0; i < sizeof whole_only / sizeof whole_only[0]; i++) {
+        sm_plan *plan = NULL;
+        assert_int_equal(build(sm_model_at(0), 0, true, whole_only[i], SM_MODE_FUSED, &plan), SM_ERR_UNSUPPORTED);
+        assert_non_null(strstr(sm_error_message(), whole_only[i]->name));
+        assert_non_null(strstr(sm_error_message(), "use adamw"));
+        assert_null(plan);
+    }
+}
+
+static void test_slices_cover_all(void **state) {
+    (void)state;
+    const int64_t counts[] = {1, 63, 64, 65, 1000, 12345};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (int size = 1; size < 9; size++) {
+            int64_t end = 0;
+            for (int rank = 0; rank < size; rank++) {
+                const sm_slice slice = sm_slice_of(counts[i], rank, size);
+                assert_int_equal(slice.first, end);
+                assert_true(slice.end >= slice.first);
+                end = slice.end;
+            }
+            assert_int_equal(end, counts[i]);
+        }
+    }
+}
+
+static void test_alone_everything_is_done_at_once(void **state) {
+    (void)state;
+    double value = 3;
+    int copy = 0;
+    const sm_comm_fact fact = {"--lr", "1"};
+    assert_int_equal(sm_comm_rank(NULL), 0);
+    assert_int_equal(sm_comm_size(NULL), 1);
+    assert_int_equal(sm_comm_sum(NULL, &value, 1), SM_OK);
+    assert_true(value == 3);
+    assert_int_equal(sm_comm_gather(NULL, &(int){7}, sizeof copy, &copy), SM_OK);
+    assert_int_equal(copy, 7);
+    assert_int_equal(sm_comm_agree(NULL, SM_ERR_IO), SM_ERR_IO);
+    assert_int_equal(sm_comm_barrier(NULL), SM_OK);
+    assert_int_equal(sm_comm_compare(NULL, &fact, 1), SM_OK);
+    assert_true(sm_comm_has_agreed(NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_gradient_is_summed_once),    cmocka_unit_test(test_shards_make_up_the_state),
+        cmocka_unit_test(test_what_cannot_be_sharded_says_why),  cmocka_unit_test(test_slices_cover_all),
+        cmocka_unit_test(test_alone_everything_is_done_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

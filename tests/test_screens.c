@@ -1,0 +1,248 @@
+// What a person sees on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
+// fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 writes these anew).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "terminal.h"
+
+#include "row.h"
+#include "row_write.h"
+#include "screen.h"
+
+#define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
+
+enum { COMMAND_SIZE = 1024 };
+
+static const int widths[] = {80, 120};
+static char folder[] = "/tmp/stepmark_screens_XXXXXX"; // $T of the command lines
+static char screen[SCREEN_SIZE];
+
+static void expect_fits(const char *what, int n_columns) {
+    const char *line = too_wide(screen, n_columns);
+    if (line != NULL) {
+        fail_msg("%s on %d columns: too wide: %.*s", what, n_columns, (int)strcspn(line, "\n"), line);
+    }
+}
+
+static void run_command(const char *arguments, int n_columns, int expected) {
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "%s %s </dev/null", SM_TEST_BINARY, arguments);
+    const int code = run_on_terminal(n_columns, command, screen);
+    if (code != expected) {
+        fail_msg("stepmark %s: exit code %d, not %d\n%s", arguments, code, expected, screen);
+    }
+    expect_fits(arguments, n_columns);
+}
+
+// --- no line is too wide -------------------------------------------------------------------------
+
+static void every_subcommand_fits(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+    } cases[] = {
+        {"", 2},
+        {"--help", 0},
+        {"--version", 0},
+        {"nonsense", 2},
+        {"run --nonsense", 2},
+        {"devices", 0},
+        {"run -m tiny -b 1 --seq-len 8 -r 6 -w 1 --backend cpu", 0},
+        {"profile -m tiny -b 1 --seq-len 8 -r 2 -w 1", 0},
+        {"ablate -m tiny -b 1 --seq-len 8 -r 1 -w 0", 0},
+        {"train -m tiny -b 1 --seq-len 8 --steps 2", 0},
+        {"sweep -m tiny -b 1 --seq-len 8 --mode naive,fused -r 3 -w 1 --backend cpu --no-peaks", 0},
+        {"peaks --min-time 0.001 -t 1", 0},
+        {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
+        {"walk", 0},
+        {"walk --values", 0},
+        {"estimate -m tiny -b 1", 0},
+        {"estimate -m tiny,small -b 1,2 --seq-len 64 --mode naive,fused", 0},
+        {"sweep -m tiny -b 1,2 --seq-len 8 --dry-run --backend cpu", 0},
+        {"recommend " ROWS, 0},
+        {"compare " ROWS " " ROWS, 0},
+        {"again " ROWS, 2},
+        {"report " ROWS " --format md --output $T/report.md", 0},
+        {"init -m tiny --save $T/model", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run_command(cases[i].arguments, 80, cases[i].code);
+    }
+}
+
+// Of the subcommands that there are.
+static void every_help_fits(void **state) {
+    (void)state;
+    static char all[SCREEN_SIZE];
+    run_command("--help", 120, 0);
+    memcpy(all, screen, sizeof(all));
+    int n = 0;
+    for (const char *line = strstr(all, "\n  "); line != NULL && line[3] != '-'; line = strstr(line + 1, "\n  ")) {
+        char name[32];
+        char arguments[64];
+        if (line[3] == ' ') {
+            continue; // a purpose that goes on
+        }
+        assert_int_equal(sscanf(line, " %31s", name), 1);
+        snprintf(arguments, sizeof(arguments), "%s --help", name);
+        run_command(arguments, 80, 0);
+        assert_non_null(strstr(screen, "Examples"));
+        n++;
+    }
+    assert_true(n >= 15);
+}
+
+// --- what is asked first -------------------------------------------------------------------------
+
+static void result_is_short(void **state) {
+    (void)state;
+    run_command("run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --mode naive,fused -q --no-peaks", 80, 0);
+    static const char *const shown[] = {"tokens/s (95%)", "status", "ok", "--wide", "naive", "fused", " times"};
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        if (strstr(screen, shown[i]) == NULL) {
+            fail_msg("the result does not show %s:\n%s", shown[i], screen);
+        }
+    }
+    assert_null(strstr(screen, "against the reference"));
+    assert_null(strstr(screen, "| "));
+}
+
+static void wide_has_everything(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "%s run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --wide --no-peaks",
+             SM_TEST_BINARY);
+    assert_int_equal(run_on_terminal(400, command, screen), 0);
+    assert_non_null(strstr(screen, "| forward ms |"));
+    assert_non_null(strstr(screen, "against the reference |"));
+}
+
+static void name_alone_says_what_to_try(void **state) {
+    (void)state;
+    run_command("", 80, 2);
+    assert_non_null(strstr(screen, "stepmark devices"));
+    assert_non_null(strstr(screen, "stepmark run"));
+    assert_non_null(strstr(screen, "stepmark profile"));
+}
+
+// --- goldens -------------------------------------------------------------------------------------
+
+static void compare_with_golden(const char *name, int n_columns) {
+    static char golden[SCREEN_SIZE];
+    char path[COMMAND_SIZE];
+    expect_fits(name, n_columns);
+    snprintf(path, sizeof(path), SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
+    const bool writes = getenv("STEPMARK_WRITE_SCREENS") != NULL;
+    FILE *file = fopen(path, writes ? "w" : "r");
+    if (file == NULL) {
+        fail_msg("%s: cannot be opened", path);
+    }
+    if (writes) {
+        fputs(screen, file);
+    } else {
+        golden[fread(golden, 1, sizeof(golden) - 1, file)] = '\0';
+    }
+    fclose(file);
+    if (!writes && strcmp(golden, screen) != 0) {
+        fail_msg("%s: the screen is now\n%s", path, screen);
+    }
+}
+
+// Rows `first` to `last` of the file as `run` prints them.
+static void print_rows(FILE *out, int first, int last) {
+    sm_row_writer *writer = NULL;
+    char line[1 << 16];
+    FILE *file = fopen(ROWS, "r");
+    assert_non_null(file);
+    assert_int_equal(sm_row_writer_open(SM_FORMAT_TEXT, out, &writer), SM_OK);
+    for (int i = 0; fgets(line, sizeof(line), file) != NULL; i++) {
+        json_t *row = json_loads(line, 0, NULL);
+        assert_non_null(row);
+        if (i >= first && i <= last) {
+            assert_int_equal(sm_row_write_record(writer, row), SM_OK);
+        } else {
+            json_decref(row);
+        }
+    }
+    fclose(file);
+    assert_int_equal(sm_row_writer_close(writer), SM_OK);
+    sm_row_write_brief_legend(out);
+}
+
+static void show_rows(const char *name, int n_columns, int first, int last) {
+    terminal t = open_terminal(n_columns);
+    const pid_t child = fork(); // the terminal holds less than a screen: somebody must read it meanwhile
+    assert_true(child >= 0);
+    if (child == 0) {
+        FILE *out = fdopen(t.slave, "w");
+        close(t.master);
+        print_rows(out, first, last);
+        _exit(fclose(out) == 0 ? 0 : 1);
+    }
+    close(t.slave);
+    read_screen(t.master, screen);
+    settle(screen);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    compare_with_golden(name, n_columns);
+}
+
+static void goldens_of_rows(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        show_rows("one_row", widths[i], 0, 0);
+        show_rows("modes", widths[i], 0, 3);
+        show_rows("devices_and_oom", widths[i], 0, 5);
+    }
+}
+
+static void goldens_of_commands(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *arguments;
+    } cases[] = {
+        {"recommend", "recommend " ROWS},
+        {"compare", "compare " ROWS " " ROWS},
+        {"first_words", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int k = 0; k < 2; k++) {
+            run_command(cases[i].arguments, widths[k], cases[i].arguments[0] != '\0' ? 0 : 2);
+            compare_with_golden(cases[i].name, widths[k]);
+        }
+    }
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    setenv("TERM", "xterm", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_subcommand_fits),
+        cmocka_unit_test(every_help_fits),
+        cmocka_unit_test(result_is_short),
+        cmocka_unit_test(wide_has_everything),
+        cmocka_unit_test(name_alone_says_what_to_try),
+        cmocka_unit_test(goldens_of_rows),
+        cmocka_unit_test(goldens_of_commands),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,169 @@
+#!/bin/sh
+# test_mpi.sh [STEPMARK]: trains as several processes, which mpirun starts on this machine, and compares with one.
+#
+#   PROCESSES="3"        how many
+#   STEPS=10             of each training
+#   BACKENDS="cpu"       cpu, opencl
+#   WAYS="..."           flags to try, with commas for spaces
+#   ALSO="narrow"        more to compare: narrow formats
+# The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
+# stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
+set -eu
+stepmark=${1:-build/mpi/stepmark}
+processes=${PROCESSES:-3}
+steps=${STEPS:-10}
+ways=${WAYS:---transport,auto --shard,optimizer,--transport,messages}
+backends=${BACKENDS:-cpu}
+if ! command -v mpirun >/dev/null 2>&1; then
+    echo "test-mpi: left out: there is no mpirun (make mpi installs it)"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
+common="--seq-len 16 --lr 3e-4 --seed 7"
+n_checks=0
+
+fail() {
+    echo "test-mpi: $*" >&2
+    cat "$work/err" >&2
+    exit 1
+}
+
+# train NAME N ARGUMENTS...: NAME.jsonl is the log of N processes.
+train() {
+    log=$work/$1.jsonl
+    count=$2
+    shift 2
+    rm -f "$log"
+    # shellcheck disable=SC2086 # a list of flags
+    timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@" >"$work/out" 2>"$work/err" ||
+        fail "$count processes, $*: exit code $?"
+}
+
+# agree A B TOLERANCE: the losses of two logs, relative; 0: and norms, the same bits.
+agree() {
+    python3 - "$work/$1.jsonl" "$work/$2.jsonl" "$3" <<'PYTHON' || fail "$1 and $2 differ"
+import json, sys
+first, second = ([json.loads(line) for line in open(name)] for name in sys.argv[1:3])
+limit = float(sys.argv[3])
+assert len(first) == len(second) > 0
+for a, b in zip(first, second):
+    if limit == 0:
+        assert (a["loss"], a["grad_norm"]) == (b["loss"], b["grad_norm"]), (a, b)
+    assert abs(a["loss"] - b["loss"]) <= limit * abs(a["loss"]), (a, b)
+    assert a["tokens"] == b["tokens"]
+PYTHON
+    n_checks=$((n_checks + 1))
+}
+
+compare_with_one() {
+    n=$2
+    work_of_all="$sizes --backend $1 --steps $steps -b 2"
+    [ "$1" = cpu ] && work_of_all="$work_of_all --threads 1"
+    # shellcheck disable=SC2086 # lists of flags
+    {
+        train one 1 $work_of_all --accum $((2 * n))
+        for way in $ways; do
+            train many "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
+            agree one many 1e-5
+        done
+        train again "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
+        agree many again 0
+        train half "$n" $work_of_all --accum 2 --gradient-format bf16
+        agree one half 1e-2
+    }
+}
+
+# The loss scale, which halves for all where one process's gradients are not finite; narrow copies of sharded weights.
+compare_narrow() {
+    for precision in fp16 bf16; do
+        work_of_all="$sizes --threads 1 --precision $precision --steps $steps -b 2"
+        # shellcheck disable=SC2086 # a list of flags
+        {
+            train one 1 $work_of_all --accum 2
+            train many 2 $work_of_all
+            agree one many 2e-3
+            train shards 2 $work_of_all --shard optimizer
+            agree many shards 1e-4
+        }
+    done
+}
+
+# A sharded state is saved as any other is: any number of processes goes on with it.
+compare_resumed() {
+    # shellcheck disable=SC2086 # a list of flags
+    {
+        train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --save "$work/state"
+        train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --weights "$work/state"
+        train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
+    }
+    agree two three 1e-5
+}
+
+# worker RANK: the process that works for that rank, under the one that mpirun started.
+worker() {
+    for process in /proc/[0-9]*; do
+        parent=$(awk '{ print $4 }' "$process/stat" 2>/dev/null) || continue
+        if grep -qzx "OMPI_COMM_WORLD_RANK=$1" "$process/environ" 2>/dev/null &&
+            grep -qzx "STEPMARK_TEST_MPI=$$" "$process/environ" 2>/dev/null &&
+            [ "$(cat "/proc/$parent/comm" 2>/dev/null)" = "$(cat "$process/comm")" ]; then
+            basename "$process"
+            return
+        fi
+    done
+}
+
+# One of three processes is killed, or stopped; the others end within seconds and say which.
+lose() {
+    signal=$1
+    said=$2
+    # shellcheck disable=SC2086 # a list of flags
+    STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
+        >"$work/out" 2>"$work/err" &
+    job=$!
+    for _ in $(seq 200); do
+        [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
+        sleep 0.1
+    done
+    victim=$(worker 1)
+    [ -n "$victim" ] || fail "no process of rank 1"
+    begun=$(date +%s)
+    kill -"$signal" "$victim"
+    code=0
+    wait "$job" || code=$?
+    [ "$code" != 0 ] || fail "SIG$signal to rank 1: exit code 0"
+    [ $(($(date +%s) - begun)) -le 10 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
+    [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
+    n_checks=$((n_checks + 1))
+}
+
+refuse() {
+    said=$1
+    shift
+    if timeout 60 mpirun "$@" >"$work/out" 2>"$work/err"; then
+        fail "$*: exit code 0"
+    fi
+    [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "not one line says '$said'"
+    n_checks=$((n_checks + 1))
+}
+
+for backend in $backends; do
+    for n in $processes; do
+        compare_with_one "$backend" "$n"
+    done
+done
+for part in ${ALSO:-}; do
+    "compare_$part"
+done
+compare_resumed
+lose KILL "rank 1 has died"
+lose STOP "rank 1 did not answer for 2 s"
+# shellcheck disable=SC2086 # a list of flags
+{
+    refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1
+    refuse "muon cannot be" -n 2 "$stepmark" train $sizes $common --shard optimizer --optimizer muon
+    refuse "cannot open" -n 2 "$stepmark" train $sizes $common --data "$work/missing"
+}
+echo "test-mpi: $n_checks comparisons and failures of $processes processes hold"

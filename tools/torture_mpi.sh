@@ -1,0 +1,10 @@
+#!/bin/sh
+# torture_mpi.sh: what test_mpi.sh does a part of: 2, 3 and 4 processes, on both backends, every way to share, 100 steps.
+#
+#   PROCESSES, STEPS, BACKENDS, WAYS, ALSO as in test_mpi.sh
+set -eu
+cd "$(dirname "$0")/.."
+make mpi >/dev/null
+export PROCESSES="${PROCESSES:-2 3 4}" STEPS="${STEPS:-100}" BACKENDS="${BACKENDS:-cpu opencl}" ALSO="${ALSO:-narrow}"
+export WAYS="${WAYS:---transport,auto --shard,optimizer --transport,messages --transport,messages,--shard,optimizer}"
+exec tools/test_mpi.sh build/mpi/stepmark
