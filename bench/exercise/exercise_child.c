@@ -101,9 +101,19 @@ enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
 #define NUMBER                       offsetof(struct seccomp_data, nr)
 #define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
 
+// A call that opens a file, with its flags at that place: only to read.
+static unsigned short append_open(struct sock_filter *code, unsigned short n, int call, unsigned flags_at) {
+    code[n++] = (struct sock_filter)IF_EQUAL(call, 0, 4);
+    code[n++] = (struct sock_filter)LOAD(flags_at);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    return n;
+}
+
 // Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
 static bool confine(void) {
-    enum { MOST = 2 * N_ALLOWED + 24 };
+    enum { MOST = 2 * N_ALLOWED + 32 };
     struct sock_filter code[MOST];
     unsigned short n = 0;
     code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
@@ -114,11 +124,10 @@ static bool confine(void) {
         code[n++] = (struct sock_filter)IF_EQUAL(allowed[i], 0, 1);
         code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
     }
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_openat, 0, 4);
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2));
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    n = append_open(code, n, SYS_openat, ARGUMENT(2));
+#ifdef SYS_open
+    n = append_open(code, n, SYS_open, ARGUMENT(1));
+#endif
     code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
     code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
     code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);

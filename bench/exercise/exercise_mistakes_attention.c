@@ -25,6 +25,7 @@ typedef struct {
     int64_t q_at, k_at, v_at, y_at; // in qkv, and in y
     bool first_of_group;
     int mistake;
+    float (*keep)(const void *rng, int64_t element);
 } head;
 
 static head head_at(const sm_exercise_case *c, int mistake, int64_t b, int64_t h) {
@@ -32,6 +33,7 @@ static head head_at(const sm_exercise_case *c, int mistake, int64_t b, int64_t h
     const int64_t NKV = sm_mistaken_size(c, "NKV");
     const float *qkv = sm_mistaken_in(c, "qkv");
     head d = {.c = c, .T = sm_mistaken_size(c, "T"), .HS = sm_mistaken_size(c, "HS"), .mistake = mistake};
+    d.keep = sm_case_member(c, "keep").keep;
     d.C = NH * d.HS;
     d.row = (NH + 2 * NKV) * d.HS;
     d.first_row = (b * NH + h) * d.T;
@@ -47,7 +49,7 @@ static head head_at(const sm_exercise_case *c, int mistake, int64_t b, int64_t h
 }
 
 static double keep(const head *d, int64_t t, int64_t s) {
-    return sm_case_member(d->c, "keep").keep(&d->c->args.rng, (d->first_row + t) * d->T + s);
+    return d->keep(&d->c->args.rng, (d->first_row + t) * d->T + s);
 }
 
 static double dot(const float *x, const float *y, int64_t n) {
@@ -110,11 +112,15 @@ static void forget_to_rescale(const head *d, int64_t t, float *y) {
     }
 }
 
-static void mix(const head *d, const double *weight, int64_t t, float *y) {
+static void mix(const head *d, double *weight, int64_t t, float *y) {
+    double *dropped = weight + d->T * d->T; // the second T*T of the room
+    for (int64_t s = 0; s < d->T; s++) {
+        dropped[s] = weight[t * d->T + s] * (d->mistake == NO_DROPOUT ? 1 : keep(d, t, s));
+    }
     for (int64_t i = 0; i < d->HS; i++) {
         double sum = 0;
         for (int64_t s = 0; s < d->T; s++) {
-            sum += weight[t * d->T + s] * (d->mistake == NO_DROPOUT ? 1 : keep(d, t, s)) * d->v[s * d->row + i];
+            sum += dropped[s] * d->v[s * d->row + i];
         }
         y[i] = (float)sum;
     }
