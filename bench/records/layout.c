@@ -308,7 +308,9 @@ sm_status sm_layout_note_text(const sm_layout *l, int index, char **text) {
     FILE *out = open_memstream(text, &size_bytes);
     if (out != NULL) {
         char mark[32] = "";
-        snprintf(mark, sizeof(mark), n->mark > 0 ? "[%d] " : "", n->mark);
+        if (n->mark > 0) {
+            snprintf(mark, sizeof(mark), "[%d] ", n->mark);
+        }
         fprintf(out, "%s%s: ", mark, n->column->heading);
         put_clean(l, n->text, out);
         if (n->has_variants) {
