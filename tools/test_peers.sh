@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_peers.sh BINARY: tests the programs of bench/peers, and holds stepmark's weights, losses and updates
-# to those of PyTorch and transformers.
+# test_peers.sh BINARY: tests the programs of bench/peers, and holds stepmark's weights, losses, updates and generated text
+# to those of PyTorch and transformers, and its tokens to those of tokenizers.
 set -eu
 binary=$1
 python=$(tools/peers.sh)
 STEPMARK_BINARY=$binary "$python" tests/peers/test_side_by_side.py
 "$python" tests/peers/check_optimizers.py
+"$python" tests/peers/check_tokenizer.py --stepmark "$binary" --megabytes "${STEPMARK_PEERS_MEGABYTES:-100}"
 exec "$python" tests/peers/check_transformers.py --stepmark "$binary"

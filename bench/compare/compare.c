@@ -168,7 +168,7 @@ static json_t *describe(const json_t *row) {
     char text[TEXT_SIZE];
     const char *device = sm_rows_text(row, "device");
     const char *isa = sm_rows_text(row, "isa");
-    char mode[64];
+    char mode[192];
     char precision[64];
     sm_text_mode(row, mode, sizeof(mode));
     sm_text_precision(row, precision, sizeof(precision));

@@ -15,11 +15,13 @@
 static const double peak_seconds = 0.1;
 static const int64_t timing_ns = 30000000; // of each of ours
 
+#define STARTS "// starts is for rows of several documents: NULL here.\n"
+
 static const sm_exercise exercises[] = {
     {SM_OP_LOSS_MEAN, "01-tokens.md", "the mean loss of the tokens that count", ""},
     {SM_OP_EMBEDDING_FORWARD, "02-embedding.md", "a vector for each token: its row of wte and its position's of wpe",
-     "// The token of (b,t) is token[b * T + t]; row i of wte begins at wte + i * C. wpe may be NULL.\n"},
-    {SM_OP_EMBEDDING_BACKWARD, "02-embedding.md", "the gradients of both tables", "// dwpe may be NULL.\n"},
+     "// The token of (b,t) is token[b * T + t]; row i of wte begins at wte + i * C. wpe may be NULL.\n" STARTS},
+    {SM_OP_EMBEDDING_BACKWARD, "02-embedding.md", "the gradients of both tables", "// dwpe may be NULL.\n" STARTS},
     {SM_OP_LAYERNORM_FORWARD, "03-layernorm.md", "rows of mean 0 and variance 1, scaled by w and shifted by b",
      "// Keep mean and rstd: the backward reads them.\n"},
     {SM_OP_LAYERNORM_BACKWARD, "03-layernorm.md", "its gradients; mean and variance depend on x, too",
@@ -36,12 +38,13 @@ static const sm_exercise exercises[] = {
      "the\n"
      "// values of head h / (NH / NKV). Weight (b,h,t,s) is element ((b * NH + h) * T + t) * T + s of att; it is "
      "stored "
-     "as\n// it is, and multiplied by args->keep(args->rng, element) when it mixes v.\n"},
+     "as\n// it is, and multiplied by args->keep(args->rng, element) when it mixes v.\n" STARTS},
     {SM_OP_ATTENTION_BACKWARD, "05-attention.md", "the gradients of queries, keys and values",
-     "// As in attention_forward. Heads that share keys and values add up their gradients.\n"},
+     "// As in attention_forward. Heads that share keys and values add up their gradients.\n" STARTS},
     {SM_OP_FLASH_ATTENTION_FORWARD, "06-flash-attention.md", "the same without ever storing T times T weights",
      "// lse (B,NH,T) is the log of the sum of exp(score). Go over s once, with a running largest score and sum.\n"
-     "// Weight (b,h,t,s) is multiplied by args->keep(args->rng, ((b * NH + h) * T + t) * T + s) when it mixes v.\n"},
+     "// Weight (b,h,t,s) is multiplied by args->keep(args->rng, ((b * NH + h) * T + t) * T + s) when it mixes "
+     "v.\n" STARTS},
     {SM_OP_GELU_FORWARD, "07-gelu.md", "the activation, element by element", ""},
     {SM_OP_GELU_BACKWARD, "07-gelu.md", "its derivative", ""},
     {SM_OP_RESIDUAL, "08-residual.md", "the residual stream's addition", ""},
@@ -90,7 +93,7 @@ static void print_file(const sm_exercise *exercise, FILE *out) {
             "// Several threads may share the work: say `const int %s_threads = 1;`, and do part args->thread of\n"
             "// args->n_threads.\n",
             info->name);
-    fprintf(out, "#include <math.h>\n#include <stdint.h>\n\n");
+    fprintf(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n");
     sm_own_kernel_header(exercise->kind, out);
     fprintf(out, "\nvoid %s(const %s_args *args) {\n", info->name, info->name);
     sm_own_kernel_unpack(exercise->kind, out);

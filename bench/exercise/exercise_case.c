@@ -75,11 +75,9 @@ static bool is_inplace(const sm_exercise_case *c) {
     return info->inplace_in != SM_NO_OPERAND && strstr(c->text, "inplace=1") != NULL;
 }
 
-// The operands, and the arguments that lead to them.
+// The operands' memory. An output that lies where an input lies shares that one's.
 static sm_status lay_out(sm_exercise_case *c) {
     const sm_op_info *info = sm_op_get_info(c->kind);
-    void *in[SM_MAX_IN] = {NULL};
-    void *out[SM_MAX_OUT] = {NULL};
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const bool is_input = i < SM_MAX_IN;
         const int k = is_input ? i : i - SM_MAX_IN;
@@ -98,10 +96,18 @@ static sm_status lay_out(sm_exercise_case *c) {
             o->data = with->data;
             o->is_shared = true;
         }
-        *(is_input ? &in[k] : &out[k]) = o->data;
+    }
+    return SM_OK;
+}
+
+// The arguments: once the operands hold their data, which dropout's counter is of.
+static void fill_args(sm_exercise_case *c) {
+    void *in[SM_MAX_IN];
+    void *out[SM_MAX_OUT];
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
     }
     sm_own_args_fill(c->plan, c->op, in, out, &c->args);
-    return SM_OK;
 }
 
 // Inputs as verify has them; outputs that are written hold what no result is.
@@ -136,7 +142,9 @@ static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_
         if (o->info == NULL) {
             continue;
         }
-        if (o->is_output && o->info->mode == SM_WRITES) {
+        if (o->is_shared) { // laid out behind the input
+            memcpy(o->before, o->data, o->size_bytes);
+        } else if (o->is_output && o->info->mode == SM_WRITES) {
             for (int64_t k = 0; k < o->n_elems; k++) {
                 ((float *)o->before)[k] = SM_EXERCISE_POISON;
             }
@@ -168,6 +176,7 @@ static sm_status run_reference(sm_exercise_case *c, sm_device *reference, sm_exe
     SM_TRY(upload(c, backend, executable));
     SM_TRY(backend->execute(executable, (sm_range){0, last}, NULL));
     SM_TRY(read_before(c, backend, executable));
+    fill_args(c);
     SM_TRY(backend->execute(executable, (sm_range){last, last + 1}, NULL));
     return read_expected(c, backend, executable);
 }
@@ -186,10 +195,10 @@ static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
 
 // --- all cases -------------------------------------------------------------------------------------
 
-// Rewrites alone make these: an epilogue, a sum that is overwritten, the gradient of a bias beside. And a step that is
-// skipped does not call its kernels.
+// Rewrites alone make these: an epilogue, a sum that is overwritten, the gradient of a bias beside. A step that is
+// skipped does not call its kernels. And each row is one document.
 static bool is_naive(const char *text) {
-    static const char *const made_by_rewrites[] = {"bias=", "gelu=", "gelu_backward=", "overwrites=", "skip="};
+    static const char *const made_by_rewrites[] = {"bias=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs="};
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
         if (strstr(text, made_by_rewrites[i]) != NULL) {
             return false;

@@ -126,8 +126,10 @@ void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *attention = json_string_value(sm_json_get(record, "attention"));
     const char *usual_attention = mode != NULL && strcmp(mode, "naive") == 0 ? "naive" : "flash";
     const bool tells_attention = attention != NULL && strcmp(attention, usual_attention) != 0;
-    snprintf(text, size_bytes, "%s%s%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
-             is_told ? recompute : "", tells_attention ? " attention=" : "", tells_attention ? attention : "");
+    const char *own = json_string_value(sm_json_get(record, "own_kernels"));
+    snprintf(text, size_bytes, "%s%s%s%s%s%s%s", mode != NULL ? mode : "", is_told ? " recompute=" : "",
+             is_told ? recompute : "", tells_attention ? " attention=" : "", tells_attention ? attention : "",
+             own != NULL ? " with " : "", own != NULL ? own : "");
 }
 
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {

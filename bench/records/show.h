@@ -9,7 +9,8 @@ void sm_text_ms(double ns, char *text, size_t size_bytes);                      
 void sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
 void sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
 void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"
-void sm_text_mode(const json_t *record, char *text, size_t size_bytes);      // "fused", or "fused recompute=block"
+void sm_text_mode(const json_t *record, char *text,
+                  size_t size_bytes); // "fused", "fused recompute=block", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
 
 // Number under `name`; NaN when it is null or no number.

@@ -79,9 +79,13 @@ static sm_status find_tokenizer(generation *g) {
                          (long long)g->config.vocab, BYTES_TOKENIZER);
 }
 
-static sm_status append_bytes(sm_ids *ids, const char *text) {
+static sm_status append_bytes(generation *g, const char *text) {
     for (; *text != '\0'; text++) {
-        SM_TRY(sm_ids_append(ids, (uint8_t)*text));
+        if ((uint8_t)*text >= g->config.vocab) {
+            return sm_fail(SM_ERR_INVALID, "--prompt: a byte 0x%02x, but the model knows only %lld tokens",
+                           (uint8_t)*text, (long long)g->config.vocab);
+        }
+        SM_TRY(sm_ids_append(&g->ids, (uint8_t)*text));
     }
     return SM_OK;
 }
@@ -91,7 +95,7 @@ static sm_status encode_prompt(generation *g) {
     const char *prompt = g->options->prompt;
     sm_encoder *encoder;
     if (g->tokenizer == NULL) {
-        SM_TRY(append_bytes(&g->ids, prompt));
+        SM_TRY(append_bytes(g, prompt));
     } else {
         SM_TRY(sm_encoder_new(g->tokenizer, &encoder));
         sm_status status = sm_encoder_encode(encoder, (const uint8_t *)prompt, strlen(prompt), &g->ids);

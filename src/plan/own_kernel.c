@@ -64,6 +64,8 @@ static const char *attributes_of(sm_op_kind kind) {
     case SM_OP_RESIDUAL_RMSNORM_FORWARD: return "eps ";
     case SM_OP_ATTENTION_FORWARD:
     case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD: return "NH NKV HS keep ";
     case SM_OP_DROPOUT: return "keep ";

@@ -265,6 +265,8 @@ sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids
             left -= (size_t)n;
         }
     }
+    // To the disk at once, so that whoever waits for it later hardly does. Where that cannot be, it is only slower.
+    (void)sync_file_range(out->fds[side], 0, 0, SYNC_FILE_RANGE_WRITE);
     out->counts[side].n_tokens += more->n_tokens;
     out->counts[side].n_documents += more->n_documents;
     out->counts[side].text_bytes += more->text_bytes;

@@ -98,6 +98,12 @@ static json_t *tokenizer_of(const sm_tokenizer *t) {
                      byte_level(), "decoder", byte_level(), "model", model);
 }
 
+static sm_status path_in(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
+}
+
 // `root` is gone afterwards.
 static sm_status write_json(const char *folder, const char *name, json_t *root, size_t flags) {
     char path[PATH_MAX];
@@ -106,43 +112,44 @@ static sm_status write_json(const char *folder, const char *name, json_t *root, 
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
     }
-    sm_status status = snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path
-                           ? sm_atomic_write_all(path, text, strlen(text))
-                           : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
+    sm_status status = path_in(folder, name, path);
+    if (status == SM_OK) {
+        status = sm_atomic_write_all(path, text, strlen(text));
+    }
     free(text);
     return status;
 }
 
-static sm_status append_merges(const sm_tokenizer *t, sm_atomic_file *file) {
-    static const char head[] = "#version: 0.2\n";
-    SM_TRY(sm_atomic_write(file, head, strlen(head)));
-    for (int32_t rank = 0; rank < t->n_merges; rank++) {
+static sm_status append_merges(const sm_tokenizer *t, FILE *file) {
+    bool failed = fputs("#version: 0.2\n", file) == EOF;
+    for (int32_t rank = 0; rank < t->n_merges && !failed; rank++) {
         char *text = merge_text(t, rank);
-        if (text == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory to write merge %d", rank);
-        }
-        const size_t length = strlen(text);
-        text[length] = '\n'; // in place of the zero
-        sm_status status = sm_atomic_write(file, text, length + 1);
+        failed = text == NULL || fprintf(file, "%s\n", text) < 0;
         free(text);
-        SM_TRY(status);
     }
-    return SM_OK;
+    return failed ? sm_fail(SM_ERR_OOM, "no memory to write %d merges", t->n_merges) : SM_OK;
 }
 
 static sm_status write_merges(const sm_tokenizer *t, const char *folder) {
     char path[PATH_MAX];
-    sm_atomic_file *file;
-    if (snprintf(path, sizeof path, "%s/merges.txt", folder) >= (int)sizeof path) {
-        return sm_fail(SM_ERR_IO, "%s/merges.txt: too long a path", folder);
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *file = open_memstream(&text, &size_bytes);
+    if (file == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s/merges.txt: no memory to write it", folder);
     }
-    SM_TRY(sm_atomic_open(path, &file));
     sm_status status = append_merges(t, file);
-    if (status != SM_OK) {
-        sm_atomic_abandon(file);
-        return status;
+    if (fclose(file) != 0 && status == SM_OK) {
+        status = sm_fail(SM_ERR_OOM, "%s/merges.txt: no memory to write it", folder);
     }
-    return sm_atomic_commit(file);
+    if (status == SM_OK) {
+        status = path_in(folder, "merges.txt", path);
+    }
+    if (status == SM_OK) {
+        status = sm_atomic_write_all(path, text, size_bytes);
+    }
+    free(text);
+    return status;
 }
 
 sm_status sm_tokenizer_write(const sm_tokenizer *t, const char *folder) {

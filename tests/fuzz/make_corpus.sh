@@ -7,7 +7,7 @@ corpus=$(realpath "$(dirname "$0")")/corpus
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for name in safetensors weights hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines; do
+for name in safetensors weights hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens; do
     mkdir -p "$corpus/$name"
 done
 
@@ -64,3 +64,16 @@ printf '\006--filter ^bias --max-elems 100 --precision fp32,bf16 --isa local --s
 printf '# sizes\n-m tiny,small -b 1,2 --seq-len 8-16+8\n\n-m medium -t CORES --mode naive,fused # more\n' >"$corpus/sweep_lines/two"
 printf -- '--batch-size=1-64*2 --precision fp32,bf16 --without first_write,loss_head --pass-type separate\n' >"$corpus/sweep_lines/one"
 printf -- '-b 1-256 --seq-len 1-256 --n-layer 1-9 -r 1-9\n--nonsense\n' >"$corpus/sweep_lines/many"
+
+# A tokenizer of the bytes and three merges, in both formats: a byte says which.
+printf 'the then theatre the then theatre' >text.txt
+"$stepmark" tokenizer train --vocab-size 260 --output vocabulary text.txt >/dev/null
+{
+    printf '\000{"added_tokens":[{"id":0,"content":"<|endoftext|>","special":true}],"pre_tokenizer":{"type":"ByteLevel"},"model":{"vocab":'
+    cat vocabulary/vocab.json
+    sed -n '2,$s/.*/"&",/p' vocabulary/merges.txt | tr -d '\n' | sed 's/^/,"merges":[/; s/,$/]}}/'
+} >"$corpus/tokenizer/json"
+{ printf '\001' && cat vocabulary/vocab.json && printf '\377' && cat vocabulary/merges.txt; } >"$corpus/tokenizer/pair"
+printf '\000{"model":{"type":"BPE","vocab":{"a":0,"b":99999999999},"merges":[["a","b"],"a b c",7]}}' >"$corpus/tokenizer/odd"
+printf "I'll take 12, don't you? \\n\\n  \303\251t\303\251 \346\227\245\346\234\254\343\200\200x  end\t" >"$corpus/pretokens/text"
+printf 'a\377 \342\202 b\355\240\200 \360\237\230\n\302\205 \341\240\216x \360\221\240' >"$corpus/pretokens/invalid"

@@ -3,9 +3,10 @@
 
     check_transformers.py --stepmark build/release/stepmark
 
-Three things are checked through the command line alone: a model that `stepmark init` writes, a
-model that transformers writes, and what `stepmark train` makes of it, step by step, against
-PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one fails.
+Through the command line alone: a model that `stepmark init` writes; a model that transformers
+writes, and what `stepmark generate` goes on with; and what `stepmark train` makes of it, step by
+step, against PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one
+fails.
 """
 
 import argparse
@@ -56,6 +57,7 @@ class Stepmark:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
 
     def train(self, weights, tokens, B, T, steps, *more):
         """One line of the log a step, as dictionaries. A folder saved after step s goes on at step s + 1."""
@@ -121,6 +123,20 @@ def check_predictions(checks, name, stepmark, folder, model):
             truth = [loss_of(model, *batch(tokens, line["step"] - 1, B, T)).item() for line in log]
         errors = [relative(line["loss"], loss) for line, loss in zip(log, truth)]
         checks.within(f"{name}: loss of {steps} batches, b{B}s{T}", worst(errors), FIRST_LOSS_TOLERANCE)
+
+
+def check_generation(checks, name, stepmark, folder, model):
+    """The most probable tokens, one after the other, beyond the context: the model sees the text's end."""
+    ids = list(b"A STEP 42")
+    n_prompt = len(ids)
+    printed = stepmark.run("generate", "--weights", folder, "--tokenizer", "bytes", "--prompt", bytes(ids).decode(),
+                           "--tokens", 30, "--ids", *stepmark.flags)
+    with torch.no_grad():
+        for _ in range(30):
+            seen = torch.tensor([ids[-model.config.max_position_embeddings:]])
+            ids.append(model(seen).logits[0, -1].argmax().item())
+    found = [int(line) for line in printed.split()]
+    checks.check(f"{name}: generate, {' '.join(stepmark.flags[1::2])}", found == ids[n_prompt:], f"{len(found)} tokens")
 
 
 def check_ours(checks, stepmark, folder, arch):
@@ -236,6 +252,7 @@ def check_theirs(checks, program, folder, name):
     defaults = dict(accum=1, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=0.0)
     for backend, mode in (("cpu", "fused"), ("cpu", "naive"), ("reference", "naive")):
         stepmark = Stepmark(program, folder, backend, mode)
+        check_generation(checks, name, stepmark, theirs, model)
         saved, ours = check_training(checks, f"{name}: train, {backend} {mode}", stepmark, theirs, [], lr=1e-3, **defaults)
     check_predictions(checks, f"{name}: train --save", fused, saved, ours)
 

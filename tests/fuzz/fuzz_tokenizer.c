@@ -1,0 +1,55 @@
+// fuzz_tokenizer.c: files of a tokenizer. The first byte says which: tokenizer.json, or vocab.json with merges.txt,
+// which a byte 0xff separates. What is read must encode any text, and decode to it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encoder.h"
+#include "harness_support.h"
+
+enum { MAX_TEXT_BYTES = 2000 };
+
+const double fuzz_longest_us_per_byte = 20;
+
+static void encode(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n) {
+    sm_encoder *encoder;
+    sm_ids ids = {0};
+    sm_text back = {0};
+    if (sm_encoder_new(tokenizer, &encoder) != SM_OK) {
+        return;
+    }
+    fuzz_expect(sm_encoder_encode(encoder, text, n, &ids) == SM_OK, "every text has ids");
+    for (size_t i = 0; i < ids.n; i++) {
+        fuzz_expect(ids.ids[i] >= 0 && ids.ids[i] < tokenizer->n_tokens, "ids of the vocabulary");
+    }
+    fuzz_expect(sm_decode(tokenizer, ids.ids, ids.n, &back) == SM_OK, "ids have a text");
+    fuzz_expect(back.n == n && (n == 0 || memcmp(back.bytes, text, n) == 0), "the same text");
+    free(ids.ids);
+    free(back.bytes);
+    sm_encoder_free(encoder);
+}
+
+void fuzz_one(const uint8_t *data, size_t size_bytes) {
+    char path[256];
+    sm_tokenizer *tokenizer;
+    if (size_bytes < 1) {
+        return;
+    }
+    const bool is_pair = data[0] % 2 == 1;
+    const uint8_t *first = data + 1;
+    const size_t n = size_bytes - 1;
+    const uint8_t *border = is_pair ? memchr(first, 0xff, n) : NULL;
+    const size_t n_first = border != NULL ? (size_t)(border - first) : n;
+    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), is_pair ? "vocab.json" : "tokenizer.json");
+    fuzz_write(path, first, n_first);
+    if (is_pair) {
+        snprintf(path, sizeof path, "%s/merges.txt", fuzz_folder());
+        fuzz_write(path, border != NULL ? border + 1 : first, border != NULL ? n - n_first - 1 : 0);
+        snprintf(path, sizeof path, "%s/tokenizer.json", fuzz_folder());
+        (void)remove(path);
+    }
+    if (sm_tokenizer_read(fuzz_folder(), &tokenizer) == SM_OK) {
+        encode(tokenizer, data, size_bytes < MAX_TEXT_BYTES ? size_bytes : MAX_TEXT_BYTES);
+        sm_tokenizer_free(tokenizer);
+    }
+}

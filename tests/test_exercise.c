@@ -1,0 +1,318 @@
+// A student's path: every exercise begins with a file, has a solution that is right, and mistakes that are told by
+// name. tests/exercises/NAME.inc is a body; where MISTAKE is a number, it makes that mistake, and "//! NUMBER: TEXT" is
+// what is said of it (TEXT|TEXT: one of them).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "exercise.h"
+#include "run_program.h"
+
+enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3 };
+
+static void read_text(const char *path, char text[TEXT_SIZE]) {
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        fail_msg("%s: there is no such file", path);
+    }
+    text[fread(text, 1, TEXT_SIZE - 1, file)] = '\0';
+    fclose(file);
+}
+
+// The file that --init writes, with a body in place of its last comment, and the number of a mistake.
+static void write_kernel(const char *path, const char *name, const char *body, int mistake) {
+    static char begun[TEXT_SIZE];
+    char begun_path[COMMAND_SIZE];
+    snprintf(begun_path, sizeof(begun_path), "%s/%s.c", folder, name);
+    if (access(begun_path, F_OK) != 0) {
+        char arguments[COMMAND_SIZE / 2];
+        snprintf(arguments, sizeof(arguments), "exercise %s --init $T", name);
+        expect_exit(arguments, 0);
+    }
+    read_text(begun_path, begun);
+    char *end = strstr(begun, "    // Your code.");
+    assert_non_null(end);
+    *end = '\0';
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#define MISTAKE %d\n%s%s}\n", mistake, begun, body);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int check(const char *name, const char *body, int mistake, const char *flags) {
+    char path[COMMAND_SIZE];
+    char arguments[COMMAND_SIZE / 2];
+    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    write_kernel(path, name, body, mistake);
+    snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.c --no-peaks %s", name, flags);
+    return run(arguments);
+}
+
+// "TEXT|TEXT" of a mistake, from its line; false: the body has no such mistake.
+static bool find_expectation(const char *body, int mistake, char text[COMMAND_SIZE]) {
+    char head[16];
+    snprintf(head, sizeof(head), "//! %d: ", mistake);
+    const char *line = strstr(body, head);
+    if (line == NULL) {
+        return false;
+    }
+    line += strlen(head);
+    snprintf(text, COMMAND_SIZE, "%.*s", (int)strcspn(line, "\n"), line);
+    return true;
+}
+
+static bool says_one_of(char *texts) {
+    for (char *text = strtok(texts, "|"); text != NULL; text = strtok(NULL, "|")) {
+        if (strstr(out, text) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Returns how many checks went wrong.
+static int check_exercise(const char *name) {
+    static char body[TEXT_SIZE];
+    char path[COMMAND_SIZE];
+    char expected[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "tests/exercises/%s.inc", name);
+    read_text(path, body);
+    int n_failed = 0;
+    if (check(name, body, 0, "") != 0 || strstr(out, "right: ") == NULL) {
+        print_error("%s: the solution is not right\n%s%s", name, out, err);
+        n_failed++;
+    }
+    int mistake = 1;
+    while (mistake <= MAX_MISTAKES && find_expectation(body, mistake, expected)) {
+        const int code = check(name, body, mistake, "--timeout 2");
+        if (code != 1 || !says_one_of(expected)) {
+            print_error("%s, mistake %d: exit code %d, and it does not say \"%s\":\n%s%s", name, mistake, code,
+                        expected, out, err);
+            n_failed++;
+        }
+        mistake++;
+    }
+    assert_true(mistake > LEAST_MISTAKES);
+    return n_failed;
+}
+
+static void every_exercise_is_checked_and_explained(void **state) {
+    (void)state;
+    int n_failed = 0;
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        n_failed += check_exercise(sm_op_name(sm_exercise_at(i)->kind));
+    }
+    assert_int_equal(n_failed, 0);
+}
+
+// What it begins with compiles, and is told that it writes nothing.
+static void an_empty_body_is_no_solution(void **state) {
+    (void)state;
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        const char *name = sm_op_name(sm_exercise_at(i)->kind);
+        assert_int_equal(check(name, "", 0, ""), 1);
+        assert_non_null(strstr(out, "is not written at all"));
+    }
+}
+
+// Kernels that do harm do it to themselves.
+static void harm_stays_where_it_is(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        const char *says;
+    } cases[] = {
+        {"for (;;) { y[0] = x[0]; }", "did not end within 1 s"},
+        {"*(volatile int *)16 = 1;", "a pointer is NULL"},
+        {"y[n + 100] = 1;", "it goes past the end of y"},
+        {"y[-100000] = 1;", "far out of range|before the beginning"},
+        {"y[n] = 1;", "past the end of y: indices run from 0 to 63"},
+        {"((float *)x)[0] = 1;", "it writes to x, which is an input"},
+        {"extern int fork(void); for (;;) { fork(); }", "asked the operating system for fork"},
+        {"extern int system(const char *); system(\"touch $T/harm\");", "asked the operating system for"},
+        {"extern void *fopen(const char *, const char *); extern char *getenv(const char *); char p[512]; "
+         "extern int sprintf(char *, const char *, ...); sprintf(p, \"%s/harm\", getenv(\"T\")); fopen(p, \"w\");",
+         "open, to write"},
+        {"extern int kill(int, int); kill(-1, 9);", "asked the operating system for kill"},
+        {"extern int socket(int, int, int); socket(2, 1, 0);", "asked the operating system for socket"},
+        {"extern void exit(int); exit(0);", "it ended the process"},
+        {"extern void abort(void); abort();", "abort"},
+        {"extern void *malloc(unsigned long); for (;;) { char *p = malloc(1 << 24); for (int i = 0; i < 1 << 24; i += "
+         "4096) { p[i] = 1; } }",
+         "it crashed|did not end"},
+        {"volatile int zero = 0; y[0] = (float)(7 / zero);", "a whole number is divided by 0"},
+        {"extern int printf(const char *, ...); for (;;) { printf(\"more and more\\n\"); }", "more than 64 KiB"},
+        {"char stack[1 << 26]; for (int i = 0; i < 1 << 26; i += 64) { stack[i] = 1; } y[0] = stack[(int)x[0]];",
+         "the stack is full"},
+        {"y[0] = missing;", "cannot compile it"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char expected[COMMAND_SIZE];
+        snprintf(expected, sizeof(expected), "%s", cases[i].says);
+        const int code = check("gelu_forward", cases[i].body, 0, "--timeout 1");
+        if (code != 1 || !says_one_of(expected)) {
+            fail_msg("%s: exit code %d, and it does not say \"%s\"\n%s%s", cases[i].body, code, cases[i].says, out,
+                     err);
+        }
+    }
+    char harm[COMMAND_SIZE];
+    snprintf(harm, sizeof(harm), "%s/harm", folder);
+    assert_int_not_equal(access(harm, F_OK), 0);
+}
+
+static const char gelu[] = "for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + "
+                           "0.044715f * x[i] * x[i] * x[i]))); }";
+
+static void times_stand_beside_ours(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    write_kernel(path, "gelu_forward", gelu, 0);
+    static const expectation cases[] = {
+        {"exercise gelu_forward --check $T/mine.c", 0, "% of the ceiling  yours", NULL},
+        {"exercise gelu_forward --check $T/mine.c", 0, "the ceiling, measured", NULL},
+        {"exercise gelu_forward --check $T/mine.c -o json", 0, "\"right\": true", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void bad_input_is_refused(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"exercise", 0, "layernorm_backward", NULL},
+        {"exercise -o json", 0, "03-layernorm.md", NULL},
+        {"exercise layernorm_backwards --init $T", 2, NULL, "did you mean layernorm_backward?"},
+        {"exercise gelu_forward", 2, NULL, "--init DIR"},
+        {"exercise gelu_forward --init $T/a --check $T/b", 2, NULL, "--init DIR"},
+        {"exercise --check $T/b", 2, NULL, "name one"},
+        {"exercise gelu_forward --check $T/missing.c", 1, NULL, "missing.c"},
+        {"exercise gelu_forward --check README.md", 2, NULL, "README.md"},
+        {"exercise residual --init $T && build/none || true", 0, NULL, NULL},
+        {"exercise residual --init $T", 1, NULL, "your work stays"},
+        {"exercise gelu_forward --check $T/residual.c", 1, "has no gelu_forward", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// The signature names the members: a file for other arguments is refused, in a check and in a step.
+static void other_arguments_are_refused(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/other.c", folder);
+    write_kernel(path, "gelu_forward", gelu, 0);
+    assert_int_equal(system("sed -i 's/= \"1 n x y/= \"1 n y x/' $T/other.c"), 0);
+    static const expectation cases[] = {
+        {"exercise gelu_forward --check $T/other.c", 1, "made for other arguments", NULL},
+        {"train -m tiny --steps 1 --kernel gelu_forward=$T/other.c", 1, NULL, "made for other arguments"},
+    };
+    CHECK_ALL(cases);
+}
+
+// --- in the real step --------------------------------------------------------------------------------
+
+static void own_kernels_run_in_the_step(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    write_kernel(path, "gelu_forward", gelu, 0);
+    static const expectation cases[] = {
+        {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
+        {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/mine.c", 0, "0 failed", "of your own"},
+        {"profile -m tiny -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0, "gelu_forward=", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c", 0,
+         "gelu_forward=", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c -o "
+         "json",
+         0, "\"own_kernels\": \"gelu_forward=", NULL},
+        {"run -m tiny -b 1 --seq-len 8 --backend reference --kernel gelu_forward=$T/mine.c", 1, "skipped",
+         "no kernels of your own"},
+        {"train -m tiny --precision bf16 --mode naive --kernel gelu_forward=$T/mine.c", 1, NULL, "compute in fp32"},
+        {"train -m tiny --kernel gelu=$T/mine.c", 2, NULL, "--kernel: no op 'gelu'"},
+        {"train -m tiny --kernel gelu_forward", 2, NULL, "OP=FILE"},
+        {"train -m tiny --kernel gelu_forward=$T/mine.c,gelu_forward=$T/mine.c", 2, NULL, "given twice"},
+        {"train -m tiny --kernel gelu_forward=$T/missing.c", 1, NULL, "missing.c"},
+    };
+    CHECK_ALL(cases);
+}
+
+// A wrong kernel shows: verify says which op, and run refuses to print a speed.
+static void a_wrong_kernel_has_no_speed(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/wrong.c", folder);
+    write_kernel(path, "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }", 0);
+    static const expectation cases[] = {
+        {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/wrong.c", 1, "failed", "gelu_forward"},
+        {"run -m tiny -b 2 --seq-len 32 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/wrong.c", 1,
+         "error", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// Rows with a kernel of one's own and rows without are not the same configuration.
+static void rows_are_told_apart(void **state) {
+    (void)state;
+    static const char run_it[] = "run -m tiny -b 1 --seq-len 8 -r 5 --no-peaks --mode naive --backend cpu -t 1 -o json";
+    char path[COMMAND_SIZE];
+    char arguments[COMMAND_SIZE / 2];
+    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    write_kernel(path, "gelu_forward", gelu, 0);
+    snprintf(arguments, sizeof(arguments), "%s >$T/ours.json", run_it);
+    expect_exit(arguments, 0);
+    snprintf(arguments, sizeof(arguments), "%s --kernel gelu_forward=$T/mine.c >$T/mine.json", run_it);
+    expect_exit(arguments, 0);
+    run("compare $T/ours.json $T/mine.json");
+    assert_non_null(strstr(out, "gelu_forward="));
+}
+
+// Each thread of the team does its part, and the step is the same.
+static void a_team_shares_the_work(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/team.c", folder);
+    write_kernel(
+        path, "gelu_forward",
+        "const int64_t first = n * args->thread / args->n_threads, end = n * (args->thread + 1) / "
+        "args->n_threads; for (int64_t i = first; i < end; i++) { y[i] = x[i] / 2 * (1 + tanhf(0.79788456f * "
+        "(x[i] + 0.044715f * x[i] * x[i] * x[i]))); } } const int gelu_forward_threads = 1; void other(void) {",
+        0);
+    static const expectation cases[] = {
+        {"exercise gelu_forward --check $T/team.c --no-peaks", 0, "right", NULL},
+        {"verify --backend cpu -t 1,2 --mode naive --filter 'gelu_forward|step' --kernel gelu_forward=$T/team.c", 0,
+         "0 failed", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_exercise_is_checked_and_explained),
+        cmocka_unit_test(an_empty_body_is_no_solution),
+        cmocka_unit_test(harm_stays_where_it_is),
+        cmocka_unit_test(times_stand_beside_ours),
+        cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(other_arguments_are_refused),
+        cmocka_unit_test(own_kernels_run_in_the_step),
+        cmocka_unit_test(a_wrong_kernel_has_no_speed),
+        cmocka_unit_test(rows_are_told_apart),
+        cmocka_unit_test(a_team_shares_the_work),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
