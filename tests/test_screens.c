@@ -143,7 +143,7 @@ static void a_part_of_a_line_is_shown(void **state) {
         fputs("one", out);
         fflush(out);
         fprintf(out, " two\n%s %s\n", "a line that is too wide for the terminal on which it is shown,",
-                "goes on below");
+                "it goes on in the next");
         fputs("the end", out);
         _exit(fflush(out) == 0 ? 0 : 1);
     }
@@ -153,8 +153,9 @@ static void a_part_of_a_line_is_shown(void **state) {
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_string_equal(screen, "one two\na line that is too wide for the terminal on which it is shown, goes on\n"
-                                "  below\nthe end");
+    assert_string_equal(screen,
+                        "one two\na line that is too wide for the terminal on which it is shown, it goes on in the\n"
+                        "  next\nthe end");
 }
 
 // --- goldens -------------------------------------------------------------------------------------
