@@ -143,7 +143,7 @@ static void records_are_as_their_schema(void **state) {
         json_decref(schema);
         json_decref(records);
     }
-    static const expectation wrong[] = {{"schema walk", 2, NULL, "prints no records"}};
+    static const expectation wrong[] = {{"schema init", 2, NULL, "prints no records"}};
     CHECK_ALL(wrong);
 }
 

@@ -131,6 +131,33 @@ static void name_alone_says_what_to_try(void **state) {
     assert_non_null(strstr(screen, "stepmark profile"));
 }
 
+// A program that flushes in the middle of a line shows what there is, and goes on there.
+static void a_part_of_a_line_is_shown(void **state) {
+    (void)state;
+    terminal t = open_terminal(80);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        FILE *out = sm_screen_open(fdopen(t.slave, "w"));
+        close(t.master);
+        fputs("one", out);
+        fflush(out);
+        fprintf(out, " two\n%s %s\n", "a line that is too wide for the terminal on which it is shown,",
+                "it goes on in the next");
+        fputs("the end", out);
+        _exit(fflush(out) == 0 ? 0 : 1);
+    }
+    close(t.slave);
+    read_screen(t.master, screen);
+    settle(screen);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_string_equal(screen,
+                        "one two\na line that is too wide for the terminal on which it is shown, it goes on in the\n"
+                        "  next\nthe end");
+}
+
 // --- goldens -------------------------------------------------------------------------------------
 
 static void compare_with_golden(const char *name, int n_columns) {
@@ -241,6 +268,7 @@ int main(void) {
         cmocka_unit_test(result_is_short),
         cmocka_unit_test(wide_has_everything),
         cmocka_unit_test(name_alone_says_what_to_try),
+        cmocka_unit_test(a_part_of_a_line_is_shown),
         cmocka_unit_test(goldens_of_rows),
         cmocka_unit_test(goldens_of_commands),
     };

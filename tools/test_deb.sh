@@ -14,6 +14,7 @@ cleanup() {
     rm -rf "$root"
 }
 trap cleanup EXIT
+trap 'exit 130' INT TERM
 
 fail() {
     echo "test-deb: $1" >&2

@@ -9,15 +9,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80 };
+enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80, HANGING = 2 };
 
 // The stream of sm_screen_open().
 typedef struct {
     FILE *stream; // NULL: none is open
     int descriptor;
     int width;
-    char *line; // that has not ended yet
-    size_t length;
+    int column; // of what is to come
 } screen;
 
 static screen opened;
@@ -155,52 +154,40 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes) {
     return true;
 }
 
-// Writes lines that have ended.
-static bool write_lines(const screen *s, const char *text) {
-    char *within = NULL;
-    size_t size_bytes = 0;
-    FILE *out = open_memstream(&within, &size_bytes);
-    if (out != NULL) {
-        sm_screen_put_within(out, s->width, 0, 2, text);
-    }
-    const bool is_laid_out = out != NULL && fclose(out) == 0;
-    const bool written =
-        is_laid_out ? write_all(s->descriptor, within, size_bytes) : write_all(s->descriptor, text, strlen(text));
-    free(within);
-    return written;
+// Of the last line of a text, behind what stands there already.
+static int column_behind(const char *text, int column) {
+    const char *last = strrchr(text, '\n');
+    return last != NULL ? width_of(last + 1, strlen(last + 1)) : column + width_of(text, strlen(text));
 }
 
-// Takes what was printed, and writes the lines that it ends.
+// What was printed comes here line by line, and where the program flushes in the middle of one, as far as it is.
+static void lay_out(const screen *s, const char *text, FILE *out) {
+    if (s->column > 0) {
+        const size_t length = strcspn(text, "\n");
+        put_line(out, s->width, s->column, HANGING - s->column, text, length);
+        text += length;
+        fputs(*text == '\n' ? "\n" : "", out);
+        text += *text == '\n';
+    }
+    sm_screen_put_within(out, s->width, 0, HANGING, text);
+}
+
 static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
     screen *s = cookie;
-    char *grown = realloc(s->line, s->length + size_bytes + 1);
-    if (grown == NULL) {
-        return 0;
+    char *within = NULL;
+    size_t within_bytes = 0;
+    char *given = strndup(text, size_bytes);
+    FILE *out = given != NULL ? open_memstream(&within, &within_bytes) : NULL;
+    if (out != NULL) {
+        lay_out(s, given, out);
     }
-    s->line = grown;
-    memcpy(s->line + s->length, text, size_bytes);
-    s->length += size_bytes;
-    s->line[s->length] = '\0';
-    char *last = memrchr(s->line, '\n', s->length);
-    if (last == NULL) {
-        return (ssize_t)size_bytes;
-    }
-    const size_t n_ended = (size_t)(last - s->line) + 1;
-    const char kept = s->line[n_ended];
-    s->line[n_ended] = '\0';
-    const bool written = write_lines(s, s->line);
-    s->line[n_ended] = kept;
-    s->length -= n_ended;
-    memmove(s->line, s->line + n_ended, s->length + 1);
+    const bool is_laid_out = out != NULL && fclose(out) == 0;
+    const bool written = is_laid_out ? write_all(s->descriptor, within, within_bytes)
+                                     : write_all(s->descriptor, text, size_bytes); // without memory: as it is
+    s->column = is_laid_out ? column_behind(within, s->column) : 0;
+    free(within);
+    free(given);
     return written ? (ssize_t)size_bytes : 0;
-}
-
-static int end(void *cookie) {
-    screen *s = cookie;
-    const bool written = s->length == 0 || write_lines(s, s->line);
-    free(s->line);
-    *s = (screen){.stream = NULL};
-    return written ? 0 : EOF;
 }
 
 FILE *sm_screen_open(FILE *out) {
@@ -209,7 +196,7 @@ FILE *sm_screen_open(FILE *out) {
         return out;
     }
     opened = (screen){.descriptor = fileno(out), .width = width};
-    opened.stream = fopencookie(&opened, "w", (cookie_io_functions_t){.write = take, .close = end});
+    opened.stream = fopencookie(&opened, "w", (cookie_io_functions_t){.write = take});
     if (opened.stream == NULL) {
         return out;
     }

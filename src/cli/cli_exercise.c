@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
+#include "cli_tables.h"
 #include "exercise.h"
 #include "show.h"
 
@@ -118,7 +119,7 @@ static const sm_column columns[] = {
     FIELD("times", SM_COLUMN_JSON, "", "of one call: who, ns"),
 };
 
-static const sm_table table = {"exercise", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_exercise_table = {"exercise", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static json_t *report_json(const sm_exercise *exercise, const char *file, const sm_exercise_report *report) {
     json_t *times = json_array();
@@ -146,7 +147,7 @@ static sm_status write_record(const cli_options *options, const sm_exercise *exe
                               const sm_exercise_report *report) {
     json_t *records = json_array();
     json_array_append_new(records, report_json(exercise, options->check, report));
-    sm_status status = sm_record_write_all(&table, (sm_format)options->output, stdout, records);
+    sm_status status = sm_record_write_all(&cli_exercise_table, (sm_format)options->output, stdout, records);
     json_decref(records);
     return status;
 }

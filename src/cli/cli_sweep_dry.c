@@ -1,6 +1,5 @@
 // cli_sweep_dry.c: --dry-run: the configurations of a sweep, what would be done with each, and how long it may take.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli_commands.h"
@@ -79,15 +78,7 @@ static json_t *make_record(const cli_configuration *configuration, const cli_can
     return record;
 }
 
-static int compare_places(const void *a, const void *b) {
-    const cli_configuration *x = a;
-    const cli_configuration *y = b;
-    return (x->place > y->place) - (x->place < y->place);
-}
-
-// In the order asked for, not in that of measuring.
 static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
-    qsort(s->plan.items, (size_t)s->plan.n, sizeof(*s->plan.items), compare_places);
     for (int i = 0; i < s->plan.n; i++) {
         const cli_configuration *configuration = &s->plan.items[i];
         cli_candidate *c = s->candidate;

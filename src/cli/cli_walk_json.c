@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli_precision.h"
+#include "cli_tables.h"
 #include "cli_walk_event.h"
 #include "record.h"
 
@@ -68,7 +69,7 @@ static const sm_column columns[] = {
      .description = "tensors read and written, with values where asked for"},
 };
 
-static const sm_table table = {"ops", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table cli_walk_table = {"ops", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static json_t *operand_json(const sm_plan *plan, const char *verb, const sm_operand_info *operand, int tensor) {
     const sm_tensor *t = &plan->tensors[tensor];
@@ -258,7 +259,7 @@ static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) 
     }
     printf("\n\"ops\": ");
     json_decref(object);
-    return sm_record_writer_open(&table, SM_FORMAT_JSON, stdout, &writer->records);
+    return sm_record_writer_open(&cli_walk_table, SM_FORMAT_JSON, stdout, &writer->records);
 }
 
 static sm_status end_json(cli_walk_writer *writer, const sm_plan *plan) {
@@ -273,7 +274,7 @@ cli_walk_writer cli_walk_json_writer(void) {
 }
 
 static sm_status begin_records(cli_walk_writer *writer, const cli_walk_head *head) {
-    return sm_record_writer_open(&table, (sm_format)head->options->output, stdout, &writer->records);
+    return sm_record_writer_open(&cli_walk_table, (sm_format)head->options->output, stdout, &writer->records);
 }
 
 static sm_status end_records(cli_walk_writer *writer, const sm_plan *plan) {

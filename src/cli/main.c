@@ -66,9 +66,10 @@ void cli_say(const char *format, ...) {
     va_end(arguments);
 }
 
-// What a person reads keeps within the terminal; data stay as they are.
+// What a person reads keeps within the terminal; data, and what a model says, stay as they are.
 static void fit_terminal(const cli_options *options) {
-    if (options->help || sm_format_is_read((sm_format)options->output)) {
+    const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
+    if (options->help || is_read) {
         stdout = sm_screen_open(stdout);
     }
 }
