@@ -55,7 +55,7 @@ static int check(const char *name, const char *body, int mistake, const char *fl
 
 // "TEXT|TEXT" of a mistake, from its line; false: the body has no such mistake.
 static bool find_expectation(const char *body, int mistake, char text[COMMAND_SIZE]) {
-    char head[16];
+    char head[32];
     snprintf(head, sizeof(head), "//! %d: ", mistake);
     const char *line = strstr(body, head);
     if (line == NULL) {
