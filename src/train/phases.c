@@ -36,7 +36,6 @@ void sm_phases_begin(sm_step_phases *p, const sm_plan *plan) {
     memset(p->ns, 0, sizeof(p->ns));
     memset(p->op_ns, 0, size_bytes);
     memset(p->lapped_ns, 0, size_bytes);
-    p->launch_ns = 0;
     p->taken_ns = 0;
     p->n_spans = 0;
     p->begin_ns = sm_now_ns();
@@ -50,19 +49,17 @@ static void keep_span(sm_step_phases *p, sm_step_phase phase, int64_t end_ns) {
 }
 
 // The rest of the stretch that ends now.
-static int64_t lap(sm_step_phases *p, sm_step_phase phase) {
+static void lap(sm_step_phases *p, sm_step_phase phase) {
     const int64_t now_ns = sm_now_ns();
-    const int64_t rest_ns = now_ns - p->mark_ns - p->taken_ns;
-    p->ns[phase] += rest_ns;
+    p->ns[phase] += now_ns - p->mark_ns - p->taken_ns;
     keep_span(p, phase, now_ns);
     p->mark_ns = now_ns;
     p->taken_ns = 0;
-    return rest_ns;
 }
 
 void sm_phases_lap(sm_step_phases *p, sm_step_phase phase) {
     if (p != NULL) {
-        (void)lap(p, phase);
+        lap(p, phase);
     }
 }
 
@@ -75,7 +72,7 @@ void sm_phases_add(sm_step_phases *p, sm_step_phase phase, int64_t ns) {
 
 int64_t *sm_phases_op_times(sm_step_phases *p) { return p != NULL ? p->op_ns : NULL; }
 
-void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan, sm_step_phase phase) {
+void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan) {
     if (p == NULL) {
         return;
     }
@@ -83,12 +80,12 @@ void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan, sm_step_phase pha
         sm_phases_add(p, sm_step_phase_of(plan, &plan->ops[i]), p->op_ns[i] - p->lapped_ns[i]);
         p->lapped_ns[i] = p->op_ns[i];
     }
-    p->launch_ns += lap(p, phase);
+    lap(p, SM_STEP_LAUNCH);
 }
 
 void sm_phases_end(sm_step_phases *p) {
     if (p != NULL) {
-        (void)lap(p, SM_STEP_UNACCOUNTED);
+        lap(p, SM_STEP_UNACCOUNTED);
         p->wall_ns = p->mark_ns - p->begin_ns;
     }
 }

@@ -24,14 +24,15 @@
     X(SM_STEP_TOKENISE, tokenise, "tokenise", "turning text into token ids, where the loader is inline")            \
     X(SM_STEP_COLLATE, collate, "collate", "making a batch of sequences, where the loader is inline")               \
     X(SM_STEP_WAIT, wait, "wait", "waiting for the loader's threads")                                               \
-    X(SM_STEP_TRANSFER, transfer, "transfer", "copying the batch and the step's settings to the device")            \
-    X(SM_STEP_FORWARD, forward, "forward", "ops of the forward, and launching them")                                \
-    X(SM_STEP_BACKWARD, backward, "backward", "ops of the backward, and launching them")                            \
+    X(SM_STEP_TRANSFER, transfer, "transfer", "copying batch and settings to the device, loss and norm back")       \
+    X(SM_STEP_FORWARD, forward, "forward", "ops of the forward")                                                    \
+    X(SM_STEP_BACKWARD, backward, "backward", "ops of the backward")                                                \
     X(SM_STEP_ALL_REDUCE, all_reduce, "all-reduce", "waiting for other processes")                                  \
     X(SM_STEP_UNSCALE, unscale, "unscale", "ops of the optimizer before its update: the gradients' norm, clipping") \
-    X(SM_STEP_UPDATE, update, "update", "ops of the optimizer's update, and launching all of the optimizer")        \
+    X(SM_STEP_UPDATE, update, "update", "ops of the optimizer's update")                                            \
     X(SM_STEP_LOSS_SCALER, loss_scaler, "loss scaler", "ops of the loss scale, and reading what became of it")      \
     X(SM_STEP_ZERO_GRAD, zero_grad, "zero-grad", "ops that zero gradients")                                         \
+    X(SM_STEP_LAUNCH, launch, "launch", "having ops run, less what they took: launches, and what lies between ops") \
     X(SM_STEP_LOG, log, "log", "telling the step, on screen and in the log")                                        \
     X(SM_STEP_UNACCOUNTED, unaccounted, "unaccounted", "the wall clock less all others")
 
@@ -58,7 +59,6 @@ enum { SM_STEP_MOST_SPANS = 512 }; // of a step; those beyond are not kept
 typedef struct {
     int64_t ns[SM_STEP_PHASE_COUNT]; // after the end they add up to wall_ns
     int64_t wall_ns;
-    int64_t launch_ns;  // of these: laps around ops, less what the ops took
     int64_t *op_ns;     // plan->n_ops, of the caller: times of this step's ops, as in sm_backend.execute
     int64_t *lapped_ns; // likewise: of these, what belongs to a phase already
 
@@ -77,7 +77,7 @@ void sm_phases_end(sm_step_phases *p); // what no lap took is unaccounted
 // What goes into sm_session_run: op_ns; NULL without a recorder.
 int64_t *sm_phases_op_times(sm_step_phases *p);
 
-// A lap behind ops that were waited for: each op's time goes to its own phase, the rest of the stretch to `phase`.
-void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan, sm_step_phase phase);
+// A lap behind ops that were waited for: each op's time goes to its own phase, the rest of the stretch to the launch.
+void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan);
 
 #endif
