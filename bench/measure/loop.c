@@ -65,13 +65,14 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
     if (l->n_apart == l->settings.n_attribution) {
         return sm_fail(SM_ERR_INTERNAL, "loop: more than %d steps are timed apart", l->n_apart);
     }
-    sm_loop_step *s = &l->apart[l->n_apart++];
+    sm_loop_step *s = &l->apart[l->n_apart];
     sm_phases_begin(&s->phases, plan);
     SM_TRY(take_step(l, number, &s->phases, &s->step));
     sm_phases_end(&s->phases);
     memcpy(op_ns, s->phases.op_ns, (size_t)plan->n_ops * sizeof(*op_ns));
     *elapsed_ns = s->phases.wall_ns;
     *loss = s->step.loss;
+    l->n_apart++;
     return SM_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli_commands.h"
 #include "cli_live.h"
+#include "cli_loop_steps.h"
 #include "cli_model.h"
 #include "cli_processes.h"
 #include "cli_run_args.h"
@@ -173,8 +174,9 @@ typedef struct {
     bool has_begun;
     sm_stage stage;
     const sm_row *row;
-    int64_t before_ns;  // the last step's beginning
-    int64_t longest_ns; // of the steps so far, the first and the check left out
+    int64_t before_ns;    // the last step's beginning
+    int64_t longest_ns;   // of the steps so far, the first and the check left out
+    cli_loop_steps *loop; // NULL: the steps are no loop's
 } progress;
 
 // Slow steps: what was measured goes to the parent after each of them, as the next may not end in time.
@@ -189,6 +191,7 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     }
     if (!p->has_begun || stage != p->stage) {
         cli_stage(sm_stage_name(stage), NULL);
+        cli_loop_steps_enter(p->loop, stage);
     } else if (stage == SM_STAGE_HEADLINE && step_ns > slow_step_ns) {
         cli_stage(sm_stage_name(stage), p->row);
     }
@@ -253,10 +256,35 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 
+// Under the harness: steps whose batches lie ready, or those of a training loop.
+static sm_status measure_steps(const cli_options *options, const cli_job *job, sm_session *session,
+                               sm_protocol *protocol, const sm_background *background, const sm_workload *workload,
+                               sm_row *row) {
+    cli_loop_steps steps;
+    progress *seen = protocol->progress_ctx;
+    if (!cli_is_loop(options)) {
+        return sm_harness_measure(session, protocol, workload, row);
+    }
+    sm_status status = cli_loop_steps_open(options, job, session, background, workload, row, &steps);
+    if (status == SM_OK) {
+        const sm_workload loop = sm_loop_workload(steps.loop);
+        protocol->n_attribution = steps.n_attribution;
+        seen->loop = &steps;
+        status = sm_harness_measure(session, protocol, &loop, row);
+        seen->loop = NULL;
+    }
+    if (status == SM_OK) {
+        status = cli_loop_steps_report(&steps, row);
+    }
+    cli_loop_steps_close(&steps);
+    return status;
+}
+
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
                          cli_workload *w) {
     const cli_options *options = bench->options;
-    const sm_workload harness_workload = cli_workload_interface(w);
+    const sm_workload workload = cli_workload_interface(w);
+    const sm_background background = sm_background_here();
     progress seen = {.shows = options->progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
@@ -279,7 +307,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
     cli_workload_count(w, (*session)->plan);
-    return sm_harness_measure(*session, &protocol, &harness_workload, row);
+    return measure_steps(options, job, *session, &protocol, &background, &workload, row);
 }
 
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
