@@ -32,8 +32,10 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     bool is_whole;
     l->stepper.phases = phases;
     SM_TRY(sm_train_step_run(&l->stepper, number, &is_whole, step));
-    SM_TRY(l->settings.log != NULL ? l->settings.log(l->settings.log_ctx, step) : SM_OK);
-    sm_phases_lap(phases, SM_STEP_LOG);
+    if (l->settings.log != NULL) {
+        SM_TRY(l->settings.log(l->settings.log_ctx, step));
+        sm_phases_lap(phases, SM_STEP_LOG);
+    }
     return SM_OK;
 }
 
