@@ -8,6 +8,7 @@
 #include "collate.h"
 #include "data_order.h"
 #include "harness.h"
+#include "loader.h"
 #include "model.h"
 #include "profile.h"
 #include "rewrite.h"
@@ -275,13 +276,21 @@ static const cli_flag flags[] = {
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
      "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
-     SWEPT | PROFILE, AT(documents), NO_RANGE},
+     SWEPT | PROFILE | TRAIN, AT(documents), NO_RANGE},
     {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
      "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
      "fill one; not given: packed",
-     SWEPT | PROFILE, AT(padding), ONE_OF(paddings)},
+     SWEPT | PROFILE | TRAIN, AT(padding), ONE_OF(paddings)},
     {"Work", "long-documents", 0, CLI_CHOICE, NULL, "refuse", "what is done with documents longer than a row",
-     SWEPT | PROFILE, AT(long_documents), ONE_OF(long_documents)},
+     SWEPT | PROFILE | TRAIN, AT(long_documents), ONE_OF(long_documents)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "--data is text, and this folder's tokenizer makes tokens of it while the training reads it", TRAIN, AT(tokenizer),
+     NO_RANGE},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", "threads:1",
+     "what makes a step's batches: the thread that trains, when it needs them, or N threads beside it, ahead of it",
+     TRAIN, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", "0", "steps whose batches threads make ahead; 0: two a thread", TRAIN,
+     AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CLI_WORKLOAD_H
 #define STEPMARK_CLI_WORKLOAD_H
 
+#include "cli_documents.h"
 #include "cli_session.h"
-#include "collate.h"
 #include "harness.h"
 #include "update_check.h"
 
@@ -29,9 +29,6 @@ void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fi
 
 // Tells the plan what its batches hold, so that its work and its tokens are counted right.
 void cli_workload_count(const cli_workload *workload, sm_plan *plan);
-
-// How documents are placed in rows: none without --documents.
-sm_padding cli_padding(const cli_options *options);
 
 // Of all its batches.
 void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);

@@ -44,7 +44,7 @@ typedef struct {
 // What a process takes of the data. A piece is what the order puts in order: a row, or of documents a batch of B rows.
 typedef struct {
     const sm_tokens *tokens;
-    const sm_collation *collation; // NULL: a row is T tokens of the stream
+    const sm_collation *collation; // of documents, in rows of T; NULL: a row is T tokens of the stream
     sm_data_order order;           // of pieces
     int64_t B;                     // rows of a micro-batch
     int64_t T;
@@ -53,12 +53,16 @@ typedef struct {
     int64_t n;      // and how many
 } sm_load_share;
 
+int64_t sm_load_epoch(const sm_load_share *share, int64_t step);       // 1, 2, ...: of its first piece
+int64_t sm_load_first_token(const sm_load_share *share, int64_t step); // of the stream
+
 typedef struct {
     const int32_t *inputs;  // n_micro x B x T
     const int32_t *targets; // -1: padding
     const int32_t *starts;  // where in its row each position's document begins; NULL: a row is one document
     int64_t n_micro;
     const int64_t *n_real; // of each micro-batch: targets that count, at least one
+    int64_t n_real_of_all; // of the step's micro-batches of all processes
 
     sm_load_cost cost;
     int thread;        // that made it: 0, 1, ...; -1: the one that asked
@@ -67,6 +71,11 @@ typedef struct {
     int64_t waited_ns; // by who asked, which inline never waits: its cost is on the main line
     int64_t n_ready;   // loads that were ready when it was asked for, of queue_depth at most
 } sm_load;
+
+// What the thread that trains spends on it: waiting, or all of its making.
+static inline int64_t sm_load_main_ns(const sm_load *load) {
+    return load->thread < 0 ? load->end_ns - load->begin_ns : load->waited_ns;
+}
 
 typedef struct sm_loader sm_loader;
 
