@@ -9,9 +9,21 @@ static const double least_loss_scale = 0x1p-24; // where gradients are not finit
 
 static bool is_interrupted(const sm_train_stepper *s) { return s->interrupted != NULL && *s->interrupted; }
 
+// Inline its parts are on the main line; threads are waited for.
+static void record_load(sm_step_phases *phases, const sm_load *load) {
+    if (load->thread < 0) {
+        sm_phases_add(phases, SM_STEP_READ, load->cost.read_ns);
+        sm_phases_add(phases, SM_STEP_TOKENISE, load->cost.tokenise_ns);
+        sm_phases_lap(phases, SM_STEP_COLLATE);
+    } else {
+        sm_phases_lap(phases, SM_STEP_WAIT);
+    }
+}
+
 static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
     const sm_load *load = &result->load;
     SM_TRY(sm_loader_next(s->loader, &result->load));
+    record_load(s->phases, load);
     result->data_ns = sm_load_main_ns(load);
     result->n_tokens = load->n_real_of_all;
     result->n_padding = s->global_batch * s->session->plan->T - load->n_real_of_all;
@@ -31,7 +43,15 @@ static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
     if (status == SM_OK && is_interrupted(s)) {
         status = SM_ERR_INTERRUPTED;
     }
-    return sm_comm_agree(s->comm, status);
+    status = sm_comm_agree(s->comm, status);
+    sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
+    return status;
+}
+
+static sm_status run_ops(const sm_train_stepper *s, unsigned phases) {
+    SM_TRY(sm_session_run(s->session, phases, sm_phases_op_times(s->phases)));
+    sm_phases_lap_ops(s->phases, s->session->plan);
+    return SM_OK;
 }
 
 // A micro-batch onto the device. With documents it counts by its real tokens.
@@ -63,11 +83,13 @@ static sm_status accumulate(sm_train_stepper *s, int64_t step, const sm_load *lo
             return SM_ERR_INTERRUPTED;
         }
         SM_TRY(feed(s, load, micro));
+        sm_phases_lap(s->phases, SM_STEP_TRANSFER);
         unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
         phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
         phases |= micro + 1 < s->n_accum ? SM_RUN_MORE : 0;
-        SM_TRY(sm_session_run(s->session, phases, NULL));
+        SM_TRY(run_ops(s, phases));
         SM_TRY(sm_session_loss(s->session, &micro_loss));
+        sm_phases_lap(s->phases, SM_STEP_TRANSFER);
         *loss += part_of_loss(load, micro, n_micro, micro_loss);
     }
     return SM_OK;
@@ -90,9 +112,11 @@ static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step 
 }
 
 static sm_status update(sm_train_stepper *s, sm_train_step *result) {
-    SM_TRY(sm_session_run(s->session, SM_RUN_OPTIMIZER, NULL));
+    SM_TRY(run_ops(s, SM_RUN_OPTIMIZER));
     SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
+    sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     SM_TRY(tell_scaler(s, result));
+    sm_phases_lap(s->phases, SM_STEP_LOSS_SCALER);
     if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
         return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
     }
@@ -108,11 +132,13 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     *is_whole = true;
     SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
+    sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     sm_status status = accumulate(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
+    sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
     const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
     if (!isfinite(result->loss)) {
         return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");

@@ -6,6 +6,7 @@
 
 #include "comm.h"
 #include "loader.h"
+#include "phases.h"
 #include "schedule.h"
 #include "session.h"
 
@@ -40,6 +41,7 @@ typedef struct {
     int64_t n_accum;                          // micro-batches of this process a step
     int64_t n_skipped;                        // steps so far whose gradients were not finite
     const volatile sig_atomic_t *interrupted; // may be NULL
+    sm_step_phases *phases;                   // that has begun: ops are timed apart; NULL: nothing is
 } sm_train_stepper;
 
 // Does step `step`, the one after the last. SM_ERR_INTERRUPTED before its update: weights and state are still those of
