@@ -8,6 +8,7 @@
 #include "collate.h"
 #include "data_order.h"
 #include "harness.h"
+#include "loader.h"
 #include "model.h"
 #include "profile.h"
 #include "rewrite.h"
@@ -276,20 +277,28 @@ static const cli_flag flags[] = {
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
      "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
-     SWEPT | PROFILE | LOOP, AT(documents), NO_RANGE},
+     SWEPT | PROFILE | LOOP | TRAIN, AT(documents), NO_RANGE},
     {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
      "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
      "fill one; not given: packed",
-     SWEPT | PROFILE | LOOP, AT(padding), ONE_OF(paddings)},
+     SWEPT | PROFILE | LOOP | TRAIN, AT(padding), ONE_OF(paddings)},
     {"Work", "long-documents", 0, CLI_CHOICE, NULL, "refuse", "what is done with documents longer than a row",
-     SWEPT | PROFILE | LOOP, AT(long_documents), ONE_OF(long_documents)},
+     SWEPT | PROFILE | LOOP | TRAIN, AT(long_documents), ONE_OF(long_documents)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "--data is text, and this folder's tokenizer makes tokens of it while the training reads it", TRAIN | LOOP,
+     AT(tokenizer), NO_RANGE},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", "threads:1",
+     "what makes a step's batches: the thread that trains, when it needs them, or N threads beside it, ahead of it",
+     TRAIN | LOOP, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", "0", "steps whose batches threads make ahead; 0: two a thread",
+     TRAIN | LOOP, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
      SWEPT | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",
-     SWEPT | PROFILE | LOOP | ABLATE, AT(data), NO_RANGE},
+     SWEPT | PROFILE | ABLATE, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE|DIR", NULL,
      "tokens to train on, or a folder with train.bin and perhaps val.bin; not given: the embedded text, read as bytes",
-     TRAIN, AT(data), NO_RANGE},
+     TRAIN | LOOP, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
      WALK, AT(data), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",

@@ -1,9 +1,11 @@
 // cli_loop_steps.c: see cli_loop_steps.h.
 #include "cli_loop_steps.h"
 
+#include <stdio.h>
+
 #include "cli_commands.h"
 
-enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
+enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10, NAME_SIZE = 32 }; // the least has an interval
 
 bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
 
@@ -14,57 +16,58 @@ int cli_loop_attribution(const cli_options *options) {
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
 
-static sm_status open_data(const cli_options *options, const cli_job *job, const sm_background *background,
-                           cli_loop_steps *s) {
-    const int64_t share = options->accum * job->B; // sequences of this process a step
-    SM_TRY(cli_open_tokens(options, job->config.vocab, &s->tokens));
-    s->order = (sm_data_order){.kind = (sm_order_kind)options->data_order,
-                               .seed = (uint64_t)options->seed,
-                               .n_sequences = (sm_tokens_count(s->tokens) - 1) / job->T};
-    return sm_train_data_open(&(sm_train_share){.tokens = s->tokens,
-                                                .order = s->order,
-                                                .T = job->T,
-                                                .stride = share * sm_comm_size(job->comm),
-                                                .first = share * sm_comm_rank(job->comm),
-                                                .n = share},
-                              SM_CHECKED_STEPS + 1, background, &s->data);
+sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cli_loop_steps *s) {
+    *s = (cli_loop_steps){.options = *options};
+    s->settings = (sm_train_settings){.config = &job->config,
+                                      .comm = job->comm,
+                                      .global_batch = options->accum * job->B * sm_comm_size(job->comm),
+                                      .order = (sm_order_kind)options->data_order,
+                                      .seed = (uint64_t)options->seed,
+                                      .background = sm_background_here()};
+    s->settings.loader.background = s->settings.background;
+    return cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings);
 }
 
-static sm_status open_loop(const cli_options *options, const cli_job *job, sm_session *session,
-                           const sm_workload *checks, cli_loop_steps *s) {
-    const sm_step_settings settings = sm_plan_settings(session->plan);
-    const bool is_writer = sm_comm_rank(job->comm) == 0;
-    if (options->log != NULL && is_writer) {
-        SM_TRY(sm_train_log_append(options->log, &s->log));
+// As a row says it.
+static void name_loader(const sm_loader_settings *loader, char name[NAME_SIZE]) {
+    if (loader->kind == SM_LOADER_INLINE) {
+        snprintf(name, NAME_SIZE, "%s", sm_loader_name(loader->kind));
+    } else {
+        snprintf(name, NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
     }
-    return sm_loop_open(
-        &(sm_loop_settings){
-            .workload = checks,
-            .stepper = {.session = session,
-                        .comm = job->comm,
-                        .data = s->data,
-                        .data_name = options->data != NULL ? options->data : "embedded text",
-                        .order = &s->order,
-                        .optimizer = settings,
-                        .schedule = {.kind = SM_SCHEDULE_CONSTANT, .lr = settings.lr, .n_steps = INT64_MAX},
-                        .global_batch = options->accum * job->B * sm_comm_size(job->comm),
-                        .n_accum = options->accum},
-            .loader = "threads 1",
-            .queue_depth = 1,
-            .n_attribution = s->n_attribution,
-            .log = s->log != NULL ? log_step : NULL,
-            .log_ctx = s->log,
-        },
-        &s->loop);
 }
 
-sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, sm_session *session,
-                              const sm_background *background, const sm_workload *checks, const sm_row *row,
-                              cli_loop_steps *steps) {
-    *steps = (cli_loop_steps){.n_attribution = cli_loop_attribution(options)};
-    SM_TRY(open_data(options, job, background, steps));
-    SM_TRY(open_loop(options, job, session, checks, steps));
-    return sm_utilisation_start("", row->gpu_info, background, sm_utilisation_interval_ns, &steps->utilisation);
+static sm_status open_loop(cli_loop_steps *s, const sm_train_stepper *stepper, const sm_workload *checks) {
+    char name[NAME_SIZE];
+    const sm_loader_settings *loader = &s->settings.loader;
+    const bool is_inline = loader->kind == SM_LOADER_INLINE;
+    name_loader(loader, name);
+    return sm_loop_open(&(sm_loop_settings){.workload = checks,
+                                            .stepper = *stepper,
+                                            .loader = name,
+                                            .n_loader_threads = is_inline ? 0 : loader->n_threads,
+                                            .n_attribution = cli_loop_attribution(&s->options),
+                                            .log = s->log != NULL ? log_step : NULL,
+                                            .log_ctx = s->log},
+                        &s->loop);
+}
+
+sm_status cli_loop_steps_start(cli_loop_steps *s, const cli_job *job, sm_session *session, const sm_workload *checks,
+                               const sm_row *row) {
+    sm_train_stepper stepper;
+    s->settings.session = session;
+    s->settings.optimizer = sm_plan_settings(session->plan);
+    SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
+    stepper.schedule =
+        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
+    if (s->options.log != NULL && sm_comm_rank(job->comm) == 0) {
+        SM_TRY(sm_train_log_append(s->options.log, &s->log));
+    }
+    SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
+    stepper.loader = s->loader;
+    SM_TRY(open_loop(s, &stepper, checks));
+    return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
+                                &s->utilisation);
 }
 
 void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
@@ -82,8 +85,7 @@ sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
 void cli_loop_steps_close(cli_loop_steps *steps) {
     sm_utilisation_close(steps->utilisation);
     sm_loop_close(steps->loop);
-    sm_train_log_close(steps->log);
-    sm_train_data_close(steps->data);
-    sm_tokens_close(steps->tokens);
-    *steps = (cli_loop_steps){.tokens = NULL};
+    (void)sm_train_log_close(steps->log);
+    sm_loader_close(steps->loader);
+    cli_train_data_close(&steps->data);
 }

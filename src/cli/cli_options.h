@@ -163,6 +163,8 @@ typedef struct {
     const char *documents; // "20-512", an id or a tokenizer
     int padding;           // sm_padding, from 1; 0 = not given
     int long_documents;    // sm_long_document
+    const char *loader;    // "inline", "threads" or "threads:N"
+    int64_t queue_depth;   // 0: two a thread
     const char *weights;
     const char *save;
     const char *log;
