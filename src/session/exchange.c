@@ -35,6 +35,8 @@ struct sm_exchange {
     bool is_pair;        // of two devices, which add up by themselves
     int n_threads;       // of this process, to sum with
     transfer *transfers; // two an op: of its first and its second output
+    int n_under_way;     // of them
+    int64_t last_ticket; // begun
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -224,6 +226,8 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
     };
     SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
     t->brought = t->ticket;
+    x->last_ticket = t->ticket;
+    x->n_under_way++;
     return SM_OK;
 }
 
@@ -233,10 +237,11 @@ static sm_status finish(sm_exchange *x, transfer *t) {
     }
     SM_TRY(sm_comm_finish(x->comm, t->ticket));
     SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
-    if (t->theirs != NULL) {
-        sm_comm_release(x->comm, t->ticket);
-    }
     t->ticket = 0;
+    x->n_under_way--;
+    if (x->is_pair && x->n_under_way == 0) { // they are not finished in the order they began in
+        sm_comm_release(x->comm, x->last_ticket);
+    }
     return SM_OK;
 }
 
@@ -250,6 +255,14 @@ static sm_status finish_of(sm_exchange *x, int at, int tensor) {
         }
     }
     return SM_OK;
+}
+
+// Rows and their tokens, of all processes.
+static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op) {
+    SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(gather_rows, x)], SM_COMM_ALL_GATHER));
+    SM_TRY(begin(x, executable, t + 1, op, op->out[SM_OUT(gather_rows, token)], SM_COMM_ALL_GATHER));
+    SM_TRY(finish(x, t));
+    return finish(x, t + 1);
 }
 
 // A few numbers, by way of the host.
@@ -285,6 +298,7 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
         SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(all_gather_start, p)], SM_COMM_ALL_GATHER));
         return copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, SM_COMM_ALL_GATHER);
     }
+    case SM_OP_GATHER_ROWS: return gather_now(x, executable, t, op);
     case SM_OP_COMMUNICATION_FINISH: return finish_of(x, at, op->out[0]);
     case SM_OP_PROCESS_SUM: return sum_now(x, executable, op->out[0]);
     default: return sm_fail(SM_ERR_INTERNAL, "%s: is no communication", sm_op_name(op->kind));

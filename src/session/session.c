@@ -165,7 +165,11 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
     const sm_backend *backend = session->device->backend;
     const int64_t n = session->plan->B * session->plan->T;
+    const int gathered = session->plan->gathered_tokens;
     SM_TRY(backend->upload(session->executable, session->plan->tokens, 0, n, tokens));
+    if (gathered != SM_NO_TENSOR) {
+        SM_TRY(backend->upload(session->executable, gathered, session->plan->processes.rank * n, n, tokens));
+    }
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
@@ -247,16 +251,22 @@ static sm_status communicate(sm_session *session, int op, unsigned phases, int64
     return SM_OK;
 }
 
-// Hands ops to the backend, but for those of communication.
+static bool is_left_out(const sm_op *op, unsigned phases) {
+    return op->attr.when == ((phases & SM_RUN_MORE) != 0 ? SM_WHEN_LAST : SM_WHEN_MORE);
+}
+
+// Hands ops to the backend, but for those of communication, and those that are for other micro-batches.
 static sm_status run_range(sm_session *session, sm_range range, unsigned phases, int64_t *op_ns) {
     const sm_backend *backend = session->device->backend;
     int first = range.first;
     for (int i = range.first; i < range.end; i++) {
-        if (!sm_op_is_communication(session->plan->ops[i].kind)) {
+        const sm_op *op = &session->plan->ops[i];
+        const bool is_communication = sm_op_is_communication(op->kind);
+        if (!is_communication && !is_left_out(op, phases)) {
             continue;
         }
         SM_TRY(first < i ? backend->execute(session->executable, (sm_range){first, i}, op_ns) : SM_OK);
-        SM_TRY(communicate(session, i, phases, op_ns));
+        SM_TRY(is_communication ? communicate(session, i, phases, op_ns) : SM_OK);
         first = i + 1;
     }
     return first < range.end ? backend->execute(session->executable, (sm_range){first, range.end}, op_ns) : SM_OK;
