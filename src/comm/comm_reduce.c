@@ -198,14 +198,23 @@ static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
     }
 }
 
+static void copy_by_threads(char *to, const char *from, size_t size_bytes, int n_threads) {
+    enum { PIECE_BYTES = 1 << 18 };
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1 && size_bytes > PIECE_BYTES)
+    for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
+        const size_t left_bytes = size_bytes - first;
+        memcpy(to + first, from + first, left_bytes < PIECE_BYTES ? left_bytes : PIECE_BYTES);
+    }
+}
+
 static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, int rank) {
     const sm_slice slice = sm_slice_of(job->n_elems, rank, r->comm->size);
     const size_t offset_bytes = (size_t)slice.first * job->elem_bytes;
     const size_t size_bytes = (size_t)(slice.end - slice.first) * job->elem_bytes;
     for (int i = 0; i < r->comm->n_members && size_bytes > 0; i++) {
         if (i != r->me) {
-            memcpy((char *)part_of(r, job, i) + offset_bytes, (char *)part_of(r, job, r->me) + offset_bytes,
-                   size_bytes);
+            copy_by_threads((char *)part_of(r, job, i) + offset_bytes,
+                            (const char *)part_of(r, job, r->me) + offset_bytes, size_bytes, threads_for(r, job));
         }
     }
 }

@@ -8,8 +8,9 @@
 //   norm, clip, update                     norm, clip, update
 //
 // With a sharded optimizer, a bucket's sum goes to each process as a slice, the update is one of slices already
-// (optimizer.c), and behind it the slices of the parameters are gathered. Each process has 1/N of the loss's derivative
-// (sm_fill_hyper), so that sums are means.
+// (optimizer.c), and behind it the slices of the parameters are gathered, those first that the next forward needs
+// first; it waits for each where it reads it. Each process has 1/N of the loss's derivative (sm_fill_hyper), so that
+// sums are means.
 #include <stdlib.h>
 
 #include "rewrite_passes.h"
@@ -99,12 +100,52 @@ static void finish(list *l, sm_phase range, int tensor) {
     append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
 
+// Where a bucket's parts are: what completes its sum, and what needs its weights first.
+typedef struct {
+    int bucket;
+    int completed_by;
+    int needed_by;
+} milestones;
+
+static bool reads_weights(const sm_plan *plan, const sm_op *op, const sm_bucket *bucket) {
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        if (overlap(plan, op->in[k], bucket->value) || overlap(plan, op->in[k], bucket->working_copy)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int needed_by(const sm_plan *plan, const sm_bucket *bucket) {
+    int i = 0;
+    while (i < plan->n_ops && !reads_weights(plan, &plan->ops[i], bucket)) {
+        i++;
+    }
+    return i;
+}
+
+static int first_needed_first(const void *left, const void *right) {
+    const milestones *a = left;
+    const milestones *b = right;
+    return a->needed_by != b->needed_by ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
+                                        : a->bucket - b->bucket;
+}
+
+static void find_milestones(const sm_plan *plan, milestones *m) {
+    for (int k = 0; k < plan->n_buckets; k++) {
+        m[k] = (milestones){.bucket = k,
+                            .completed_by = completed_by(plan, plan->buckets[k].gradient),
+                            .needed_by = needed_by(plan, &plan->buckets[k])};
+    }
+    qsort(m, (size_t)plan->n_buckets, sizeof *m, first_needed_first);
+}
+
 // Begins the sums of buckets that op i completes.
-static void begin_sums_behind(list *l, const int *completes, int i) {
+static void begin_sums_behind(list *l, const milestones *m, int i) {
     const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
     for (int k = 0; k < l->plan->n_buckets; k++) {
-        if (completes[k] == i) {
-            begin_sum(l, &l->plan->buckets[k], is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range);
+        if (m[k].completed_by == i) {
+            begin_sum(l, &l->plan->buckets[m[k].bucket], is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range);
         }
     }
 }
@@ -130,21 +171,22 @@ static void finish_sums(list *l, sm_phase range, const sm_op *op) {
     }
 }
 
-static void finish_gathers(list *l) {
-    const int n = l->n;
-    for (int i = 0; i < n; i++) {
-        if (l->ops[i].kind == SM_OP_ALL_GATHER_START) {
-            finish(l, SM_PHASE_OPTIMIZER, l->ops[i].out[SM_OUT(all_gather_start, p)]);
+// Waits for the weights that op i of the plan is the first to need: they were gathered by the step before.
+static void finish_gathers(list *l, const milestones *m, int i) {
+    for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
+        if (m[k].needed_by == i) {
+            finish(l, l->plan->ops[i].range, l->plan->buckets[m[k].bucket].value);
         }
     }
 }
 
 // All ops of a plan with an optimizer, and those of communication among them. A process whose slice of a bucket is
 // empty still gathers it: so gathers begin behind the last update.
-static void rebuild(list *l, const int *completes) {
+static void rebuild(list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int i = 0; i < plan->n_ops; i++) {
+        finish_gathers(l, m, i);
         if (i == optimizer.first) {
             finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
         }
@@ -152,12 +194,11 @@ static void rebuild(list *l, const int *completes) {
             finish_sums(l, plan->ops[i].range, &plan->ops[i]);
         }
         append(l, plan->ops[i]);
-        begin_sums_behind(l, completes, i);
+        begin_sums_behind(l, m, i);
     }
     for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
-        begin_gather(l, &plan->buckets[k]);
+        begin_gather(l, &plan->buckets[m[k].bucket]);
     }
-    finish_gathers(l);
 }
 
 sm_status sm_rewrite_communication(sm_plan *plan) {
@@ -167,18 +208,16 @@ sm_status sm_rewrite_communication(sm_plan *plan) {
     }
     SM_TRY(sm_rewrite_gather_rows(plan));
     const size_t cap = (size_t)plan->n_ops + 4 * (size_t)plan->n_buckets;
-    int *completes = malloc((size_t)(plan->n_buckets + 1) * sizeof *completes);
+    milestones *m = malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
     list l = {.plan = plan, .ops = malloc(cap * sizeof *l.ops), .status = SM_OK};
-    if (completes == NULL || l.ops == NULL) {
-        free(completes);
+    if (m == NULL || l.ops == NULL) {
+        free(m);
         free(l.ops);
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
     }
-    for (int k = 0; k < plan->n_buckets; k++) {
-        completes[k] = completed_by(plan, plan->buckets[k].gradient);
-    }
-    rebuild(&l, completes);
-    free(completes);
+    find_milestones(plan, m);
+    rebuild(&l, m);
+    free(m);
     if (l.status != SM_OK) {
         free(l.ops);
         return l.status;

@@ -198,10 +198,25 @@ static sm_status begin_copy_in(void *ctx) {
                       t->theirs != NULL ? t->theirs : t->host, &t->copy_in);
 }
 
+static sm_status finish(sm_exchange *x, transfer *t) {
+    if (t->ticket == 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_comm_finish(x->comm, t->ticket));
+    SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
+    t->ticket = 0;
+    x->n_under_way--;
+    if (x->is_pair && x->n_under_way == 0) { // they are not finished in the order they began in
+        sm_comm_release(x->comm, x->last_ticket);
+    }
+    return SM_OK;
+}
+
 static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int tensor,
                        sm_comm_pattern pattern) {
     const sm_tensor *of = &x->plan->tensors[tensor];
     const bool is_copied = x->backend->begin_copy != NULL;
+    SM_TRY(finish(x, t)); // of the step before, where nobody has waited for it
     *t = (transfer){.exchange = x,
                     .executable = executable,
                     .tensor = tensor,
@@ -231,23 +246,9 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
     return SM_OK;
 }
 
-static sm_status finish(sm_exchange *x, transfer *t) {
-    if (t->ticket == 0) {
-        return SM_OK;
-    }
-    SM_TRY(sm_comm_finish(x->comm, t->ticket));
-    SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
-    t->ticket = 0;
-    x->n_under_way--;
-    if (x->is_pair && x->n_under_way == 0) { // they are not finished in the order they began in
-        sm_comm_release(x->comm, x->last_ticket);
-    }
-    return SM_OK;
-}
-
-// The start, before op `at`, that the finish of `tensor` waits for.
-static sm_status finish_of(sm_exchange *x, int at, int tensor) {
-    for (int i = at - 1; i >= 0; i--) {
+// The start that the finish of `tensor` waits for: of this step, or of the one before.
+static sm_status finish_of(sm_exchange *x, int tensor) {
+    for (int i = 0; i < x->plan->n_ops; i++) {
         const sm_op *op = &x->plan->ops[i];
         if (sm_op_is_communication(op->kind) && op->kind != SM_OP_COMMUNICATION_FINISH && op->out[0] == tensor) {
             SM_TRY(finish(x, &x->transfers[2 * i]));
@@ -299,7 +300,7 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
         return copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, SM_COMM_ALL_GATHER);
     }
     case SM_OP_GATHER_ROWS: return gather_now(x, executable, t, op);
-    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, at, op->out[0]);
+    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, op->out[0]);
     case SM_OP_PROCESS_SUM: return sum_now(x, executable, op->out[0]);
     default: return sm_fail(SM_ERR_INTERNAL, "%s: is no communication", sm_op_name(op->kind));
     }
