@@ -43,10 +43,10 @@ static double speed_of(const machine *m, const int level[N_AXES]) {
     static const double again[] = {1.02, 1, 1.33};
     const double accum = level[ACCUM] == 1 ? 4 : 1;
     const double tokens = 64 * batches[level[BATCH]];
-    const double micro_s = tokens * (m->flop_s[level[PRECISION]] * again[level[RECOMPUTE]] *
-                                         (level[MODE] == 1 ? 1.18 : 1) +
-                                     m->attention_s[level[ATTENTION]]) +
-                           m->launch_s * (level[MODE] == 1 ? 1.6 : 1);
+    const double micro_s =
+        tokens * (m->flop_s[level[PRECISION]] * again[level[RECOMPUTE]] * (level[MODE] == 1 ? 1.18 : 1) +
+                  m->attention_s[level[ATTENTION]]) +
+        m->launch_s * (level[MODE] == 1 ? 1.6 : 1);
     return accum * tokens / (accum * micro_s + m->optimizer_s);
 }
 

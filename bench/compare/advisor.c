@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of all configurations round 1 takes one of so many, within these bounds.
+// Of all configurations round 2 takes one of so many, within these bounds.
 enum { COMBINED_OF = 16, LEAST_COMBINED = 3, MOST_COMBINED = 8 };
+
+enum { MOST_ROUNDS = 1024 }; // that a gain is the median of
 
 // What is expected to be slower than the default by more than this is not tried.
 static const double least_promise = -0.03;
 
-typedef enum { STAGE_SCREEN, STAGE_COMBINE, STAGE_HALVE, STAGE_CONFIRM, STAGE_OVER } stage;
+typedef enum { STAGE_SCREEN, STAGE_AGAIN, STAGE_COMBINE, STAGE_HALVE, STAGE_CONFIRM, STAGE_OVER } stage;
 
 // A run that is over.
 typedef struct {
@@ -100,30 +102,56 @@ static double mean_of_screen(const sm_advisor *a) {
     return n > 0 ? sum / n : 0;
 }
 
-// What a round's speeds are taken against: the default's. Where it has none in that round, its last one before.
-static double base_of(const sm_advisor *a, int round) {
-    for (; round >= 0; round--) {
-        const result *r = find(a, 0, round);
-        if (r != NULL && isfinite(r->log_speed)) {
-            return r->log_speed;
-        }
-    }
-    return mean_of_screen(a);
+static double default_in(const sm_advisor *a, int round) {
+    const result *r = find(a, 0, round);
+    return r != NULL ? r->log_speed : NAN;
 }
 
-// Mean gain over the default in all rounds, as a logarithm; NaN where a run failed or there was none: what runs only
-// at times is no advice.
-static double measured_gain(const sm_advisor *a, int64_t configuration) {
+// What a round's speeds are taken against: the default's. Where it has none in that round, its last one before. All of
+// round 0 hangs on it, and so it runs once more behind that: what is disturbed is slower, and the faster one counts.
+static double base_of(const sm_advisor *a, int round) {
+    for (; round > 0; round--) {
+        if (isfinite(default_in(a, round))) {
+            return default_in(a, round);
+        }
+    }
+    const double base = fmax(default_in(a, 0), default_in(a, 1)); // which leaves out NaN
+    return isfinite(base) ? base : mean_of_screen(a);
+}
+
+static int compare_reals(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Of n values, in order: the mean of all but the least and the largest, which a disturbed run may be; of one or two the
+// mean.
+static double trimmed_mean(const double *sorted, int n) {
+    const int cut = n > 2 ? 1 : 0;
     double sum = 0;
+    for (int i = cut; i < n - cut; i++) {
+        sum += sorted[i];
+    }
+    return n > 0 ? sum / (n - 2 * cut) : NAN;
+}
+
+// Mean gain over the default in all rounds, as a logarithm. NaN where a run failed or there was none: what runs only at
+// times is no advice.
+static double measured_gain(const sm_advisor *a, int64_t configuration) {
+    double gains[MOST_ROUNDS];
     int n = 0;
     for (int i = 0; i < a->n_results; i++) {
         const result *r = &a->results[i];
-        if (r->trial.configuration == configuration) {
-            sum += r->log_speed - base_of(a, r->trial.round);
-            n++;
+        if (r->trial.configuration == configuration && !isfinite(r->log_speed)) {
+            return NAN;
+        }
+        if (r->trial.configuration == configuration && n < MOST_ROUNDS) {
+            gains[n++] = r->log_speed - base_of(a, r->trial.round);
         }
     }
-    return n > 0 ? sum / n : NAN;
+    qsort(gains, (size_t)n, sizeof(*gains), compare_reals);
+    return trimmed_mean(gains, n);
 }
 
 static double expected_gain(const sm_advisor *a, int64_t configuration) {
@@ -137,12 +165,12 @@ static double expected_gain(const sm_advisor *a, int64_t configuration) {
     return sum;
 }
 
-// Those of round 0 that were not among the few of round 1 were faster by chance, if at all.
+// Those of round 0 that were not among the few of round 2 were faster by chance, if at all.
 int64_t sm_advisor_best(const sm_advisor *a) {
     int64_t best = -1;
     double best_gain = -INFINITY;
     for (int i = 0; i < a->n_results; i++) {
-        const bool counts = a->stage == STAGE_SCREEN || a->round < 2 || a->results[i].trial.round > 0;
+        const bool counts = a->round < 3 || a->results[i].trial.round > 0;
         const double gain = counts ? measured_gain(a, a->results[i].trial.configuration) : NAN;
         if (gain > best_gain) {
             best = a->results[i].trial.configuration;
@@ -226,6 +254,11 @@ static void screen(sm_advisor *a) {
     }
 }
 
+static void run_default_again(sm_advisor *a) {
+    begin_round(a, STAGE_AGAIN);
+    place_default(a);
+}
+
 static int n_combined(const sm_choices *choices) {
     const int64_t n = sm_choices_count(choices) / COMBINED_OF;
     return n < LEAST_COMBINED ? LEAST_COMBINED : n > MOST_COMBINED ? MOST_COMBINED : (int)n;
@@ -265,10 +298,15 @@ static void halve(sm_advisor *a) {
         kept[n_kept] = a->queue[best];
         a->queue[best] = 0;
     }
-    begin_round(a, n_left > 2 ? STAGE_HALVE : STAGE_CONFIRM);
-    for (int i = 0; i < n_kept && a->stage == STAGE_HALVE; i++) {
+    if (n_left <= 2) {
+        a->stage = STAGE_CONFIRM; // its first round is yet to come
+        return;
+    }
+    begin_round(a, STAGE_HALVE);
+    for (int i = 0; i < n_kept; i++) {
         enqueue(a, kept[i]);
     }
+    place_default(a);
 }
 
 static int count_meetings(const sm_advisor *a, int64_t configuration) {
@@ -295,12 +333,11 @@ static void confirm(sm_advisor *a) {
 
 static void plan_round(sm_advisor *a) {
     if (a->stage == STAGE_SCREEN) {
+        run_default_again(a);
+    } else if (a->stage == STAGE_AGAIN) {
         combine(a);
     } else if (a->stage == STAGE_COMBINE || a->stage == STAGE_HALVE) {
         halve(a);
-        if (a->stage == STAGE_HALVE) {
-            place_default(a);
-        }
     } else if (a->stage == STAGE_CONFIRM) {
         confirm(a);
     }
@@ -352,7 +389,7 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
     return true;
 }
 
-// What could not even be started makes room for the next one of round 1.
+// What could not even be started makes room for the next one of round 2.
 static void replace(sm_advisor *a) {
     const int64_t promising = most_promising(a);
     if (a->stage == STAGE_COMBINE && promising >= 0) {
@@ -372,9 +409,8 @@ sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed)
         a->room = room;
     }
     const bool has_speed = outcome == SM_TRIAL_MEASURED && speed > 0 && isfinite(speed);
-    a->results[a->n_results++] = (result){.trial = {a->queue[a->next], a->round},
-                                          .outcome = outcome,
-                                          .log_speed = has_speed ? log(speed) : NAN};
+    a->results[a->n_results++] =
+        (result){.trial = {a->queue[a->next], a->round}, .outcome = outcome, .log_speed = has_speed ? log(speed) : NAN};
     a->next++;
     if (outcome == SM_TRIAL_TOO_LARGE) {
         replace(a);
@@ -383,19 +419,20 @@ sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed)
 }
 
 int sm_advisor_most_left(const sm_advisor *a) {
-    int n = a->stage != STAGE_OVER ? a->n_queue - a->next : 0;
-    int n_candidates = a->n_queue;
-    if (a->stage == STAGE_SCREEN) {
-        n_candidates = n_combined(&a->choices);
-        n += n_candidates + 1;
+    if (a->stage == STAGE_OVER) {
+        return 0;
     }
-    int n_met = a->stage == STAGE_SCREEN ? 1 : a->round;
+    int n = a->n_queue - a->next;
+    int n_candidates = a->n_queue;
+    int n_met = a->round - 1; // rounds 0 and 1 are not of the fastest
+    if (a->stage < STAGE_COMBINE) {
+        n_candidates = n_combined(&a->choices);
+        n += n_candidates + 1 + (a->stage == STAGE_SCREEN);
+        n_met = 1;
+    }
     for (; a->stage <= STAGE_HALVE && n_candidates > 2; n_met++) {
         n_candidates = (n_candidates + 1) / 2;
         n += n_candidates + 1;
     }
-    for (; a->stage != STAGE_OVER && n_met < a->n_meetings; n_met++) {
-        n += 2;
-    }
-    return n;
+    return n_met < a->n_meetings ? n + 2 * (a->n_meetings - n_met) : n;
 }

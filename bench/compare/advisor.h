@@ -6,7 +6,8 @@
 // so that what drifts with time meets both.
 //
 //   round 0   the default, and every configuration that differs from it on one axis
-//   round 1   the few that are fastest by what is known: a configuration that was not measured yet is expected to
+//   round 1   the default again, as all of round 0 hangs on it
+//   round 2   the few that are fastest by what is known: a configuration that was not measured yet is expected to
 //             gain the product of what its levels gained alone
 //   rounds    the faster half of the last round, by all rounds so far, until one is left (successive halving)
 //   at last   the default and that one, until they have met often enough for an interval
@@ -57,7 +58,7 @@ sm_status sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double 
 // The fastest so far, by all rounds; -1 where nothing was measured.
 int64_t sm_advisor_best(const sm_advisor *advisor);
 
-// How many runs there will still be, at most.
+// How many runs there will still be, about: at most, unless two that are as fast take turns at being the fastest.
 int sm_advisor_most_left(const sm_advisor *advisor);
 
 #endif
