@@ -44,6 +44,10 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
     [CLI_SWEEP] = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",
                    "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"},
+    [CLI_ADVISE] =
+        {"stepmark advise -m small --seq-len 128 --max-memory 8 --output-file rows.jsonl",
+         "stepmark advise --backend opencl:0.0 -b 8,16,32,64 --precision bf16 --output-file rows.jsonl --resume",
+         "stepmark advise -m small -b 8 --accum 1 --optimizer adamw,lion,adamw8bit"},
     [CLI_RECOMMEND] = {"stepmark recommend rows.jsonl"},
     [CLI_TOKENIZER] = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",
                        "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",

@@ -24,6 +24,7 @@
     X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")            \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")           \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")           \
+    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")          \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                       \
       "what measured rows say: the fastest, the steadiest, what to try next")                                          \
     X(CLI_COMPARE, "compare", cli_compare,                                                                             \
@@ -54,6 +55,10 @@ const char *cli_command_purpose(cli_command command);
 // What follows the flags, as --help shows it, with a space before it: " A B"; "" where nothing does.
 const char *cli_command_operands(cli_command command);
 
+// Does it measure products of lists, each configuration in a process of its own? Its flags of `run` are then kept as
+// text (cli_axes).
+bool cli_command_sweeps(cli_command command);
+
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
 
@@ -70,7 +75,7 @@ typedef struct {
     int n;
 } cli_texts;
 
-// Flags of `run` that `sweep` was given, each with the list that its argument is.
+// Flags of `run` that `sweep` or `advise` was given, each with the list that its argument is.
 enum { CLI_MAX_AXES = 48 };
 
 typedef struct {
