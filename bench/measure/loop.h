@@ -44,4 +44,9 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 // Its attribution steps.
 const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 
+// They as a trace (trace_events.h): the main line's phases, the device's ops, each thread of the loader, and how many
+// loads were ready. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
+sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
+                        json_t **trace);
+
 #endif

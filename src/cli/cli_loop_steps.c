@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli_commands.h"
+#include "cli_trace.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10, NAME_SIZE = 32 }; // the least has an interval
 
@@ -77,9 +78,22 @@ void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
     }
 }
 
+static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
+    json_t *trace;
+    const bool own_device = row->gpu_info[0] != '\0';
+    if (s->options.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace));
+    sm_status status = cli_write_trace(trace, s->options.trace);
+    json_decref(trace);
+    return status;
+}
+
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
     SM_TRY(sm_utilisation_stop(steps->utilisation, &row->utilisation));
-    return sm_loop_report(steps->loop, row);
+    SM_TRY(sm_loop_report(steps->loop, row));
+    return write_trace(steps, row);
 }
 
 void cli_loop_steps_close(cli_loop_steps *steps) {
