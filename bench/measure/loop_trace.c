@@ -37,11 +37,13 @@ static void add_op(json_t *events, const sm_plan *plan, int op, const char *cate
 // The ops of a stretch: the last is the optimizer's, each of the n_micro before it a micro-batch. They lie end to end
 // from its beginning: their lengths are measured, their places follow.
 static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step *step, const char *category,
-                        int64_t start_ns, int index, int n_micro) {
+                        const sm_step_span *span, int index, int n_micro) {
     const int optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER).first;
     const bool is_update = index == n_micro;
+    int64_t start_ns = span->begin_ns;
     for (int i = is_update ? optimizer : 0; i < (is_update ? plan->n_ops : optimizer); i++) {
-        const int64_t elapsed_ns = time_of_op(step, plan, i, is_update ? 1 : n_micro, index == 0);
+        const int64_t mean_ns = time_of_op(step, plan, i, is_update ? 1 : n_micro, index == 0);
+        const int64_t elapsed_ns = mean_ns < span->end_ns - start_ns ? mean_ns : span->end_ns - start_ns;
         if (elapsed_ns > 0) {
             add_op(events, plan, i, category, start_ns, elapsed_ns);
             start_ns += elapsed_ns;
@@ -70,7 +72,7 @@ static void add_step(json_t *events, const sm_plan *plan, const sm_loop_step *st
         sm_trace_span(events, has_ops ? "ops" : sm_step_phase_name(span.phase), "phase", MAIN_TRACK, span.begin_ns,
                       span.end_ns - span.begin_ns, json_pack("{s:I}", "step", (json_int_t)step->step.step));
         if (has_ops) {
-            add_stretch(events, plan, step, category, span.begin_ns, stretch++, n_micro);
+            add_stretch(events, plan, step, category, &span, stretch++, n_micro);
         }
     }
 }
