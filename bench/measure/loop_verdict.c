@@ -69,7 +69,10 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double n_ti
         d->taken_ns[SM_LOOP_MEMORY] += n_times * self_ns;
         d->gained_ns[SM_LOOP_MEMORY] += n_times * fmax(self_ns - compute_ns, 0);
         break;
-    case SM_BOUND_OVERHEAD: d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns; break;
+    case SM_BOUND_OVERHEAD:
+        d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns;
+        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(self_ns - line->roofline_ns, 0);
+        break;
     case SM_BOUND_UNKNOWN:
     case SM_BOUND_COUNT: d->knows_ops = false; break;
     }
@@ -119,7 +122,8 @@ static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, 
     *d = (sm_loop_division){.step_ns = work_ns + (double)l->headline_wait_ns, .knows_ops = true};
     SM_TRY(divide_ops(plan, row, d));
     const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns);
-    set_whole(d, SM_LOOP_LAUNCHES, d->taken_ns[SM_LOOP_LAUNCHES] + fmax(work_ns - other_ns, 0));
+    d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
+    d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     fit_ops(work_ns, d);
     set_whole(d, SM_LOOP_INPUT, (double)(l->headline_wait_ns + l->transfer_ns));
     set_whole(d, SM_LOOP_COMMUNICATION, (double)l->all_reduce_ns);

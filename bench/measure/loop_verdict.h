@@ -3,7 +3,9 @@
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
 //   communication  waiting for other processes
-//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases
+//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases;
+//   removed,
+//                  such ops take the shortest possible time
 //   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
 //   memory         ops that memory bounds: removed, they take the time of their arithmetic
 //
