@@ -56,7 +56,8 @@ static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op
     return sm_profile_make(&input, SM_PROFILE_BY_OP, profile);
 }
 
-static void add_line(const sm_profile_line *line, const sm_row *row, double n_times, sm_loop_division *d) {
+static void add_line(const sm_profile_line *line, const sm_row *row, double call_ns, double n_times,
+                     sm_loop_division *d) {
     const double compute_ns = line->flops / row->peak_flops * 1e9;
     const double memory_ns = line->bytes / row->peak_bandwidth * 1e9;
     const double self_ns = (double)line->self_ns;
@@ -71,7 +72,7 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double n_ti
         break;
     case SM_BOUND_OVERHEAD:
         d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns;
-        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(self_ns - line->roofline_ns, 0);
+        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(fmin(call_ns, self_ns - line->roofline_ns), 0);
         break;
     case SM_BOUND_UNKNOWN:
     case SM_BOUND_COUNT: d->knows_ops = false; break;
@@ -87,7 +88,7 @@ static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_divi
     sm_status status = profile_ops(plan, row, op_ns, &profile);
     for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
         if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
-            add_line(&profile.lines[line], row, times_a_step(row, &plan->ops[i]), d);
+            add_line(&profile.lines[line], row, profile.overhead_ns, times_a_step(row, &plan->ops[i]), d);
         }
         line += op_ns[i] > 0;
     }
