@@ -17,6 +17,7 @@ typedef struct {
 
 struct sm_loop {
     sm_loop_settings settings;
+    char loader[32];
     sm_train_stepper stepper;
     plain_step *plain; // warm-up, then headline
     int64_t n_plain;
@@ -32,8 +33,10 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     bool is_whole;
     l->stepper.phases = phases;
     SM_TRY(sm_train_step_run(&l->stepper, number, &is_whole, step));
-    SM_TRY(l->settings.log != NULL ? l->settings.log(l->settings.log_ctx, step) : SM_OK);
-    sm_phases_lap(phases, SM_STEP_LOG);
+    if (l->settings.log != NULL) {
+        SM_TRY(l->settings.log(l->settings.log_ctx, step));
+        sm_phases_lap(phases, SM_STEP_LOG);
+    }
     return SM_OK;
 }
 
@@ -47,7 +50,8 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step) {
         l->plain = grown;
         l->room = room;
     }
-    l->plain[l->n_plain++] = (plain_step){.input_ns = step->data_ns};
+    l->plain[l->n_plain++] = (plain_step){
+        .input_ns = step->data_ns, .busy_ns = step->load.end_ns - step->load.begin_ns, .n_ready = step->load.n_ready};
     return SM_OK;
 }
 
@@ -65,13 +69,14 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
     if (l->n_apart == l->settings.n_attribution) {
         return sm_fail(SM_ERR_INTERNAL, "loop: more than %d steps are timed apart", l->n_apart);
     }
-    sm_loop_step *s = &l->apart[l->n_apart++];
+    sm_loop_step *s = &l->apart[l->n_apart];
     sm_phases_begin(&s->phases, plan);
     SM_TRY(take_step(l, number, &s->phases, &s->step));
     sm_phases_end(&s->phases);
     memcpy(op_ns, s->phases.op_ns, (size_t)plan->n_ops * sizeof(*op_ns));
     *elapsed_ns = s->phases.wall_ns;
     *loss = s->step.loss;
+    l->n_apart++;
     return SM_OK;
 }
 
@@ -139,6 +144,7 @@ sm_status sm_loop_open(const sm_loop_settings *settings, sm_loop **loop) {
         return sm_fail(SM_ERR_OOM, "loop: no memory");
     }
     l->settings = *settings;
+    SM_ROW_TEXT(l->loader, settings->loader);
     l->stepper = settings->stepper;
     sm_status status = allocate(l);
     if (status != SM_OK) {
@@ -177,8 +183,8 @@ static void set_headline(const sm_loop *l, sm_row *row) {
         n_ready += (double)l->plain[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
-    if (l->settings.queue_depth != SM_ABSENT) {
-        row->loop.busy_ns = (int64_t)busy_ns;
+    if (l->settings.n_loader_threads > 0) {
+        row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;
     }
 }
@@ -243,8 +249,7 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
 }
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
-    SM_ROW_TEXT(row->loop.loader, loop->settings.loader);
-    row->loop.queue_depth = loop->settings.queue_depth;
+    SM_ROW_TEXT(row->loop.loader, loop->loader);
     if (row->samples_ns.n == 0 || loop->n_apart == 0) {
         return SM_OK;
     }

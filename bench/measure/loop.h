@@ -15,7 +15,7 @@ typedef struct {
     const sm_workload *workload; // whose checks the first steps have
     sm_train_stepper stepper;    // with a loader that begins with step SM_CHECKED_STEPS + 1
     const char *loader;          // as a row says it
-    int64_t queue_depth;         // SM_ABSENT: there is no queue
+    int n_loader_threads;        // 0: inline
     int n_attribution;           // of the protocol
 
     // Tells a step, as a training does, within its time; NULL: nobody is told.

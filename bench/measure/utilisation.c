@@ -302,7 +302,9 @@ static json_t *make_series(const sm_utilisation *u) {
             sm_json_set_new(series, names[which], values);
         }
     }
-    sm_json_set_new(series, "processors", processors_of(u));
+    if (u->first[SM_UTILISATION_AFTER] > u->first[SM_UTILISATION_HEADLINE]) {
+        sm_json_set_new(series, "processors", processors_of(u));
+    }
     return series;
 }
 

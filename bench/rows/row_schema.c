@@ -327,10 +327,9 @@ static const sm_column columns[] = {
     {REAL(sensors.gpu_temperature_c, "C", "its temperature, after")},
     {TEXT(sensors.gpu_throttle, "why it slowed itself down")},
 
-    {TEXT(loop.loader, "of a training loop: who makes its batches, inline or threads and how many; null: no loop was "
+    {TEXT(loop.loader, "of a training loop: who makes its batches, inline or threads:N; null: no loop was "
                        "measured, and so below"),
      SHOWN_WHEN_VARIED("loader", NULL)},
-    {INTEGER(loop.queue_depth, "", "steps' batches that are made ahead at most")},
     {INTEGER(loop.n_steps, "", "attribution steps that the means below are of"), SPEED},
     {INTEGER(loop.wall_ns, "ns", "a whole step of them; the phases that follow add up to it"), SPEED},
 #define X(code, member, name, text) {INTEGER(loop.member##_ns, "ns", text), SPEED},
@@ -338,7 +337,7 @@ static const sm_column columns[] = {
 #undef X
         {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
          SPEED},
-    {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's thread; null where the loader is inline"),
+    {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},
     {JSON(loop.samples, "wall and each phase that took time: an array, by attribution step, in ns"), SPEED},

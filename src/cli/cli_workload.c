@@ -157,12 +157,18 @@ void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
     plan->attended_pairs = workload->attended_pairs;
 }
 
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload) {
+    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    return options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+}
+
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload) {
     sm_tokens *tokens;
-    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    *workload = (cli_workload){.ids = NULL};
     SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
-    sm_status status = options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+    sm_status status = cli_workload_open_of(options, config, B, T, tokens, workload);
     sm_tokens_close(tokens);
     return status;
 }

@@ -25,7 +25,9 @@ typedef struct {
 // again.
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload);
-void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload); // of tokens that are open
+void cli_workload_close(cli_workload *workload);                           // one whose ids are NULL is fine
 
 // Tells the plan what its batches hold, so that its work and its tokens are counted right.
 void cli_workload_count(const cli_workload *workload, sm_plan *plan);

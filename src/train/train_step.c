@@ -9,6 +9,13 @@ static const double least_loss_scale = 0x1p-24; // where gradients are not finit
 
 static bool is_interrupted(const sm_train_stepper *s) { return s->interrupted != NULL && *s->interrupted; }
 
+// Alone, nobody is waited for.
+static void lap_others(const sm_train_stepper *s) {
+    if (sm_comm_size(s->comm) > 1) {
+        sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
+    }
+}
+
 // Inline its parts are on the main line; threads are waited for.
 static void record_load(sm_step_phases *phases, const sm_load *load) {
     if (load->thread < 0) {
@@ -44,7 +51,7 @@ static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
         status = SM_ERR_INTERRUPTED;
     }
     status = sm_comm_agree(s->comm, status);
-    sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
+    lap_others(s);
     return status;
 }
 
@@ -116,7 +123,7 @@ static sm_status update(sm_train_stepper *s, sm_train_step *result) {
     SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     SM_TRY(tell_scaler(s, result));
-    sm_phases_lap(s->phases, SM_STEP_LOSS_SCALER);
+    sm_phases_lap(s->phases, result->is_scaled ? SM_STEP_LOSS_SCALER : SM_STEP_TRANSFER);
     if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
         return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
     }
@@ -138,7 +145,7 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
-    sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
+    lap_others(s);
     const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
     if (!isfinite(result->loss)) {
         return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");

@@ -50,8 +50,7 @@ static sm_status check_length(const sm_train_settings *s, int64_t n_rows) {
                          (long long)(least * T));
 }
 
-static sm_status set_sizes(trainer *t) {
-    const sm_train_settings *s = t->settings;
+sm_status sm_train_prepare(const sm_train_settings *s, sm_load_share *share, sm_train_stepper *stepper) {
     const int64_t B = s->session->plan->B;
     const int64_t T = s->session->plan->T;
     const int64_t n_processes = sm_comm_size(s->comm);
@@ -64,22 +63,22 @@ static sm_status set_sizes(trainer *t) {
     }
     SM_TRY(check_length(s, n_pieces * piece_rows));
     const int64_t stride = s->global_batch / piece_rows;
-    t->share = (sm_load_share){.tokens = s->data.tokens,
-                               .collation = s->data.collation,
-                               .order = {.kind = s->order, .seed = s->seed, .n_sequences = n_pieces},
-                               .B = B,
-                               .T = T,
-                               .stride = stride,
-                               .first = stride / n_processes * sm_comm_rank(s->comm),
-                               .n = stride / n_processes};
-    t->stepper = (sm_train_stepper){.session = s->session,
-                                    .comm = s->comm,
-                                    .data_name = data_name(s),
-                                    .share = &t->share,
-                                    .optimizer = s->optimizer,
-                                    .global_batch = s->global_batch,
-                                    .n_accum = s->global_batch / (B * n_processes),
-                                    .interrupted = s->interrupted};
+    *share = (sm_load_share){.tokens = s->data.tokens,
+                             .collation = s->data.collation,
+                             .order = {.kind = s->order, .seed = s->seed, .n_sequences = n_pieces},
+                             .B = B,
+                             .T = T,
+                             .stride = stride,
+                             .first = stride / n_processes * sm_comm_rank(s->comm),
+                             .n = stride / n_processes};
+    *stepper = (sm_train_stepper){.session = s->session,
+                                  .comm = s->comm,
+                                  .data_name = data_name(s),
+                                  .share = share,
+                                  .optimizer = s->optimizer,
+                                  .global_batch = s->global_batch,
+                                  .n_accum = s->global_batch / (B * n_processes),
+                                  .interrupted = s->interrupted};
     return SM_OK;
 }
 
@@ -185,7 +184,7 @@ static sm_status load_state(trainer *t, int64_t *log_bytes) {
 static sm_status set_up(trainer *t) {
     int64_t initial_step = 0;
     int64_t log_bytes;
-    SM_TRY(set_sizes(t));
+    SM_TRY(sm_train_prepare(t->settings, &t->share, &t->stepper));
     SM_TRY(set_validation(t));
     SM_TRY(sm_train_record_open(&t->record, t->settings, t->callbacks));
     SM_TRY(find_first_step(t, &initial_step));

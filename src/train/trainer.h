@@ -101,6 +101,10 @@ typedef struct {
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
 
+// What steps of these settings read, and what they have in common, but for the loader and the schedule. `share`
+// outlives the stepper.
+sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *share, sm_train_stepper *stepper);
+
 // Trains. SM_ERR_INTERRUPTED: ended early as asked, with what was done saved.
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks);
 
