@@ -142,7 +142,7 @@ static sm_status add_phase(const json_t *row, const json_t *baseline, const char
     snprintf(samples, sizeof(samples), "loop.samples.%s", member);
     const double ns = sm_json_number(row, field);
     const double then_ns = baseline != NULL ? sm_json_number(baseline, field) : NAN;
-    if (!(ns != 0) && !(then_ns > 0)) {
+    if (!(fabs(ns) > 0) && !(then_ns > 0)) { // nor is it known, of a row that does not say
         return SM_OK;
     }
     json_t *record = start_record(row, name, meaning, field);

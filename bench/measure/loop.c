@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "json_values.h"
 #include "loop_verdict.h"
+#include "stats.h"
 
 // What every step that is not timed apart has.
 typedef struct {
@@ -171,16 +172,22 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
 
 // --- the row -------------------------------------------------------------------------------------------
 
-// The last steps that were not timed apart are the headline's.
+// The last steps that were not timed apart are the headline's: as many as it has samples, or fewer.
+static const plain_step *headline_of(const sm_loop *l, const sm_row *row, int64_t *n) {
+    *n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
+    return l->plain + l->n_plain - *n;
+}
+
 static void set_headline(const sm_loop *l, sm_row *row) {
-    const int64_t n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
+    int64_t n;
+    const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
-    for (int64_t i = l->n_plain - n; i < l->n_plain; i++) {
-        input_ns += (double)l->plain[i].input_ns / (double)n;
-        busy_ns += (double)l->plain[i].busy_ns / (double)n;
-        n_ready += (double)l->plain[i].n_ready / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        input_ns += (double)steps[i].input_ns / (double)n;
+        busy_ns += (double)steps[i].busy_ns / (double)n;
+        n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
     if (l->settings.n_loader_threads > 0) {
@@ -248,6 +255,24 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
 }
 
+// What a headline step takes beside its data.
+static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
+    int64_t n;
+    sm_stats stats;
+    const plain_step *steps = headline_of(l, row, &n);
+    int64_t *rest_ns = malloc((size_t)n * sizeof(*rest_ns) + 1);
+    if (rest_ns == NULL) {
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %lld samples", (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns;
+    }
+    sm_status status = sm_stats_compute(rest_ns, n, &stats);
+    *work_ns = stats.median;
+    free(rest_ns);
+    return status;
+}
+
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     SM_ROW_TEXT(row->loop.loader, loop->loader);
     if (row->samples_ns.n == 0 || loop->n_apart == 0) {
@@ -257,5 +282,7 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     set_headline(loop, row);
     set_means(loop, row);
     SM_TRY(set_samples(loop, row));
-    return sm_loop_verdict(loop->stepper.session->plan, row);
+    double work_ns;
+    SM_TRY(median_work(loop, row, &work_ns));
+    return sm_loop_verdict(loop->stepper.session->plan, work_ns, row);
 }

@@ -96,14 +96,13 @@ static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_divi
 }
 
 // Ops, and what of a headline step was neither one nor any of its other phases.
-static sm_status divide(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
+static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, sm_loop_division *d) {
     const sm_row_loop *l = &row->loop;
-    *d = (sm_loop_division){.step_ns = (double)row->avg_ns, .knows_ops = true};
+    *d = (sm_loop_division){.step_ns = work_ns + (double)l->headline_wait_ns, .knows_ops = true};
     SM_TRY(divide_ops(plan, row, d));
     const double inline_ns = (double)(l->read_ns + l->tokenise_ns + l->collate_ns);
     const double other_ns = (double)(l->wall_ns - l->wait_ns - l->launch_ns) - inline_ns;
-    const double beyond_ns = d->step_ns - (double)l->headline_wait_ns - other_ns;
-    d->taken_ns[SM_LOOP_LAUNCHES] += fmax(beyond_ns, 0);
+    d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     d->gained_ns[SM_LOOP_LAUNCHES] = d->taken_ns[SM_LOOP_LAUNCHES];
     d->taken_ns[SM_LOOP_INPUT] = (double)(l->headline_wait_ns + l->transfer_ns);
     d->gained_ns[SM_LOOP_INPUT] = d->taken_ns[SM_LOOP_INPUT];
@@ -157,13 +156,13 @@ static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its ceilings");
 }
 
-sm_status sm_loop_verdict(const sm_plan *plan, sm_row *row) {
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     sm_loop_division d;
     if (row->op_ns.n != plan->n_ops) {
         return sm_fail(SM_ERR_INTERNAL, "loop: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
                        plan->n_ops);
     }
-    SM_TRY(divide(plan, row, &d));
+    SM_TRY(divide(plan, work_ns, row, &d));
     write_verdict(&d, sm_loop_judge(&d), row);
     return set_ceilings(&d, row);
 }

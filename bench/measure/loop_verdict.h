@@ -47,7 +47,8 @@ double sm_loop_without_ns(const sm_loop_division *division, sm_loop_bound bound)
 // SM_LOOP_BOUND_COUNT where it cannot be told.
 sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 
-// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there.
-sm_status sm_loop_verdict(const sm_plan *plan, sm_row *row);
+// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there. `work_ns` is
+// what a headline step takes beside its data: a median, since a step that was preempted says nothing of the loop.
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
 #endif

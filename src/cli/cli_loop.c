@@ -23,7 +23,9 @@ static void print_speed(const sm_row *row) {
     sm_text_count(round(row->median_ts), rate, sizeof(rate));
     sm_text_ms((double)row->median_ns, step, sizeof(step));
     printf("\n%s tokens/s, undisturbed: %s ms a step", rate, step);
-    if (isfinite(row->noise_percent)) {
+    if (row->noise_percent >= 100) {
+        printf(" ± over 99%%");
+    } else if (isfinite(row->noise_percent)) {
         printf(" ± %.1f%%", row->noise_percent);
     }
     printf("; to time it apart makes it %.1f%% %s.\n", fabs(row->attribution_percent),
