@@ -305,6 +305,15 @@ static const cli_flag flags[] = {
      TRAIN | LOOP, AT(loader), NO_RANGE},
     {"Work", "queue-depth", 0, CLI_INT, "N", "0", "steps whose batches threads make ahead; 0: two a thread",
      TRAIN | LOOP, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", NULL,
+     "each configuration is measured by `loop`, not by `run`, with a loader that makes a step's batches: the thread "
+     "that trains, when it needs them, or N threads beside it",
+     SWEEP | CLI_LISTED, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", NULL, "of --loader: steps whose batches threads make ahead",
+     SWEEP | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "of --loader: --data is text, and this folder's tokenizer makes tokens of it while the loop reads it",
+     SWEEP | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
      NOT_ADVISE(SWEPT) | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
     {"Work", "accum", 0, CLI_INT, "N", "1,4", "micro-batches whose gradients one optimizer step sums", ADVISED,
@@ -453,7 +462,7 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given "
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; flags given "
      "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
