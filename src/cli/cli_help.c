@@ -14,6 +14,8 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                  "stepmark run -m tiny --pass-type separate -r 20 -o json"},
     [CLI_PROFILE] = {"stepmark profile", "stepmark profile --by layer -o json",
                      "stepmark profile -m small -b 4 --seq-len 256 --trace step.json"},
+    [CLI_LOOP] = {"stepmark loop", "stepmark loop -m small -b 4 --seq-len 256 --data tokens.bin --trace loop.json",
+                  "stepmark loop -b 8 --baseline before.jsonl --output-file after.jsonl"},
     [CLI_ABLATE] = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"},
     [CLI_PEAKS] = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"},
     [CLI_TRAIN] = {"stepmark train -m tiny --steps 20 --save model",

@@ -421,7 +421,10 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
 }
 
 // Flags that only mean something together.
-static sm_status check_documents(const cli_options *options) {
+static sm_status check_documents(cli_options *options) {
+    if (options->documents == NULL && options->command == CLI_TRAIN && options->padding > SM_PADDING_NONE + 1) {
+        options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
+    }
     if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
         return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
                        sm_padding_name((sm_padding)(options->padding - 1)));

@@ -33,7 +33,7 @@ static sm_status schema_of(const char *name, json_t **schema) {
     if (command == CLI_COMMAND_COUNT) {
         return SM_ERR_USAGE;
     }
-    if (command == CLI_RUN || command == CLI_SWEEP) {
+    if (command == CLI_RUN || command == CLI_SWEEP || command == CLI_LOOP) {
         *schema = sm_row_json_schema();
         return SM_OK;
     }
