@@ -241,6 +241,7 @@ typedef struct {
     const char *report_file;
     int report_format; // cli_report_format
     bool no_peaks;
+    bool no_phases;
     bool weak;
     cli_ints predict;
     const char *page;
