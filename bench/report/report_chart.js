@@ -452,7 +452,7 @@ const chart = (() => {
         setTimeout(() => drawFrom(i + 1));
     };
     requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
-    addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.panels.length > 1 ? 250 : 340)));
+    addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
     return {rows, strip, redraw, colour};
 })();

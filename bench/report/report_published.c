@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_SIZES = 5, TEXT_SIZE = 96, MAX_OF_A_SIZE = 6 };
+enum { N_SIZES = 5, TEXT_SIZE = 96, MAX_OF_A_SIZE = 4 };
 
 static const char *const sizes[N_SIZES] = {"small", "medium", "large", "xl", "2.7B"};
 
