@@ -344,8 +344,9 @@ const chart = (() => {
     const REACH = 26;
     const distance = ([x0, y0, x1, y1], x, y) => Math.hypot(Math.max(x0 - x, 0, x - x1), Math.max(y0 - y, 0, y - y1));
     const makeAnswer = (p) => {
-        let now = null;
-        const choose = (place, x, y) => {
+        let now = null, byKey = false;
+        const choose = (place, x, y, isByKey = false) => {
+            byKey = isByKey;
             now?.element.classList.remove('hot');
             now = place;
             if (!now) { page.hideHint(); return; }
@@ -365,8 +366,11 @@ const chart = (() => {
             }
             return best;
         };
-        p.picture.addEventListener('pointermove', (event) => choose(nearest(event), event.clientX, event.clientY));
-        p.picture.addEventListener('pointerleave', () => choose(null));
+        p.picture.addEventListener('pointermove', (event) => {
+            const place = nearest(event);
+            if (place || !byKey) choose(place, event.clientX, event.clientY);
+        });
+        p.picture.addEventListener('pointerleave', () => { if (!byKey) choose(null); });
         p.picture.addEventListener('click', (event) => {
             const place = nearest(event);
             if (place?.row !== undefined && place?.row !== null && rows.open) rows.open(place.row);
@@ -376,9 +380,10 @@ const chart = (() => {
             if (step && p.places.length > 0) {
                 const n = p.places.length, place = p.places[(p.places.indexOf(now) + step + n + (now ? 0 : step < 0 ? 1 : 0)) % n];
                 const at = place.element.getBoundingClientRect();
-                choose(place, at.right, at.bottom);
+                choose(place, at.right, at.bottom, true);
                 event.preventDefault();
             } else if (event.key === 'Enter' && now?.row !== undefined && now?.row !== null && rows.open) {
+                event.preventDefault(); // or the key presses the button of what opens
                 rows.open(now.row);
             }
         });

@@ -92,7 +92,7 @@ void sm_page_end(FILE *out, const char *const *scripts) {
 }
 
 sm_status sm_page_json(FILE *out, const char *id, const json_t *value) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY);
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
     if (text == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a page's data");
     }
