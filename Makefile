@@ -86,7 +86,7 @@ CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
 TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
-LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/step_page_files.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
@@ -349,6 +349,21 @@ $(B)/corpus.txt: $(CORPUS_FILES)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@
 $(B)/corpus.o: src/io/corpus.S $(B)/corpus.txt
 	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
+
+# Where each of its files lies in it.
+$(B)/corpus_files.list: $(B)/corpus.txt
+	@LC_ALL=C wc -c $(CORPUS_FILES) | awk '$$2 != "total" { printf "CORPUS_FILE(\"%s\", %d, %d)\n", $$2, at, $$1; at += $$1 }' > $@
+$(B)/src/io/corpus_files.o: FILE_FLAGS := -I$(B)
+$(B)/src/io/corpus_files.o: $(B)/corpus_files.list
+
+# What the page of a step consists of beside its data. Scripts are one, in the order of their names.
+PAGE_FILES := $(B)/step_page.css $(B)/step_page.html $(B)/step_page.js
+$(B)/step_page.js: $(sort $(wildcard bench/page/*.js))
+	@mkdir -p $(@D) && cat $^ > $@
+$(B)/step_page.%: bench/page/step_page.%
+	@mkdir -p $(@D) && cp $< $@
+$(B)/step_page_files.o: bench/page/step_page_files.S $(PAGE_FILES)
+	@$(CC) -c -Wa,-I$(B) -o $@ $<
 
 # The kernels' text, and a list of its files that C and assembler both include.
 $(B)/opencl_sources.list: $(CL_SRC) FORCE
