@@ -2,12 +2,8 @@
 #include "step_page.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#define PAGE_FILE(kind) extern const char step_page_##kind[], step_page_end_##kind[]
-PAGE_FILE(css);
-PAGE_FILE(html);
-PAGE_FILE(js);
+#include "report_page.h"
 
 // --- a plan ----------------------------------------------------------------------------------------
 
@@ -64,51 +60,12 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
 
 // --- the page --------------------------------------------------------------------------------------
 
-// A script of data ends at the first "</script", and "<!--" changes how it is read: no text in it has a '<' of its own.
-static void put_data(const char *text, FILE *out) {
-    for (size_t n = strcspn(text, "<");; n = strcspn(text, "<")) {
-        fwrite(text, 1, n, out);
-        text += n;
-        if (*text == '\0') {
-            return;
-        }
-        fputs("\\u003c", out);
-        text++;
-    }
-}
-
-static void put_text(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        default: fputc(*text, out);
-        }
-    }
-}
-
-static void put_file(const char *begin, const char *end, FILE *out) { fwrite(begin, 1, (size_t)(end - begin), out); }
-
 sm_status sm_step_page_write(const json_t *data, FILE *out) {
-    const char *title = json_string_value(json_object_get(data, "title"));
-    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "page: no memory for its data");
-    }
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          out);
-    put_text(title, out);
-    fputs("</title>\n<style>\n", out);
-    put_file(step_page_css, step_page_end_css, out);
-    fputs("</style>\n</head>\n<body>\n", out);
-    put_file(step_page_html, step_page_end_html, out);
-    fputs("<script type=\"application/json\" id=\"step\">", out);
-    put_data(text, out);
-    fputs("</script>\n<script>\n", out);
-    put_file(step_page_js, step_page_end_js, out);
-    fputs("</script>\n</body>\n</html>\n", out);
-    free(text);
+    static const char *const styles[] = {"step_page.css", NULL};
+    static const char *const scripts[] = {"step_values.js", "step_math.js",   "step_heat.js",   "step_picture.js", "step_op.js",
+                                          "step_text.js",   "step_layers.js", "step_memory.js", "step_page.js",    NULL};
+    sm_page_begin(out, json_string_value(json_object_get(data, "title")), styles);
+    SM_TRY(sm_page_json(out, "step", data));
+    sm_page_end(out, scripts);
     return SM_OK;
 }

@@ -12,17 +12,6 @@ enum { TEXT_SIZE = 2048, MAX_COLUMNS = 24 };
 
 // --- escaping ------------------------------------------------------------------------------
 
-static void put_html(FILE *out, char c) {
-    switch (c) {
-    case '&': fputs("&amp;", out); return;
-    case '<': fputs("&lt;", out); return;
-    case '>': fputs("&gt;", out); return;
-    case '"': fputs("&quot;", out); return;
-    case '\'': fputs("&#39;", out); return;
-    default: fputc(c, out);
-    }
-}
-
 static void put_markdown(FILE *out, char c) {
     if (c == '<') {
         fputs("&lt;", out);
@@ -34,8 +23,12 @@ static void put_markdown(FILE *out, char c) {
     fputc(c, out);
 }
 
-// Control characters become spaces; what is not UTF-8 (text that was cut, too) becomes '?'.
+// In Markdown, as sm_page_text() does in HTML.
 static void put_text(const sm_doc *doc, const char *text) {
+    if (doc->html) {
+        sm_page_text(doc->out, text);
+        return;
+    }
     while (*text != '\0') {
         int length = sm_utf8_length(text);
         bool is_control = sm_control_length(text) > 0;
@@ -43,7 +36,7 @@ static void put_text(const sm_doc *doc, const char *text) {
             fwrite(text, 1, (size_t)length, doc->out);
         } else {
             char c = length == 0 ? '?' : is_control ? ' ' : *text;
-            (doc->html ? put_html : put_markdown)(doc->out, c);
+            put_markdown(doc->out, c);
         }
         text += length > 0 ? length : 1;
     }
@@ -59,14 +52,7 @@ static void put_formatted(const sm_doc *doc, const char *format, va_list argumen
 
 void sm_doc_begin(sm_doc *doc, const char *title) {
     if (doc->html) {
-        fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-              "<link rel=\"icon\" href=\"data:,\">\n<title>",
-              doc->out);
-        put_text(doc, title);
-        fprintf(doc->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", report_page_style);
-        put_text(doc, title);
-        fputs("</h1>\n", doc->out);
+        sm_page_begin(doc->out, title, NULL);
         return;
     }
     fputs("# ", doc->out);
@@ -74,7 +60,11 @@ void sm_doc_begin(sm_doc *doc, const char *title) {
     fputs("\n", doc->out);
 }
 
-void sm_doc_end(sm_doc *doc) { fputs(doc->html ? "</body>\n</html>\n" : "", doc->out); }
+void sm_doc_end(sm_doc *doc) {
+    if (doc->html) {
+        sm_page_end(doc->out, NULL);
+    }
+}
 
 void sm_doc_heading(sm_doc *doc, const char *id, const char *text) {
     if (doc->html) {
