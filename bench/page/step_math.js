@@ -64,6 +64,7 @@ const math = (() => {
             if (word.startsWith('"')) return {parts: [el('mtext', '\u2002' + word.slice(1, -1) + '\u2002')]};
             if (/^[0-9.]/.test(word) && word !== '...') return {parts: [el('mn', word)]};
             if (word === 'sqrt' && is('(')) { take(); return {parts: [el('msqrt', until(')'))]}; }
+            if (word === '∂') return {parts: [el('mo', '∂'), ...factor().parts]};
             if (word === 'sum' || word.startsWith('sum_')) return {parts: [sum(word)]};
             if (/^[A-Za-z_]/.test(word)) return {parts: [name(word)], callable: functions.has(word.replace(/'+$/, ''))};
             return {parts: [el('mo', symbols[word] || word)]};
@@ -125,7 +126,7 @@ const math = (() => {
     const paragraph = (text) => page.make('p', {}, ...text.split('`').map((part, i) => (i % 2 ? inline(part) : part)));
 
     // Text as docs/equations.md has it: paragraphs, and equations on lines of their own, four spaces in.
-    const describe = (text) => text.split(/\n\n+/).filter((block) => block.trim()).map((block) =>
+    const describe = (text) => text.replace(/^\n+/, '').split(/\n\n+/).filter((block) => block.trim()).map((block) =>
         (block.startsWith('    ')
             ? page.make('div', {class: 'equations'}, ...block.split('\n').filter((line) => line.trim()).map((line) => display(line.trim())))
             : paragraph(block.replaceAll('\n', ' '))));

@@ -21,13 +21,17 @@ const opPanel = (() => {
         details.addEventListener('toggle', () => { if (details.open && !details.querySelector('table')) details.append(heat.table(view())); });
         return details;
     };
+    const beforeMap = (i, operand) => {
+        if (!operand.before) return null;
+        const {norm} = operand.before;
+        const caption = make('div', {class: 'caption soft'}, `${operand.tensor} before this op: ${norm === 0 ? 'all 0' : 'norm ' + number(norm)}`);
+        return norm === 0 ? caption : heat.make(beforeOf(i, operand), {caption, most: 480});
+    };
     const operandMap = (i, operand) => {
         const {operand: name, access, shape, tensor, dims, dtype, role, norm} = operand;
         const caption = make('div', {class: 'caption'}, make('b', {}, `${access} ${name} `), make('code', {}, shape), ' = ', make('code', {}, tensor),
             ` (${dims.join('×')}) ${dtype}, ${role}; norm ${number(norm)}`);
-        const maps = [heat.make(viewOf(i, operand), {caption, most: 480})];
-        if (operand.before) maps.unshift(heat.make(beforeOf(i, operand), {caption: make('div', {class: 'caption soft'}, `${tensor} before this op; norm ${number(operand.before.norm)}`), most: 480}));
-        return make('div', {class: 'operand'}, ...maps,
+        return make('div', {class: 'operand'}, beforeMap(i, operand), heat.make(viewOf(i, operand), {caption, most: 480}),
             operand.before ? inTable('its values before, as a table', () => beforeOf(i, operand)) : null,
             inTable('all its values as a table', () => viewOf(i, operand)));
     };

@@ -10,17 +10,17 @@ const stepPage = (() => {
     const slider = make('input', {id: 'slider', type: 'range', min: 0, max: last, value: 0, 'aria-label': 'op of the step', oninput: () => go(Number(slider.value))});
     const now = make('output', {id: 'now', 'aria-live': 'polite'});
     const speed = make('select', {id: 'speed', 'aria-label': 'ops a second'}, ...[[1, '1 a second'], [3, '3 a second'], [10, '10 a second']].map(([n, text]) => make('option', {value: n, selected: n === 3}, text)));
-    const playButton = button('play', 'play', '▶', () => (state.timer ? pause() : play()));
+    const playButton = button('play', 'play', 'play', () => (state.timer ? pause() : play()));
 
     const pause = () => {
         clearInterval(state.timer);
         state.timer = null;
-        playButton.textContent = '▶';
+        playButton.textContent = 'play';
         playButton.setAttribute('aria-label', 'play');
     };
     const play = () => {
         if (state.op === last) go(0);
-        playButton.textContent = '⏸';
+        playButton.textContent = 'pause';
         playButton.setAttribute('aria-label', 'pause');
         state.timer = setInterval(() => (state.op < last ? go(state.op + 1) : pause()), 1000 / Number(speed.value));
     };
@@ -42,6 +42,12 @@ const stepPage = (() => {
         return make('div', {class: 'phases'}, ...runs.map(({phase, first, n}) => make('button', {type: 'button', style: `flex:${n} 1 0`, title: `${phase}: ops ${first} to ${first + n - 1}`, onclick: () => go(first)}, phase)));
     };
 
+    // Where the picture scrolls by itself, beside a long op.
+    const keepInView = (frame, box) => {
+        if (frame.scrollHeight <= frame.clientHeight + 1) return;
+        const at = box.getBoundingClientRect().top - frame.getBoundingClientRect().top;
+        if (at < 40 || at > frame.clientHeight - 40) frame.scrollTop += at - frame.clientHeight / 2;
+    };
     const panel = make('section', {id: 'op-panel', 'aria-labelledby': 'op'});
     const go = (i) => {
         state.op = Math.max(0, Math.min(last, i));
@@ -51,10 +57,12 @@ const stepPage = (() => {
         now.textContent = `op ${state.op} of ${walk.ops.length}: ${op.kind}, ${step.place(op)}`;
         [...pieces.children].forEach((piece, k) => piece.classList.toggle('now', k === state.op));
         picture.show(state.op);
+        keepInView(map, picture.boxOf(state.op));
         memory.show(state.op);
         panel.replaceChildren(...opPanel.draw(state.op).filter(Boolean));
     };
     const choose = (i) => { pause(); go(i); };
+    const map = make('div', {class: 'map'}, picture.draw(choose));
 
     // Space plays, arrows step, Home and End go to the ends; not while a field or a map has the keys.
     const keys = {' ': () => (state.timer ? pause() : play()), ArrowRight: () => choose(state.op + 1), ArrowLeft: () => choose(state.op - 1), Home: () => choose(0), End: () => choose(last)};
@@ -66,8 +74,8 @@ const stepPage = (() => {
         if (event.target.closest('g.op')) picture.boxOf(state.op).focus();
     });
 
-    const player = () => make('div', {class: 'player on-screen'}, make('div', {class: 'buttons'}, button('first', 'first op', '⏮', () => choose(0)), button('back', 'one op back', '◀', () => choose(state.op - 1)),
-        playButton, button('on', 'one op on', '▶|', () => choose(state.op + 1)), button('last', 'last op', '⏭', () => choose(last)), speed, now), slider, pieces, phases());
+    const player = () => make('div', {class: 'player on-screen'}, make('div', {class: 'buttons'}, button('first', 'first op', '|◀', () => choose(0)), button('back', 'one op back', '◀', () => choose(state.op - 1)),
+        playButton, button('on', 'one op on', '▶', () => choose(state.op + 1)), button('last', 'last op', '▶|', () => choose(last)), speed, now), slider, pieces, phases());
 
     // --- the page ---
     const section = (id, title, ...contents) => make('section', {id}, make('h2', {}, title), ...contents);
@@ -90,8 +98,7 @@ const stepPage = (() => {
     const links = [['step', 'the step'], ['op-panel', 'the op'], ['text', 'the text'], ['attention', 'attention'], ['histograms', 'layers'], ['memory', 'memory'], ['fusion', 'naive and fused'], ['devices-part', 'devices']];
 
     document.querySelector('h1').after(head(), make('nav', {'aria-label': 'parts'}, ...links.map(([id, text]) => make('a', {href: '#' + id}, text))));
-    const map = make('div', {class: 'model'}, picture.legend(), picture.draw(choose));
-    document.body.append(section('step', 'The step', player(), make('div', {class: 'stage'}, map, panel)));
+    document.body.append(section('step', 'The step', player(), make('div', {class: 'stage'}, make('div', {class: 'model'}, picture.legend(), map), panel)));
 
     // What lies further down is drawn when the first part stands.
     const parts = () => [section('text', 'The text', textPart.drawLosses(), make('h3', {}, 'What the model expects'), textPart.drawLogits()),

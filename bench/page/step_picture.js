@@ -13,7 +13,8 @@ const picture = (() => {
         ['loss', /crossentropy|loss/, '--s2'], ['embedding', /embedding/, '--s6'],
         ['optimizer', /^(grad_|adam|sgd|lion|ada|muon|normalize|combine|scaler|zero)/, '--s5'],
     ];
-    const familyOf = (kind) => (/^(grad_sqnorm|normalize)/.test(kind) ? families[5] : families.find(([, pattern]) => pattern.test(kind)) || ['pointwise', null, '--s8']);
+    const pointwise = ['pointwise', null, '--s8'];
+    const familyOf = (kind) => (/^(grad_sqnorm|normalize)/.test(kind) ? families[5] : families.find(([, pattern]) => pattern.test(kind)) || pointwise);
 
     // Bands from top to bottom: before the blocks, each block, behind them, and the update.
     const firstLayerAt = walk.ops.findIndex((op) => op.layer >= 0);
@@ -69,7 +70,7 @@ const picture = (() => {
     const shortName = (op) => {
         const out = op.operands.find(step.isOutput);
         return `${op.kind.replace(/_(forward|backward)/, '').replace('_input', ' dx').replace('_weight', ' dW')}`
-            + (out ? '  ' + out.tensor.replace(/^(d\.)?h\.\d+\./, '$1') : '');
+            + (out ? '  ' + out.tensor.replace(/^(d\.)?(h|model\.layers)\.\d+\./, '$1') : '');
     };
     const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text);
 

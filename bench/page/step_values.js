@@ -1,7 +1,7 @@
 // step_values.js: the step's data. Values are a film of memory: changes of tensors, each with its moment; 2 i is before
 // op i, 2 i + 1 behind it. `step` here.
 const step = (() => {
-    const data = page.data('step');
+    const data = page.data('step-data');
     const {walk, plan, film} = data;
     const indexOf = new Map(walk.tensors.map((tensor, i) => [tensor.name, i]));
 
@@ -58,8 +58,8 @@ const step = (() => {
     const isOutput = (operand) => operand.access !== 'reads';
 
     // --- the walk as JSON has it, every value in its place ---
-    // A float reads as it prints in JSON: twelve digits.
-    const numbers = (values) => Array.from(values, (value) => (isFinite(value) ? Number(value.toPrecision(12)) : null));
+    // Nine digits are those of one float alone.
+    const numbers = (values) => Array.from(values, (value) => (isFinite(value) ? Number(value.toPrecision(9)) : null));
     const wholeOperand = (i, operand) => ({
         ...operand, values: numbers(valuesOf(i, operand)),
         ...(operand.before && {before: {...operand.before, values: numbers(valuesAt(operand.tensor, 2 * i))}}),

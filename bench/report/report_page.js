@@ -12,7 +12,7 @@ const page = (() => {
             if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
             else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? '' : value);
         }
-        element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+        element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
         return element;
     };
     // make('p', {class: 'soft', onclick: f}, 'text', child): an element; text is text, never markup.

@@ -19,7 +19,7 @@ typedef struct {
 
 static const source_rule rules[] = {
     {"reference", "backends/reference/ref_", {"REF(%s)"}},
-    {"cpu", "backends/cpu/cpu_kernel_", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}},
+    {"cpu", "backends/cpu/cpu_kernel_", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // and of products two
     {"opencl", "cl/", {"%s", "%s_*"}},
 };
 
@@ -53,16 +53,28 @@ static bool is_of_tier(const char *path, const char *tier) {
     return true;
 }
 
-static sm_status append_source(const source_rule *rule, const char *kind, const sm_corpus_file *file, json_t *sources) {
-    char texts[MAX_NAMES][NAME_SIZE];
-    const char *names[MAX_NAMES + 1] = {NULL};
-    char *excerpt;
+// The names to look for, up to a NULL.
+static void find_names(const source_rule *rule, const char *kind, char texts[MAX_NAMES][NAME_SIZE],
+                       const char *names[MAX_NAMES + 1]) {
+    const char *product = strncmp(kind, "matmul_", strlen("matmul_")) == 0 ? kind + strlen("matmul_") : NULL;
+    const bool is_cpu_product = product != NULL && strcmp(rule->backend, "cpu") == 0;
     for (int i = 0; i < MAX_NAMES && rule->names[i] != NULL; i++) {
         const char *at = strstr(rule->names[i], "%s");
         snprintf(texts[i], NAME_SIZE, "%.*s%s%s", (int)(at - rule->names[i]), rule->names[i],
                  named_as(rule->backend, kind), at + strlen("%s"));
         names[i] = texts[i];
     }
+    if (is_cpu_product) { // what sets the product up, and what computes it
+        snprintf(texts[0], NAME_SIZE, "CPU_MATMUL(%s)", product);
+        snprintf(texts[1], NAME_SIZE, "ISA(cpu_multiply)");
+    }
+}
+
+static sm_status append_source(const source_rule *rule, const char *kind, const sm_corpus_file *file, json_t *sources) {
+    char texts[MAX_NAMES][NAME_SIZE];
+    const char *names[MAX_NAMES + 1] = {NULL};
+    char *excerpt;
+    find_names(rule, kind, texts, names);
     const sm_source text = {sm_corpus_file_text(file), file->size_bytes};
     SM_TRY(sm_excerpt(text, names, MOST_BYTES, &excerpt));
     if (excerpt == NULL) {
