@@ -197,7 +197,7 @@ format: ## format the sources with clang-format
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 .PHONY: tidy
-tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) $(B)/page_assets.list ## run clang-tidy over the sources
+tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) $(B)/page_assets.list $(B)/corpus_files.list ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
 .PHONY: pages
@@ -350,6 +350,12 @@ $(B)/corpus.txt: $(CORPUS_FILES)
 	@LC_ALL=C cat $(CORPUS_FILES) > $@
 $(B)/corpus.o: src/io/corpus.S $(B)/corpus.txt
 	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
+
+# Where each of its files lies in it.
+$(B)/corpus_files.list: $(B)/corpus.txt
+	@LC_ALL=C wc -c $(CORPUS_FILES) | awk '$$2 != "total" { printf "CORPUS_FILE(\"%s\", %d, %d)\n", $$2, at, $$1; at += $$1 }' > $@
+$(B)/src/io/corpus_files.o: FILE_FLAGS := -I$(B)
+$(B)/src/io/corpus_files.o: $(B)/corpus_files.list
 
 # The kernels' text, and a list of its files that C and assembler both include.
 $(B)/opencl_sources.list: $(CL_SRC) FORCE

@@ -33,6 +33,8 @@ enum {
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
+    PAGE = ON(CLI_PAGE),
+    WALKED = WALK | PAGE,
     EXERCISE = ON(CLI_EXERCISE),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
@@ -41,8 +43,8 @@ enum {
     LOOP = ON(CLI_LOOP),
     ABLATE = ON(CLI_ABLATE),
     PEAKS = ON(CLI_PEAKS),
-    MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
-    STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALK | ESTIMATE,
+    MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE | INIT,
+    STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE,
     FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,    // with data
     OPENED = FED | PEAKS | VERIFY | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
@@ -205,7 +207,7 @@ static const cli_flag flags[] = {
     {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, "architecture of the sizes of -m; not given: gpt2", MODELLED, AT(arch),
      ONE_OF(archs)},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, SWEPT, AT(models), NO_RANGE},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALKED, AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | LOOP | ABLATE | TRAIN | INIT,
      AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small,medium,large,xl,2.7B", SIZE_HELP, ESTIMATE, AT(models),
@@ -225,7 +227,10 @@ static const cli_flag flags[] = {
      AT(d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALK, AT(weights), NO_RANGE},
-
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", PAGE,
+     AT(weights), NO_RANGE},
+    {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
+     AT(run), NO_RANGE},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors, or a run of train",
      GENERATE, AT(weights), NO_RANGE},
 
@@ -248,7 +253,7 @@ static const cli_flag flags[] = {
      WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | LOOP | ABLATE | TRAIN,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALK, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALKED, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4", "sequences a batch", ESTIMATE, AT(batch_sizes),
      WITHIN(1, MAX_BATCH)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", NOT_ADVISE(SWEPT),
@@ -257,6 +262,7 @@ static const cli_flag flags[] = {
     {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | LOOP | ABLATE | TRAIN, AT(seq_lens),
      WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "16", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
@@ -286,7 +292,7 @@ static const cli_flag flags[] = {
      "how attention keeps its weights for backward: the whole square, blocks of rows up to the diagonal, or not at "
      "all; "
      "not given: flash, in mode naive naive",
-     NOT_ADVISE(SWEPT) | PROFILE | LOOP | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
+     NOT_ADVISE(SWEPT) | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE, AT(attention), ONE_OF(attentions)},
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
      "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
@@ -325,11 +331,20 @@ static const cli_flag flags[] = {
      TRAIN | LOOP, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
      WALK, AT(data), NO_RANGE},
+    {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked, instead of a text", PAGE, AT(data),
+     NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the tokenizer of --weights has them", WALK, AT(text), NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the model's tokenizer has them; not given: a sentence, and "
+     "random "
+     "tokens where the model has no words for it",
+     PAGE, AT(text), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
      "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
      ONE_OF(data_formats)},
-    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
-     WITHIN(0, MAX_SEED)},
+    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALKED | VERIFY,
+     AT(seed), WITHIN(0, MAX_SEED)},
 
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
      "folder with tokenizer.json, or vocab.json and merges.txt; not of train", TOKENIZER, AT(tokenizer), NO_RANGE},
@@ -403,7 +418,7 @@ static const cli_flag flags[] = {
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
      "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | LOOP | TRAIN | GENERATE,
      AT(modes), ONE_OF(modes)},
-    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALKED, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "naive,fused", "the plan as built, or with rewrites", VERIFY, AT(modes),
      ONE_OF(modes)},
@@ -464,7 +479,8 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; flags given "
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; flags "
+     "given "
      "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
@@ -630,9 +646,11 @@ static const cli_flag flags[] = {
      RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
-    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
-     "also write a page (HTML) of the tables and their pictures", SCALING, AT(page), NO_RANGE},
+    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
+     SCALING, AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
+     NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),
      NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",

@@ -25,6 +25,8 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                     "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"},
     [CLI_WALK] = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
+    [CLI_PAGE] = {"stepmark page --output step.html", "stepmark page --arch llama --mode fused --output fused.html",
+                  "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"},
     [CLI_EXERCISE] = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",
                       "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",

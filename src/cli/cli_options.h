@@ -21,6 +21,7 @@
     X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                          \
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")           \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                 \
+    X(CLI_PAGE, "page", cli_page, "a training step to look at: one page, every op, its numbers, times and sources")    \
     X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")            \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")           \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")           \
@@ -199,6 +200,8 @@ typedef struct {
     int64_t vocab_size;
     int64_t min_frequency;
     double val_percent;
+
+    const char *text; // to walk
 
     const char *prompt;
     int64_t n_tokens; // to generate
