@@ -25,6 +25,7 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"},
     [CLI_EXERCISE] = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",
                       "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"},
+    [CLI_LADDER] = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},

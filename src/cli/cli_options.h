@@ -21,6 +21,7 @@
     X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
     X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
+    X(CLI_LADDER, "ladder", cli_ladder, "one op from three loops to the shipped kernel: what each change is worth")   \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
     X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
@@ -220,6 +221,8 @@ typedef struct {
 
     const char *init; // folder
     const char *check;
+    const char *source; // of a rung
+    const char *shape;
     const char *kernel; // OP=FILE[,OP=FILE]
 
     bool interleaved;
