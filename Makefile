@@ -334,7 +334,7 @@ $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
 # the rung that is vectors, a number is computed at a time: the compiler does not make vectors by itself.
 RUNG_KINDS := matmul_forward layernorm_forward crossentropy_forward flash_attention_forward
 RENAMED = $(foreach kind,$(RUNG_KINDS),-D$(kind)=$(1) -D$(kind)_threads=$(1)_threads -D$(kind)_signature=$(1)_signature)
-RUNG_IS_VECTORS := %_vectorised %_threads
+RUNG_IS_VECTORS := %_vectorised %matmul_packed %_threads
 RUNG_FLAGS = $(if $(filter $(RUNG_IS_VECTORS),$*),,-fno-tree-vectorize -fno-tree-slp-vectorize)
 define RUNG_RULE
 $(B)/%.$(1).rung.o: %.c

@@ -126,6 +126,11 @@ struct sm_backend {
     // Measures for about `seconds` in all.
     sm_status (*measure_peaks)(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 
+    // The same where the operands are `working_set_bytes` in all, and may lie in a cache: a shorter measurement. NULL:
+    // measure_peaks has to do.
+    sm_status (*measure_peaks_within)(sm_device *device, sm_precision precision, size_t working_set_bytes,
+                                      double seconds, sm_peaks *peaks);
+
     // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
     sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 

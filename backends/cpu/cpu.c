@@ -139,6 +139,7 @@ const sm_backend sm_backend_cpu = {
     .supports = supports,
     .emulates = emulates,
     .measure_peaks = cpu_measure_peaks,
+    .measure_peaks_within = cpu_measure_peaks_within,
     .measure_ceilings = cpu_measure_ceilings,
     .working_bytes = cpu_working_bytes,
     .prepare = cpu_prepare,

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "exercise_explain.h"
 #include "kernel_library.h"
+#include "op_ceiling.h"
 
 static const double peak_seconds = 0.1;
 static const int64_t timing_ns = 30000000; // of each of ours
@@ -153,13 +154,10 @@ static sm_status time_on(sm_device *device, const sm_exercise_case *c, double *n
 }
 
 static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
-    sm_peaks peaks;
-    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, peak_seconds, &peaks));
-    const double compute_ns = peaks.flops > 0 ? report->flops / peaks.flops * 1e9 : 0;
-    const double memory_ns = peaks.bandwidth_bytes_per_s > 0 ? report->bytes / peaks.bandwidth_bytes_per_s * 1e9 : 0;
-    (void)c;
-    report->ceiling_ns = fmax(compute_ns, memory_ns);
-    report->is_memory_bound = memory_ns > compute_ns;
+    sm_op_ceiling ceiling;
+    SM_TRY(sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &ceiling));
+    report->ceiling_ns = ceiling.ns;
+    report->is_memory_bound = ceiling.is_memory_bound;
     return SM_OK;
 }
 

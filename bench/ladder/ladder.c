@@ -10,7 +10,7 @@
 #include "verify.h"
 
 enum { MOST_SAMPLES = 4096 };
-static const double peak_seconds = 0.2;
+static const double peak_seconds = 0.1;
 static const int64_t turn_ns = 2000000; // a rung's turn: at least one call
 
 static const sm_precision precision = {.dtype = SM_F32};
@@ -52,7 +52,7 @@ static void note_case(const sm_verify_row *row, void *context) {
 }
 
 static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
-    sm_verify_filter filter = {.naive_only = true};
+    sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
     regex_t pattern;
     char text[SM_NAME_SIZE];
     snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
@@ -221,21 +221,6 @@ static sm_status summarise(const climb *c) {
     return SM_OK;
 }
 
-static sm_status set_ceiling(const climb *c, sm_device *device) {
-    sm_ladder_result *r = c->result;
-    r->ceiling_ns = NAN;
-    if (c->options->without_peaks) {
-        return SM_OK;
-    }
-    SM_TRY(device->backend->measure_peaks(device, precision, peak_seconds, &r->peaks));
-    const double compute_ns = r->peaks.flops > 0 ? r->flops / r->peaks.flops * 1e9 : 0;
-    const double memory_ns =
-        r->peaks.bandwidth_bytes_per_s > 0 ? r->bytes / r->peaks.bandwidth_bytes_per_s * 1e9 : 0;
-    r->is_memory_bound = memory_ns > compute_ns;
-    r->ceiling_ns = fmax(compute_ns, memory_ns);
-    return SM_OK;
-}
-
 // --- all of it -------------------------------------------------------------------------------------
 
 static void close_climb(climb *c) {
@@ -271,7 +256,7 @@ static sm_status open_and_verify(const climb *c) {
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result) {
     sm_status status = SM_OK;
     climb c = {.ladder = ladder, .options = options, .result = result};
-    *result = (sm_ladder_result){.n_rungs = sm_ladder_rungs(ladder), .ceiling_ns = NAN};
+    *result = (sm_ladder_result){.n_rungs = sm_ladder_rungs(ladder), .ceiling.ns = NAN};
     snprintf(result->shape, sizeof result->shape, "%s", options->shape != NULL ? options->shape : ladder->shape);
     c.climbers = calloc((size_t)result->n_rungs, sizeof *c.climbers);
     if (c.climbers == NULL) {
@@ -283,9 +268,11 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     say(&c, "measuring the rungs in turn ...");
     SM_TRY_GOTO(take_turns(&c));
     SM_TRY_GOTO(summarise(&c));
-    sm_device *last = c.climbers[result->n_rungs - 1].device;
-    result->info = last->info;
-    SM_TRY_GOTO(set_ceiling(&c, last));
+    const climber *last = &c.climbers[result->n_rungs - 1];
+    result->info = last->device->info;
+    if (!options->without_peaks) {
+        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false, &result->ceiling));
+    }
 cleanup:
     close_climb(&c);
     return status;

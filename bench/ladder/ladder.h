@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "ladder_rungs.h"
 #include "op_cases.h"
+#include "op_ceiling.h"
 #include "stats.h"
 
 enum { SM_RUNG_TEXT = 256 };
@@ -25,9 +26,7 @@ typedef struct {
     char shape[SM_CASE_TEXT_SIZE];
     double flops;
     double bytes;
-    sm_peaks peaks;
-    double ceiling_ns; // the least time that the measured ceilings allow; NaN: not measured
-    bool is_memory_bound;
+    sm_op_ceiling ceiling;
     sm_rung_result rungs[SM_MOST_RUNGS];
     int n_rungs;
 } sm_ladder_result;
@@ -36,9 +35,10 @@ typedef struct {
     const sm_backend *backend;
     int index;                  // of its device
     const sm_open_options *how; // each rung's device is opened
-    const char *shape;          // "N=64 C=768 F=768"; NULL: the ladder's own
+    const char *shape;          // "N=96 C=768 F=768"; NULL: the ladder's own
     double seconds;             // to measure for, all rungs together; each has at least as many samples as an interval needs
     bool without_peaks;
+    int64_t max_elems; // of a case's largest tensor, as in sm_verify_filter
     const volatile sig_atomic_t *interrupted;
     void (*say)(const char *text); // what is being done; NULL: nobody listens
 } sm_ladder_options;

@@ -115,12 +115,12 @@ static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE])
     char rate[32];
     char least[32];
     text[0] = '\0';
-    if (isfinite(r->ceiling_ns)) {
-        sm_text_scaled(r->is_memory_bound ? r->peaks.bandwidth_bytes_per_s : r->peaks.flops,
-                       r->is_memory_bound ? "B/s" : "FLOP/s", rate, sizeof(rate));
-        sm_text_ms(r->ceiling_ns, least, sizeof(least));
-        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->is_memory_bound ? "memory" : "arithmetic", least,
-                 r->peaks.source);
+    if (isfinite(r->ceiling.ns)) {
+        sm_text_scaled(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
+                       r->ceiling.is_memory_bound ? "B/s" : "FLOP/s", rate, sizeof(rate));
+        sm_text_ms(r->ceiling.ns, least, sizeof(least));
+        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->ceiling.is_memory_bound ? "memory" : "arithmetic", least,
+                 r->ceiling.peaks.source);
     }
 }
 
@@ -140,7 +140,7 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     sm_json_set_new(record, "rung", sm_json_text(rung->rung->name));
     sm_json_set_new(record, "ns", sm_json_real(ns));
     sm_json_set_new(record, "flops_per_s", sm_json_real(r->flops / ns * 1e9));
-    sm_json_set_new(record, "ceiling_share", sm_json_real(r->ceiling_ns / ns));
+    sm_json_set_new(record, "ceiling_share", sm_json_real(r->ceiling.ns / ns));
     sm_json_set_new(record, "times_before", sm_json_real(rung->times_before));
     sm_json_set_new(record, "what", sm_json_text(rung->rung->what));
     sm_json_set_new(record, "wrong", sm_json_text(rung->wrong));
@@ -153,8 +153,8 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     sm_json_set_new(record, "bytes_per_s", sm_json_real(r->bytes / ns * 1e9));
     sm_json_set_new(record, "flops", sm_json_real(r->flops));
     sm_json_set_new(record, "bytes", sm_json_real(r->bytes));
-    sm_json_set_new(record, "ceiling_ns", sm_json_real(r->ceiling_ns));
-    sm_json_set_new(record, "bound", sm_json_text(!isfinite(r->ceiling_ns) ? "" : r->is_memory_bound ? "memory" : "compute"));
+    sm_json_set_new(record, "ceiling_ns", sm_json_real(r->ceiling.ns));
+    sm_json_set_new(record, "bound", sm_json_text(!isfinite(r->ceiling.ns) ? "" : r->ceiling.is_memory_bound ? "memory" : "compute"));
     return record;
 }
 
@@ -289,6 +289,7 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
                                               .how = &how,
                                               .shape = options->shape != NULL ? shape : NULL,
                                               .seconds = options->min_time_s,
+                                              .max_elems = options->max_elems,
                                               .without_peaks = options->no_peaks,
                                               .interrupted = &cli_interrupted,
                                               .say = say};

@@ -1,7 +1,8 @@
-// matmul_packed.c: the same tiles, of operands that were copied into the order of reading. (A `vec` is one number yet.)
-typedef float vec;
-enum { ROWS = 4, VECTORS = 4 };
+// matmul_packed.c: the same tiles, of operands that were copied into the order of reading.
+#include "vector.h"
 
-#include "matmul_tile.h"
+enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };
+
+#include "matmul_packed_tiles.h"
 
 void matmul_forward(const matmul_forward_args *args) { multiply(args, 0, args->F); }

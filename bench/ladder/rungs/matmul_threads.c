@@ -3,7 +3,7 @@
 
 enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };
 
-#include "matmul_tile.h"
+#include "matmul_packed_tiles.h"
 
 const int matmul_forward_threads = 1;
 

@@ -4,6 +4,6 @@
 
 enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };
 
-#include "matmul_tile.h"
+#include "matmul_blocks.h"
 
-void matmul_forward(const matmul_forward_args *args) { multiply(args, 0, args->F); }
+void matmul_forward(const matmul_forward_args *args) { multiply(args); }

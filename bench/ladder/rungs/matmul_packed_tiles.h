@@ -1,9 +1,9 @@
-// matmul_tile.h: a product by packed tiles of ROWS rows by VECTORS `vec`s of y. Whoever includes it says what these are.
+// matmul_packed_tiles.h: a product by packed tiles of ROWS rows by VECTORS `vec`s of y. Whoever includes it says what these are.
 //
 // Packing copies a slice of x and of W once in the order in which the innermost loop reads them, and puts zeros where
 // they end: the loop goes straight on, and knows no edges.
-#ifndef MATMUL_TILE_H
-#define MATMUL_TILE_H
+#ifndef MATMUL_PACKED_TILES_H
+#define MATMUL_PACKED_TILES_H
 
 #include "args_matmul.h"
 
