@@ -5,9 +5,11 @@
 #ifndef MATMUL_PACKED_TILES_H
 #define MATMUL_PACKED_TILES_H
 
+#include <string.h>
+
 #include "args_matmul.h"
 
-enum { LANES = sizeof(vec) / sizeof(float), COLS = VECTORS * LANES, SLICE = 256, TILES = 16 };
+enum { LANES = sizeof(vec) / sizeof(float), COLS = VECTORS * LANES, SLICE = 128, TILES = 16, PANELS = 8 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -21,19 +23,23 @@ static void pack_x(const matmul_forward_args *args, int64_t n, int64_t c, int64_
     }
 }
 
-// Columns f .. f + COLS - 1 of W.
-static void pack_w(const matmul_forward_args *args, int64_t f, int64_t c, int64_t depth, vec packed[SLICE][VECTORS]) {
+// Columns f .. f_end - 1 of W, panel by panel of COLS columns, number c of all its columns side by side.
+static void pack_w(const matmul_forward_args *args, int64_t f, int64_t f_end, int64_t c, int64_t depth,
+                   vec packed[PANELS][SLICE][VECTORS]) {
     const int64_t to_next_c = args->w_transposed ? 1 : args->F;
     const int64_t to_next_f = args->w_transposed ? args->C : 1;
-    const float *W = args->W + c * to_next_c + f * to_next_f;
-    const int64_t n_cols = least(COLS, args->F - f);
     for (int64_t k = 0; k < depth; k++) {
-        float *row = (float *)packed[k];
-        for (int64_t j = 0; j < n_cols; j++) {
-            row[j] = W[k * to_next_c + j * to_next_f];
-        }
-        for (int64_t j = n_cols; j < COLS; j++) {
-            row[j] = 0;
+        for (int64_t j = f; j < f_end; j += COLS) {
+            const float *W = args->W + (c + k) * to_next_c + j * to_next_f;
+            float *row = (float *)packed[(j - f) / COLS][k];
+            const int64_t n_cols = least(COLS, f_end - j);
+            if (to_next_f == 1 && n_cols == COLS) {
+                memcpy(row, W, COLS * sizeof *row);
+                continue;
+            }
+            for (int64_t i = 0; i < COLS; i++) {
+                row[i] = i < n_cols ? W[i * to_next_f] : 0;
+            }
         }
     }
 }
@@ -63,18 +69,21 @@ static inline void add_tile(const matmul_forward_args *args, int64_t n, int64_t 
     }
 }
 
-// Columns f .. f_end - 1 of y.
+// Columns f_first .. f_end - 1 of y.
 static void multiply(const matmul_forward_args *args, int64_t f_first, int64_t f_end) {
     float x[TILES][SLICE][ROWS];
-    vec w[SLICE][VECTORS];
+    vec w[PANELS][SLICE][VECTORS];
     for (int64_t c = 0; c < args->C; c += SLICE) {
         const int64_t depth = least(SLICE, args->C - c);
         for (int64_t block = 0; block < args->N; block += TILES * ROWS) {
             pack_x(args, block, c, depth, x);
-            for (int64_t f = f_first; f < f_end; f += COLS) {
-                pack_w(args, f, c, depth, w);
-                for (int64_t n = block; n < least(block + TILES * ROWS, args->N); n += ROWS) {
-                    add_tile(args, n, f, c, depth, x[(n - block) / ROWS], w);
+            for (int64_t f = f_first; f < f_end; f += PANELS * COLS) {
+                const int64_t panels_end = least(f + PANELS * COLS, f_end);
+                pack_w(args, f, panels_end, c, depth, w);
+                for (int64_t j = f; j < panels_end; j += COLS) {
+                    for (int64_t n = block; n < least(block + TILES * ROWS, args->N); n += ROWS) {
+                        add_tile(args, n, j, c, depth, x[(n - block) / ROWS], w[(j - f) / COLS]);
+                    }
                 }
             }
         }
