@@ -106,7 +106,7 @@ struct sm_backend {
     const char *name;       // "cpu"
     const char *summary;    // one line
     bool benchmarked;       // belongs to `--backend all`; false for the reference
-    bool takes_own_kernels; // open() takes sm_open_options.own_kernels
+    sm_own_language own_kernels; // that open() takes in sm_open_options.own_kernels; SM_OWN_NONE: it takes none
     bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).

@@ -172,7 +172,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
     char path[PATH_MAX];
-    SM_TRY(sm_exercise_write(exercise, options->init, path, sizeof(path)));
+    SM_TRY(sm_exercise_write(exercise, (sm_own_language)options->language, options->init, path, sizeof(path)));
     printf("%s: write its body, then run\n    stepmark exercise %s --check %s\n", path, sm_op_name(exercise->kind),
            path);
     return SM_OK;

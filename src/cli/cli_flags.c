@@ -9,6 +9,7 @@
 #include "data_order.h"
 #include "harness.h"
 #include "model.h"
+#include "own_kernel.h"
 #include "profile.h"
 #include "rewrite.h"
 #include "run_folder.h"
@@ -71,6 +72,8 @@ enum {
     SM_OPTIMIZER_LIST(X)
 #undef X
 };
+
+static const cli_choice languages[] = {{"c", SM_OWN_C}, {"cl", SM_OWN_OPENCL}, {NULL, 0}};
 
 static const cli_choice passes[] = {
 #define X(code, name, short_name) {name, code},
@@ -333,7 +336,8 @@ static const cli_flag flags[] = {
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
-     "run your own kernel for a kind of op, from C (compiled by cc) or a shared library, on the cpu backend in fp32; "
+     "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
+     "OpenCL devices from FILE.cl; "
      "`stepmark exercise` has files to begin with",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
@@ -406,6 +410,8 @@ static const cli_flag flags[] = {
 
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
      EXERCISE, AT(init), NO_RANGE},
+    {"Exercise", "language", 0, CLI_CHOICE, NULL, "c", "of that file: C for processors, OpenCL C (DIR/NAME.cl) for all devices",
+     EXERCISE, AT(language), ONE_OF(languages)},
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
