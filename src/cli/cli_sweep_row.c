@@ -120,6 +120,28 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     return SM_OK;
 }
 
+sm_status cli_candidate_ask(cli_candidate *c) {
+    sm_status status = SM_OK;
+    sm_device *device = NULL;
+    sm_plan *plan = NULL;
+    cli_job job = c->job;
+    job.B = job.B > 0 ? job.B : 1;
+    job.T = job.T > 0 ? job.T : 1;
+    SM_TRY_GOTO(cli_open_device(job.device, job.n_threads, &c->run, &device));
+    SM_TRY_GOTO(cli_job_plan(&c->run, &job, device->info.max_alloc_bytes, &plan));
+    SM_TRY_GOTO(sm_session_supports(device, plan));
+cleanup:
+    sm_plan_free(plan);
+    if (device != NULL) {
+        job.device.backend->close(device);
+    }
+    if (status == SM_ERR_UNSUPPORTED) {
+        cli_candidate_skip(c, sm_error_message());
+        return SM_OK;
+    }
+    return status;
+}
+
 // --- rows --------------------------------------------------------------------------------------
 
 static sm_status set_field(json_t *row, const char *name, json_t *value) {

@@ -1,16 +1,13 @@
 // cli_train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_processes.h"
 #include "cli_run_complete.h"
 #include "cli_settings.h"
+#include "cli_train_data.h"
 #include "cli_train_facts.h"
 #include "cli_train_show.h"
 #include "clock.h"
@@ -27,10 +24,7 @@ typedef struct {
     cli_options options; // the micro-batches of a step, and the files of a folder, are set
     cli_job job;         // its device is not used
     sm_train_settings settings;
-    char data_path[PATH_MAX];
-    char val_path[PATH_MAX];
-    sm_tokens *data;
-    sm_tokens *validation;
+    cli_train_data data;
     sm_comm *comm;
     sm_device *device;
     sm_session *session;
@@ -90,37 +84,6 @@ static sm_status set_accum(training *t) {
     return SM_OK;
 }
 
-// Of a folder: the files that `tokenize` writes there.
-static sm_status set_data_files(training *t) {
-    cli_options *o = &t->options;
-    struct stat info;
-    if (o->data == NULL || stat(o->data, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return SM_OK;
-    }
-    const int n = snprintf(t->val_path, sizeof(t->val_path), "%s/val.bin", o->data);
-    const int m = snprintf(t->data_path, sizeof(t->data_path), "%s/train.bin", o->data);
-    if (n >= PATH_MAX || m >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->data);
-    }
-    o->data = t->data_path;
-    if (o->val_data == NULL && access(t->val_path, F_OK) == 0) {
-        o->val_data = t->val_path;
-    }
-    return SM_OK;
-}
-
-static sm_status open_data(training *t) {
-    const cli_options *o = &t->options;
-    SM_TRY(set_data_files(t));
-    SM_TRY(cli_open_tokens(o, t->job.config.vocab, &t->data));
-    t->settings.data = (sm_train_source){.tokens = t->data, .path = o->data};
-    if (o->val_data != NULL) {
-        SM_TRY(sm_tokens_open(o->val_data, (sm_tokens_format)o->data_format, t->job.config.vocab, &t->validation));
-        t->settings.validation = (sm_train_source){.tokens = t->validation, .path = o->val_data};
-    }
-    return SM_OK;
-}
-
 static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
@@ -143,6 +106,7 @@ static sm_status open_session(training *t) {
     sm_plan *plan;
     t->job.processes = cli_plan_processes(&t->options, t->comm);
     SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
+    cli_train_data_count(&t->data, plan);
     t->show.step_flops =
         (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
@@ -161,7 +125,7 @@ static sm_status open_val_session(training *t) {
     static cli_options options; // large: lists
     cli_job job = t->job;
     sm_plan *plan;
-    if (t->validation == NULL || t->options.dropout == 0) {
+    if (t->settings.validation.tokens == NULL || t->options.dropout == 0) {
         return SM_OK;
     }
     options = t->options;
@@ -229,7 +193,7 @@ static sm_status set_run(training *t) {
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
-    SM_TRY(open_data(t));
+    SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
     SM_TRY(open_device(t));
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
@@ -293,14 +257,14 @@ static void close_all(training *t) {
     if (t->device != NULL) {
         t->device->backend->close(t->device);
     }
-    sm_tokens_close(t->validation);
-    sm_tokens_close(t->data);
+    cli_train_data_close(&t->data);
 }
 
 sm_status cli_train(const cli_options *options) {
     static training t; // large: lists
     t = (training){.options = *options,
                    .settings = {.process_start_ns = sm_now_ns(), .background = sm_background_here()}};
+    t.settings.loader.background = t.settings.background;
     const sm_train_callbacks callbacks = {.ctx = &t,
                                           .initialise = initialise,
                                           .stepped = stepped,

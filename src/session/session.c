@@ -217,6 +217,13 @@ sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *sett
     return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, narrow);
 }
 
+sm_status sm_session_set_share(sm_session *session, double share) {
+    const sm_plan *plan = session->plan;
+    const float narrow = (float)share;
+    return session->device->backend->upload(session->executable, plan->hyper, SM_HYPER_LOSS_SCALE, 1,
+                                            plan->real == SM_F64 ? (const void *)&share : &narrow);
+}
+
 // Dropout masks differ from one micro-step to the next.
 static sm_status advance_rng(sm_session *session) {
     const uint64_t step = session->n_micro_steps++;

@@ -20,6 +20,7 @@ struct sm_text_source {
     const sm_text_files *files;
     double val_percent;
     sm_text_position at; // of the next byte that a block gets
+    size_t block_begin;  // where in the block that byte goes
     int fd;              // of file at.file; -1: not open
     bool at_end;         // nothing is left to be read of it
     uint8_t *ahead;      // read from it, for the next block
@@ -264,7 +265,12 @@ static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin,
         s->at.is_validation = is_for_validation(s, block->text + begin, n_known);
     }
     s->at.in_document = !ends;
-    return append_part(block, (sm_text_part){begin, n_bytes, s->at.is_validation, ends});
+    return append_part(block, (sm_text_part){.offset = begin,
+                                             .n_bytes = n_bytes,
+                                             .file = s->at.file,
+                                             .at_bytes = s->at.offset_bytes + (int64_t)(begin - s->block_begin),
+                                             .is_validation = s->at.is_validation,
+                                             .ends_document = ends});
 }
 
 // Documents that end with a separator; *begin is moved behind the last one.
@@ -289,6 +295,7 @@ static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
 static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_t *cut) {
     const size_t from = block->n_bytes;
     size_t begin = from;
+    s->block_begin = from;
     SM_TRY(take_ahead(s, block));
     SM_TRY(fill(s, block));
     SM_TRY(add_separated(s, block, &begin));

@@ -37,6 +37,8 @@ typedef struct {
 // Text of one document, or of a part of it.
 typedef struct {
     size_t offset, n_bytes; // in the block
+    int64_t file;           // that it is from
+    int64_t at_bytes;       // and where in it
     bool is_validation;
     bool ends_document;
 } sm_text_part;
