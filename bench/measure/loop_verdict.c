@@ -112,6 +112,15 @@ static void fit_ops(double work_ns, sm_loop_division *d) {
     }
 }
 
+// Of the attribution step that op times are of.
+static double communication_ns(const sm_plan *plan, const sm_row *row) {
+    double sum_ns = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sum_ns += plan->ops[i].phase == SM_PHASE_COMMUNICATION ? (double)row->op_ns.values[i] : 0;
+    }
+    return sum_ns;
+}
+
 static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
     d->taken_ns[bound] = ns;
     d->gained_ns[bound] = ns;
@@ -120,14 +129,16 @@ static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
 // Ops, and what of a headline step was neither one nor any of its other phases.
 static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, sm_loop_division *d) {
     const sm_row_loop *l = &row->loop;
-    *d = (sm_loop_division){.step_ns = work_ns + (double)l->headline_wait_ns, .knows_ops = true};
+    *d =
+        (sm_loop_division){.step_ns = work_ns + (double)(l->headline_wait_ns + l->headline_comm_ns), .knows_ops = true};
     SM_TRY(divide_ops(plan, row, d));
-    const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns);
+    const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns) -
+                            communication_ns(plan, row);
     d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     fit_ops(work_ns, d);
     set_whole(d, SM_LOOP_INPUT, (double)(l->headline_wait_ns + l->transfer_ns));
-    set_whole(d, SM_LOOP_COMMUNICATION, (double)l->all_reduce_ns);
+    set_whole(d, SM_LOOP_COMMUNICATION, (double)l->headline_comm_ns);
     d->loader_ns = l->busy_ns != SM_ABSENT ? (double)l->busy_ns : 0;
     return SM_OK;
 }
