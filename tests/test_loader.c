@@ -452,6 +452,26 @@ static void what_does_not_go_together_is_refused(void **state) {
     CHECK_ALL(cases);
 }
 
+// A configuration with a loader is a loop's, and the report puts loops beside a published profile.
+static void sweeps_measure_loops(void **state) {
+    (void)state;
+    expect_exit("sweep -m tiny --vocab 600 -b 2 --seq-len 16 -t 1 --data $T/text --tokenizer $T/tok --documents 2-16 "
+                "--padding packed,max --loader inline,threads:2 --mode naive,fused --backend cpu --no-peaks -w 1 -r 3 "
+                "--filter 'max.*inline|packed.*threads' --output-file $T/loops.jsonl",
+                0);
+    shell("cd $T && test $(grep -c '\"loader\": *\"inline\"' loops.jsonl) = 2 && "
+          "test $(grep -c '\"loader\": *\"threads:2\"' loops.jsonl) = 2");
+    expect_exit("report $T/loops.jsonl --format md --output $T/loops.md", 0);
+    shell("cd $T && sed -n '/^### Where a loop/,/^## /p' loops.md >table && test $(grep -c '^| tiny' table) = 4 && "
+          "grep -q 'as printed.* 66% ' table && test $(grep -cE '[+-][0-9.]+% \\|$' table) = 4"); // two are published
+    static const expectation cases[] = {
+        {"sweep -m tiny -b 1 --queue-depth 2 --loader inline --backend cpu --dry-run", 0, NULL, NULL},
+        {"sweep -m tiny -b 1 --loader fast --backend cpu --no-peaks -w 0 -r 1", 1, NULL, NULL},
+        {"run -m tiny --loader inline", 2, NULL, "--loader is a flag of"},
+    };
+    CHECK_ALL(cases);
+}
+
 // --- setup -----------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
@@ -492,6 +512,7 @@ int main(void) {
         cmocka_unit_test(micro_batches_count_by_their_tokens),
         cmocka_unit_test(documents_go_on_where_a_run_ended),
         cmocka_unit_test(what_does_not_go_together_is_refused),
+        cmocka_unit_test(sweeps_measure_loops),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
