@@ -205,7 +205,7 @@ sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
 
 // --- for a shell -----------------------------------------------------------------------------------
 
-static void put_word_of_shell(FILE *out, const char *word) {
+void cli_put_shell_word(FILE *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
     if (word[strspn(word, plain)] == '\0') {
         fputs(word, out);
@@ -232,7 +232,7 @@ char *cli_run_args_line(const json_t *args) {
     fputs("stepmark run", out);
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
-        put_word_of_shell(out, json_string_value(json_array_get(args, i)));
+        cli_put_shell_word(out, json_string_value(json_array_get(args, i)));
     }
     bool written = !ferror(out);
     if (fclose(out) != 0 || !written) {
