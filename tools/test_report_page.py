@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from chromium_page import Browser, Keys, main  # noqa: E402
@@ -122,6 +123,7 @@ def make_pages():
         bundles.append(folder / (name + ".bundle"))
     for path in rows:
         stepmark("report", path, "--output", path.with_suffix(".html"))
+    stepmark("leaderboard", *bundles, "--page", folder / "board.html")
     stepmark("report", *(path.with_suffix(".jsonl") for path in bundles), "--output", folder / "ten.html")
 
 
@@ -261,6 +263,45 @@ def a_thousand_rows_answer(browser):
           f"{(folder / 'thousand.html').stat().st_size / 1e6:.1f} MB")
 
 
+def the_leaderboard(browser):
+    open_page(browser, "board")
+    take_picture(browser, "board")
+    assert browser.count("#board tbody tr") == 20 and browser.count("[data-figure=rate] .panel") == 2
+    browser.select("#places ~ .tools select[data-column=precision]", "bf16")
+    browser.until("[...document.querySelectorAll('[data-figure=rate] .mark')].filter(m => m.closest('.panel').hidden === false).length === 10")
+    browser.hover("[data-figure=rate] .mark")
+    assert "tokens/s" in browser.text("#hint") and "NVIDIA" in browser.text("#hint")
+    assert browser.print(folder / "board.pdf") <= SHEETS
+    browser.screen(width=390, height=800)
+    browser.expect_no_sideways_scroll()
+    take_picture(browser, "board-phone")
+
+
+def a_hundred_bundles(_):
+    """Of as many machines, in one page, quickly; one changed by a byte is refused, and nothing is written."""
+    draw = random.Random(8)
+    bundles = []
+    for i in range(100):
+        machine = (f"host{i}", *MACHINES[i % 10][1:])
+        rows = write_rows("many.jsonl", [make_row(draw, machine, batch=batch, precision=precision) for precision in ("fp32", "bf16")
+                                         for batch in (1, 2, 4)])
+        bundles.append(folder / f"many{i}.bundle")
+        stepmark("bundle", rows, "--output", bundles[-1])
+    begin = time.monotonic()
+    stepmark("leaderboard", *bundles, "--page", folder / "many.html")
+    seconds = time.monotonic() - begin
+    assert seconds < 20, seconds
+    print(f"the leaderboard of 100 bundles: {seconds:.2f} s")
+    changed = bytearray(bundles[50].read_bytes())
+    changed[len(changed) // 2] ^= 1
+    bundles[50].write_bytes(changed)
+    (folder / "many.html").unlink()
+    done = subprocess.run([STEPMARK, "leaderboard", *map(str, bundles), "--page", folder / "many.html"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1 and "many50.bundle: was changed" in done.stderr, done.stderr
+    assert not (folder / "many.html").exists()
+
+
 make_pages()
 main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, the_leaderboard, a_hundred_bundles])

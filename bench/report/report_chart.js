@@ -201,10 +201,13 @@ const chart = (() => {
         if (bars.length === 0) return p;
         const parts = (bar) => bar.parts.map((value, k) => ({k, value})).filter(({k, value}) => value > 0 && !figure.hidden.has(k));
         const total = (bar) => parts(bar).reduce((sum, part) => sum + part.value, 0);
-        const x = scaleOf('linear', {...figure.x, from_zero: true}, [0, ...bars.map((bar) => Math.max(total(bar), bar.mark ?? 0))], left, right);
-        axisX(p, figure.x, x, top, bottom);
+        const totals = bars.map(total), isShare = kindOf({scale: 'auto'}, totals) === 'log'; // sums of decades have no common length
+        const most = isShare ? [100] : bars.map((bar, i) => Math.max(totals[i], bar.mark ?? 0));
+        const scale = scaleOf('linear', {...figure.x, from_zero: true}, [0, ...most], left, right);
+        axisX(p, isShare ? {label: 'share, %'} : figure.x, scale, top, bottom);
         bars.forEach((bar, i) => {
-            const y = top + i * GAP + 18, sum = total(bar);
+            const y = top + i * GAP + 18, sum = totals[i];
+            const x = {at: (v) => scale.at(isShare ? 100 * v / sum : v)};
             const label = `${number(sum)} ${figure.x.unit}${bar.text ? ', ' + bar.text : ''}`;
             nameOf(p, bar.name, y - 4, bar.colour, label);
             put(p, svg('text', {x: width - 2, y: y - 4, 'text-anchor': 'end'}, label));
@@ -215,7 +218,7 @@ const chart = (() => {
                 put(p, mark);
                 answer(p, mark, [x0, y, x1, y + 14], told(bar.name, [[figure.series[k].name, `${number(value)} ${figure.x.unit}, ${number(100 * value / sum, 3)}%`], ...(bar.changes ? [['against the baseline', bar.changes[k]]] : [])], bar.row), bar.row);
             }
-            if (bar.mark !== null && bar.mark !== undefined) {
+            if (bar.mark !== null && bar.mark !== undefined && bar.mark <= sum * 1.2) {
                 const mark = line(x.at(bar.mark), y - 3, x.at(bar.mark), y + 17, {stroke: 'var(--ink)', 'stroke-width': 2.5});
                 put(p, mark);
                 answer(p, mark, [x.at(bar.mark) - 2, y - 3, x.at(bar.mark) + 2, y + 17], told(bar.name, [[figure.mark_name, `${number(bar.mark)} ${figure.x.unit}`]], bar.row), bar.row);
@@ -394,7 +397,8 @@ const chart = (() => {
     const allValues = (figure) => (figure.panels || []).flatMap((panel) => (panel.series || []).flatMap((s) => s.points.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y])).filter((v) => v !== null));
     // `forced`: drawn for paper, in that many units.
     const draw = (figure, forced) => {
-        const width = forced || Math.max(240, Math.floor(figure.room.firstElementChild?.clientWidth || figure.room.clientWidth / Math.max(1, Math.floor(figure.room.clientWidth / 330))));
+        const room = figure.room.clientWidth, columns = Math.min(figure.panels.length, Math.max(1, Math.floor(room / 330)));
+        const width = forced || Math.max(240, Math.floor(room / columns) - 12);
         if (figure.panels.some((panel) => panel.series)) figure.yKind = kindOf(figure.y, allValues(figure));
         const drawn = figure.panels.map((panel) => KINDS[figure.kind](figure, panel, width));
         const holders = drawn.map((p) => {
@@ -449,6 +453,11 @@ const chart = (() => {
     const figures = (page.data('figures') || []).filter((figure) => document.querySelector(`[data-figure="${figure.id}"]`));
     figures.forEach(place);
     const redraw = () => figures.forEach((figure) => draw(figure));
+    let due = 0;
+    const redrawSoon = () => {
+        clearTimeout(due);
+        if (document.documentElement.dataset.drawn !== undefined) due = setTimeout(redraw, 80);
+    };
     // The first screen first: then one figure after the other.
     const drawFrom = (i) => {
         if (i === figures.length) { document.documentElement.dataset.drawn = ''; return; }
@@ -459,5 +468,5 @@ const chart = (() => {
     requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
     addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
-    return {rows, strip, redraw, colour};
+    return {rows, strip, redrawSoon, colour};
 })();

@@ -3,6 +3,7 @@
 #ifndef STEPMARK_REPORT_DOC_H
 #define STEPMARK_REPORT_DOC_H
 
+#include "record.h"
 #include "report_figure.h"
 #include "status.h"
 
@@ -37,6 +38,10 @@ void sm_doc_cell(sm_doc *doc, const char *format, ...) __attribute__((format(pri
 void sm_doc_number(sm_doc *doc, double value, int decimals, const char *unit);                // NaN shows as -
 void sm_doc_row_end(sm_doc *doc);
 void sm_doc_table_end(sm_doc *doc);
+
+// A table of records, as in Markdown: what all share is said above it. HTML only: it sorts, and filters by its texts
+// where a script makes it so (page.filters); `id` is the table's place, and its lines have their record's index.
+sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records);
 
 // Closed until a reader opens it. HTML only: in Markdown it is a subheading.
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
