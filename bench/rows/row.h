@@ -33,7 +33,7 @@ typedef struct {
 // A training loop (loop.h); all absent in a row that is none.
 typedef struct {
     char loader[32]; // "inline", "threads:2"
-    int64_t n_steps; // attribution steps; the times that follow are their means
+    int64_t n_steps; // attribution steps in the middle half of all; the times that follow are their means
     int64_t wall_ns; // all of the phases together
 #define X(code, member, name, text) int64_t member##_ns;
     SM_STEP_PHASE_LIST(X)

@@ -4,7 +4,7 @@
 #include "atomic_file.h"
 #include "bundle.h"
 #include "cli_commands.h"
-#include "cli_page.h"
+#include "cli_page_file.h"
 #include "leaderboard.h"
 #include "leaderboard_page.h"
 #include "machine.h"

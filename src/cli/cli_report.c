@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli_commands.h"
-#include "cli_page.h"
+#include "cli_page_file.h"
 #include "report.h"
 #include "screen.h"
 

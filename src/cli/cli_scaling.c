@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli_commands.h"
-#include "cli_page.h"
+#include "cli_page_file.h"
 #include "markdown.h"
 #include "scaling_page.h"
 
