@@ -77,6 +77,24 @@ def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", pre
     return row
 
 
+def make_loop(draw, loader, waiting, mode="fused"):
+    """A training loop's row: its step waits for that share of it."""
+    row = make_row(draw, MACHINES[1], batch=8, length=128, mode=mode, n=20)
+    median = row["median_ns"]
+    phases = {"wait": int(median * waiting), "transfer": median // 50, "forward": median * 3 // 10, "backward": median * 5 // 10,
+              "update": median // 10, "unaccounted": median // 200}
+    wall = sum(phases.values())
+    row["loop"] = {"loader": loader, "n_steps": 8, "wall_ns": wall, **{name + "_ns": ns for name, ns in phases.items()},
+                   "headline_wait_ns": phases["wait"], "bound": "input" if waiting > .3 else "compute", "bound_share": waiting,
+                   "ceiling_ts": row["median_ts"] / (1 - waiting), "verdict": f"Bound by something: {100 * waiting:.0f}% of a step.",
+                   "samples": {name: [int(ns * (1 + draw.uniform(0, .01))) for _ in range(8)] for name, ns in {**phases, "wall": wall}.items()}}
+    row["real_tokens"] = 1024
+    busy = [draw.uniform(.5, .6) for _ in range(500)]
+    row["utilisation"] = {"interval_ms": 100, "n_warmup": 40, "n_headline": 460, "n_after": 0, "cpu": busy, "gpu": [1 - v for v in busy],
+                          "rss_bytes": [2e9] * 500, "gpu_memory_bytes": [3e9] * 500, "power_w": [200 + 100 * v for v in busy]}
+    return row
+
+
 def one_machine(draw):
     rows = [make_row(draw, MACHINES[0], batch=batch, mode=mode) for mode in ("naive", "fused", "tuned") for batch in (1, 2, 4, 8)]
     return rows + [make_row(draw, MACHINES[0], batch=16, mode="naive", status="oom"),
@@ -115,7 +133,9 @@ def stepmark(*arguments):
 
 def make_pages():
     draw = random.Random(7)
-    rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw))]
+    loops = [make_loop(draw, "inline", .4), make_loop(draw, "threads:2", .01), make_loop(draw, "threads:2", .02, mode="naive")]
+    rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw)),
+            write_rows("loops.jsonl", loops)]
     bundles = []
     for machine, of_machine in zip(MACHINES, ten_machines(draw)):
         name = f"{machine[0]}-{'card' if machine[2] else 'cpu'}"
@@ -155,7 +175,7 @@ def column(browser, heading):
 
 
 def every_page_fits_every_screen(browser):
-    for name in ("one", "ten", "thousand"):
+    for name in ("one", "ten", "thousand", "loops"):
         path = open_page(browser, name)
         assert path.stat().st_size <= MOST_BYTES, f"{name}: {path.stat().st_size} bytes"
         light = browser.js("getComputedStyle(document.body).backgroundColor")
@@ -263,6 +283,18 @@ def a_thousand_rows_answer(browser):
           f"{(folder / 'thousand.html').stat().st_size / 1e6:.1f} MB")
 
 
+def loops_have_their_phases(browser):
+    open_page(browser, "loops")
+    take_picture(browser, "loops")
+    assert "Bound by something: 40%" in browser.text("#loops ~ ul")
+    assert browser.count("[data-figure='loop-phases'] rect.mark") == 3 * 6
+    browser.hover("[data-figure='loop-phases'] rect.mark[data-row='1']")
+    assert "wait" in browser.text("#hint") and "against the baseline" in browser.text("#hint") and "-9" in browser.text("#hint")
+    for name in ("utilisation", "memory-time", "power-time"):
+        assert browser.count(f"[data-figure='{name}'] .panel") == 3 and browser.count(f"[data-figure='{name}'] polyline") >= 3
+    assert browser.count("#phases-2 tbody tr") == 8
+
+
 def the_leaderboard(browser):
     open_page(browser, "board")
     take_picture(browser, "board")
@@ -304,4 +336,4 @@ def a_hundred_bundles(_):
 
 make_pages()
 main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, the_leaderboard, a_hundred_bundles])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, loops_have_their_phases, the_leaderboard, a_hundred_bundles])

@@ -132,8 +132,9 @@ static sm_status write_figures(sm_doc *doc, const json_t *records) {
     if (json_array_size(figures.list) == 0) {
         sm_doc_text(doc, "No two machines did the same work.");
     }
+    sm_doc_figures(doc, &figures, 0);
     sm_status status =
-        colours != NULL ? sm_doc_figures(doc, &figures) : sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
+        colours != NULL ? sm_figures_write(&figures, doc->out) : sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
     sm_figures_free(&figures);
     free(colours);
     return status;

@@ -10,7 +10,7 @@
 const chart = (() => {
     const {make, svg, number} = page;
     const compact = (value) => value.toLocaleString('en', {notation: 'compact', maximumSignificantDigits: 3});
-    const colour = (n) => `var(--s${n > 12 ? (n - 1) % 12 + 1 : n})`;
+    const colour = (n) => `var(--s${n > 12 ? (n - 1) % 12 + 1 : n})`; // 0: of nobody
     const DASHES = ['', '8 3', '2.5 3', '9 3 2.5 3', '14 4', '5 2 2 2 2 2'];
     // What a report says of its rows: describe(row) gives nodes for a hint, open(row) shows all, samples(row) in ns,
     // isShown(row) by the reader's filter.
@@ -134,6 +134,7 @@ const chart = (() => {
         if (panel.ideal) {
             put(p, svg('polyline', {points: panel.ideal.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', class: 'axis', 'stroke-dasharray': '4 4'}));
         }
+        if (panel.begin > x.lo && panel.begin < x.hi) put(p, line(x.at(panel.begin), top, x.at(panel.begin), bottom, {class: 'axis', 'stroke-dasharray': '3 4'}));
         for (const s of series) {
             const points = s.points.filter((point) => point[1] !== null);
             const dashes = DASHES[s.style % DASHES.length];
@@ -143,8 +144,7 @@ const chart = (() => {
             for (const [a, b, lo, hi, row] of points) {
                 const cx = x.at(a), cy = y.at(b);
                 if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(lo), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
-                if (figure.is_dense) continue;
-                const mark = shape(s.style, cx, cy, 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
+                const mark = shape(s.style, cx, cy, figure.is_dense ? 1.5 : 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
                 put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
             }
@@ -218,7 +218,7 @@ const chart = (() => {
                 put(p, mark);
                 answer(p, mark, [x0, y, x1, y + 14], told(bar.name, [[figure.series[k].name, `${number(value)} ${figure.x.unit}, ${number(100 * value / sum, 3)}%`], ...(bar.changes ? [['against the baseline', bar.changes[k]]] : [])], bar.row), bar.row);
             }
-            if (bar.mark !== null && bar.mark !== undefined && bar.mark <= sum * 1.2) {
+            if (bar.mark !== null && bar.mark !== undefined && (!isShare || bar.mark <= sum)) {
                 const mark = line(x.at(bar.mark), y - 3, x.at(bar.mark), y + 17, {stroke: 'var(--ink)', 'stroke-width': 2.5});
                 put(p, mark);
                 answer(p, mark, [x.at(bar.mark) - 2, y - 3, x.at(bar.mark) + 2, y + 17], told(bar.name, [[figure.mark_name, `${number(bar.mark)} ${figure.x.unit}`]], bar.row), bar.row);
@@ -404,11 +404,11 @@ const chart = (() => {
         const holders = drawn.map((p) => {
             makeAnswer(p);
             const holder = make('div', {class: 'panel'}, p.picture);
-            holder.hidden = p.places.length === 0 && !figure.is_dense;
+            holder.hidden = p.places.length === 0;
             return holder;
         });
         figure.room.replaceChildren(...holders);
-        figure.isEmpty.hidden = drawn.some((p) => p.places.length > 0) || figure.is_dense === true;
+        figure.isEmpty.hidden = drawn.some((p) => p.places.length > 0);
     };
     const isUsed = (figure, k) => figure.kind !== 'stacks' || figure.panels.some((panel) => panel.bars.some((bar) => bar.parts[k] > 0));
     const legend = (figure) => {

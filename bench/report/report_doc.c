@@ -250,13 +250,12 @@ static void put_figure(sm_doc *doc, const json_t *figure) {
     fputs("</figcaption></figure>\n", doc->out);
 }
 
-sm_status sm_doc_figures(sm_doc *doc, const sm_figures *figures) {
-    size_t i;
-    json_t *figure;
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first) {
     fputs("<noscript><p>The pictures are drawn by a script, which this browser does not run; the tables hold the same "
           "figures.</p></noscript>\n<div class=\"charts\">\n",
           doc->out);
-    json_array_foreach(figures->list, i, figure) { put_figure(doc, figure); }
+    for (size_t i = first; i < json_array_size(figures->list); i++) {
+        put_figure(doc, json_array_get(figures->list, i));
+    }
     fputs("</div>\n", doc->out);
-    return sm_figures_write(figures, doc->out);
 }

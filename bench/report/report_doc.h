@@ -47,7 +47,7 @@ sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, con
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
 void sm_doc_folded_end(sm_doc *doc);
 
-// The places of figures, and their data (report_figure.h). HTML only.
-sm_status sm_doc_figures(sm_doc *doc, const sm_figures *figures);
+// The places of figures (report_figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first);
 
 #endif

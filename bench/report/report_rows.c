@@ -12,8 +12,8 @@
 // --- names ---------------------------------------------------------------------------------
 
 // How a row ran: the machine, the device on it, what ran there.
-static const char *const how_fields[] = {"machine", "device",    "isa",       "tier",
-                                         "mode",    "precision", "n_threads", "optimizer"};
+static const char *const how_fields[] = {"machine",   "device",    "isa",       "tier",       "mode",
+                                         "precision", "n_threads", "optimizer", "loop.loader"};
 enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), MACHINE = 0, DEVICE = 1 };
 
 static const char *device_of(const json_t *row) {

@@ -134,7 +134,8 @@ static sm_status draw(const sm_scaling *scaling, sm_doc *doc) {
         add_curves(scaling, &figures, &all_curves[k]);
     }
     add_parts(scaling, &figures);
-    sm_status status = sm_doc_figures(doc, &figures);
+    sm_doc_figures(doc, &figures, 0);
+    sm_status status = sm_figures_write(&figures, doc->out);
     sm_figures_free(&figures);
     return status;
 }
