@@ -30,9 +30,26 @@ static const published p100_both[N_SIZES] = {
     {95, 68, ""}, {190, 56, ""}, {360, 52, ""}, {NAN, NAN, "OOM"}, {NAN, NAN, "OOM"},
 };
 
+// "308 ± 17.9", "17,800 ± 1,040".
+static void spread_text(double mean_ms, double stddev_ms, char text[TEXT_SIZE]) {
+    char mean[TEXT_SIZE / 3];
+    char stddev[TEXT_SIZE / 3];
+    sm_text_count(mean_ms, mean, sizeof(mean));
+    sm_text_count(stddev_ms, stddev, sizeof(stddev));
+    if (mean_ms < 1000) {
+        snprintf(mean, sizeof(mean), "%.4g", mean_ms);
+    }
+    if (stddev_ms < 1000) {
+        snprintf(stddev, sizeof(stddev), "%.3g", stddev_ms);
+    }
+    snprintf(text, TEXT_SIZE, isfinite(stddev_ms) ? "%s ± %s" : "%s", mean, stddev);
+}
+
 static void published_text(const published *p, char text[TEXT_SIZE]) {
     if (isfinite(p->mean)) {
-        snprintf(text, TEXT_SIZE, "%.4g ± %.3g%s%s", p->mean, p->stddev, p->note[0] != '\0' ? ", " : "", p->note);
+        spread_text(p->mean, p->stddev, text);
+        size_t used = strlen(text);
+        snprintf(text + used, TEXT_SIZE - used, "%s%s", p->note[0] != '\0' ? ", " : "", p->note);
     } else {
         snprintf(text, TEXT_SIZE, "%s", p->note);
     }
@@ -43,7 +60,7 @@ static void mean_text(const json_t *row, const char *mean, const char *stddev, c
     double stddev_ms = sm_json_number(row, stddev) * 1e-6;
     text[0] = '\0';
     if (isfinite(mean_ms)) {
-        snprintf(text, TEXT_SIZE, isfinite(stddev_ms) ? "%.4g ± %.3g" : "%.4g", mean_ms, stddev_ms);
+        spread_text(mean_ms, stddev_ms, text);
     }
 }
 
