@@ -155,24 +155,27 @@ static void write_begin(sm_doc *doc, const json_t *records, const json_t *refuse
 }
 
 static void write_legend(sm_doc *doc) {
-    static const char *const lines[] = {
+    sm_doc_items_begin(doc);
+    sm_doc_item(
+        doc,
         "A work is a model, a length, a number format, a pass, an optimizer, an accumulation and a dropout. Rows of "
         "other "
         "work are never compared. Of each device of each machine its fastest row of a work has a place; batch and mode "
         "are "
-        "its own choice.",
+        "its own choice.");
+    sm_doc_item(
+        doc,
         "A row counts only when its loss, gradients and updates agreed with the reference. Bundles that were changed "
         "by a "
-        "byte are refused whole.",
+        "byte are refused whole.");
+    sm_doc_item(
+        doc,
         "Marks: emulated (computed in fp32, for lack of instructions), noisy or too few (another run may give another "
-        "figure), warned (something may have spoiled it), other data (than the first of its work).",
-        "± is how far the 95% interval of the median reaches. Two whose intervals meet are not told apart.",
-        "Share of peak is against the peak that was measured on that device itself, in that number format.",
-    };
-    sm_doc_items_begin(doc);
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        sm_doc_item(doc, "%s", lines[i]);
-    }
+        "figure), warned (something may have spoiled it), other data (than the first of its work).");
+    sm_doc_item(doc,
+                "± is how far the 95%% interval of the median reaches. Two whose intervals meet are not told apart.");
+    sm_doc_item(doc,
+                "Share of peak is against the peak that was measured on that device itself, in that number format.");
     sm_doc_items_end(doc);
 }
 

@@ -117,7 +117,7 @@ const chart = (() => {
         .filter((s) => s.points.length > 0);
 
     const drawLines = (figure, panel, width) => {
-        const height = 236, left = 46, top = 40, bottom = height - 34, right = width - 8;
+        const top = panel.title ? 40 : 24, height = top + 196, left = 46, bottom = height - 34, right = width - 8;
         const p = begin(panel.title, width, height);
         const series = visible(figure, panel);
         const all = series.flatMap((s) => s.points).filter((point) => point[1] !== null);
@@ -127,7 +127,7 @@ const chart = (() => {
         const ys = all.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y]);
         if (panel.ideal) ys.push(...panel.ideal.map((point) => point[1]));
         const x = scaleOf(kindOf(figure.x, xs), figure.x, xs, left + 8, right - 8);
-        const y = scaleOf(figure.yKind, {...figure.y, isUp: true}, ys, bottom, top + 4);
+        const y = scaleOf(figure.yKind, {...figure.y, isUp: true}, figure.yKind === 'linear' ? ys : ys.filter((v) => v > 0), bottom, top + 4);
         axisX(p, figure.x, x, top, bottom);
         axisY(p, figure.y, y, left, right, top);
         if (figure.y.level > y.lo && figure.y.level < y.hi) put(p, line(left, y.at(figure.y.level), right, y.at(figure.y.level), {class: 'axis'}));
@@ -143,7 +143,7 @@ const chart = (() => {
             }
             for (const [a, b, lo, hi, row] of points) {
                 const cx = x.at(a), cy = y.at(b);
-                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(lo), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
+                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
                 const mark = shape(s.style, cx, cy, figure.is_dense ? 1.5 : 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
                 put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
@@ -160,7 +160,7 @@ const chart = (() => {
     // --- names down the side: a line of text, its picture under it ---
     const GAP = 36;
     const named = (figure, panel, width, n, left = 8) => {
-        const top = 24;
+        const top = panel.title ? 24 : 6;
         const p = begin(panel.title, width, top + n * GAP + 38);
         return {p, top, bottom: top + n * GAP + 4, left, right: width - 14};
     };
@@ -394,7 +394,7 @@ const chart = (() => {
     };
 
     // --- figures ---
-    const allValues = (figure) => (figure.panels || []).flatMap((panel) => (panel.series || []).flatMap((s) => s.points.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y])).filter((v) => v !== null));
+    const allValues = (figure) => (figure.panels || []).flatMap((panel) => (panel.series || []).flatMap((s) => s.points.map(([, y]) => y)).filter((v) => v !== null));
     // `forced`: drawn for paper, in that many units.
     const draw = (figure, forced) => {
         const room = figure.room.clientWidth, columns = Math.min(figure.panels.length, Math.max(1, Math.floor(room / 330)));

@@ -37,6 +37,16 @@ int sm_chart_n_panels(const sm_report_rows *report) {
     return report->n_panels < SM_MAX_PANELS ? report->n_panels : SM_MAX_PANELS;
 }
 
+json_t *sm_chart_panel_at_batch(const sm_report_rows *report, int p, sm_figures *figures, json_t *figure,
+                                const sm_report_row *rows[SM_MAX_SERIES], int *n) {
+    char title[2 * SM_SERIES_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
+    *n = sm_report_at_batch(report, report->panels[p].id, rows);
+    sm_report_batch(rows[0], batch, sizeof(batch));
+    snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
+    return sm_figure_panel(figures, figure, title);
+}
+
 // --- side by side ----------------------------------------------------------------------------------
 
 static json_t *interval_point(sm_figures *figures, json_t *figure, const sm_report_row *row, bool by_device) {
@@ -372,12 +382,8 @@ static void add_stack_chart(const sm_report_rows *report, const stack_chart *cha
         sm_figure_series(figures, figure, chart->parts[k].name, chart->parts[k].colour, 0);
     }
     for (int p = 0; p < sm_chart_n_panels(report); p++) {
-        char title[2 * SM_SERIES_NAME_SIZE];
-        char batch[SM_SERIES_NAME_SIZE];
-        int n = sm_report_at_batch(report, report->panels[p].id, rows);
-        sm_report_batch(rows[0], batch, sizeof(batch));
-        snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
-        json_t *panel = sm_figure_panel(figures, figure, title);
+        int n;
+        json_t *panel = sm_chart_panel_at_batch(report, p, figures, figure, rows, &n);
         for (int i = 0; i < n; i++) {
             add_bar(chart, rows[i], figures, panel);
         }
