@@ -133,6 +133,7 @@ static void expect_contents(const char *text) {
     expect_in(text, "a processor");
     expect_in(text, "2026-01-02T03:04:05Z");
     expect_in(text, "throughput per GiB");
+    expect_in(text, "counted twice");
     assert_null(strstr(text, "<script>alert"));
     assert_null(strstr(text, "<img"));
     assert_null(strstr(text, "\x01"));

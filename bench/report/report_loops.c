@@ -130,6 +130,8 @@ static sm_status add_phases(const sm_report_rows *report, sm_figures *figures) {
 
 // --- over time ----------------------------------------------------------------------------------------
 
+enum { IN_BYTES = 0 }; // the unit is chosen by the largest
+
 typedef struct {
     const char *field; // of utilisation
     const char *name;
@@ -152,15 +154,15 @@ static const time_chart time_charts[] = {
      {{"utilisation.cpu", "processors", 1, 100}, {"utilisation.gpu", "GPU", 2, 100}}},
     {"memory-time",
      "Memory over time",
-     "GiB",
+     "",
      "Resident memory of the process, and what the GPU has given out.",
-     {{"utilisation.rss_bytes", "process", 1, 1.0 / (1 << 30)},
-      {"utilisation.gpu_memory_bytes", "GPU", 2, 1.0 / (1 << 30)}}},
+     {{"utilisation.rss_bytes", "process", 1, IN_BYTES}, {"utilisation.gpu_memory_bytes", "GPU", 2, IN_BYTES}}},
     {"power-time", "Power over time", "W", "As the GPU tells it.", {{"utilisation.power_w", "GPU", 2, 1}}},
 };
 
 // Means of as many neighbours as there must be.
-static void add_line(const json_t *row, int index, const line *l, sm_figures *figures, json_t *figure, json_t *panel) {
+static void add_line(const json_t *row, int index, const line *l, double scale, sm_figures *figures, json_t *figure,
+                     json_t *panel) {
     const json_t *values = l->field != NULL ? sm_json_get(row, l->field) : NULL;
     const double interval_s = sm_json_number(row, "utilisation.interval_ms") * 1e-3;
     const size_t n = json_array_size(values);
@@ -171,18 +173,40 @@ static void add_line(const json_t *row, int index, const line *l, sm_figures *fi
             const json_t *value = json_array_get(values, k);
             sum += json_is_number(value) ? json_number_value(value) : NAN;
         }
-        const sm_figure_point point = {((double)i + 0.5 * (double)step) * interval_s, sum / (double)step * l->scale,
-                                       NAN, NAN, index};
+        const sm_figure_point point = {((double)i + 0.5 * (double)step) * interval_s, sum / (double)step * scale, NAN,
+                                       NAN, index};
         if (isfinite(point.y)) {
             sm_figure_add_point(figures, panel, sm_figure_series(figures, figure, l->name, l->colour, 0), &point);
         }
     }
 }
 
+static double largest_of(const json_t *row, const char *field) {
+    const json_t *values = sm_json_get(row, field);
+    double largest = 0;
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const json_t *value = json_array_get(values, i);
+        largest = fmax(largest, json_is_number(value) ? json_number_value(value) : 0);
+    }
+    return largest;
+}
+
+static double most_bytes(const sm_report_rows *report) {
+    double most = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        most = fmax(most, is_loop(&report->rows[i]) ? largest_of(report->rows[i].json, "utilisation.rss_bytes") : 0);
+        most = fmax(most,
+                    is_loop(&report->rows[i]) ? largest_of(report->rows[i].json, "utilisation.gpu_memory_bytes") : 0);
+    }
+    return most;
+}
+
 static void add_over_time(const sm_report_rows *report, const time_chart *chart, sm_figures *figures) {
+    const char *unit = "";
+    const double unit_bytes = sm_figure_byte_unit(most_bytes(report), &unit);
     json_t *figure = sm_figure_add(figures, "lines", chart->id, chart->title, chart->caption);
     sm_figure_axis(figures, figure, "x", "seconds", "linear");
-    json_t *y = sm_figure_axis(figures, figure, "y", chart->label, "linear");
+    json_t *y = sm_figure_axis(figures, figure, "y", chart->label[0] != '\0' ? chart->label : unit, "linear");
     sm_figure_set(figures, y, "from_zero", json_true());
     sm_figure_set(figures, figure, "is_dense", json_true());
     int n = 0;
@@ -194,8 +218,11 @@ static void add_over_time(const sm_report_rows *report, const time_chart *chart,
                                    sm_json_number(row->json, "utilisation.interval_ms") * 1e-3;
             snprintf(title, sizeof(title), "row %d: %s", row->index + 1, row->series);
             json_t *panel = sm_figure_panel(figures, figure, title);
-            add_line(row->json, row->index, &chart->lines[0], figures, figure, panel);
-            add_line(row->json, row->index, &chart->lines[1], figures, figure, panel);
+            for (int k = 0; k < 2; k++) {
+                const double scale = chart->lines[k].scale;
+                add_line(row->json, row->index, &chart->lines[k], scale != IN_BYTES ? scale : 1 / unit_bytes, figures,
+                         figure, panel);
+            }
             sm_figure_set(figures, panel, "begin", sm_json_real(begin_s));
             n++;
         }
