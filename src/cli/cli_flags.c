@@ -664,7 +664,7 @@ static const cli_flag flags[] = {
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
-     SCALING, AT(page), NO_RANGE},
+     SCALING | ON(CLI_LEADERBOARD), AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),
