@@ -135,8 +135,9 @@ typedef struct {
 
     sm_loss_scaling scaling; // of the loss
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
-    int tokens;    // (B,T) i32
-    int targets;   // (B,T) i32, -1 = ignored
+    int tokens;          // (B,T) i32
+    int targets;         // (B,T) i32, -1 = ignored
+    int gathered_tokens; // (N B,T) i32: of N processes, its own part fed; none where they are not gathered
     int starts;    // (B,T) i32: where in its row each position's document begins; none where a row is one document
     int hyper;     // (SM_HYPER_COUNT) real
     int rng_step;  // (2) u32: low and high word of the micro-step counter, for dropout

@@ -46,13 +46,17 @@ class Browser:
     def close(self):
         self.driver.quit()
 
-    def open(self, path, width=1280, height=900, dark=False):
-        """Loads the file in a window of that size; returns the seconds until it was loaded."""
+    def screen(self, width=1280, height=900, dark=False):
+        """The window's size and the reader's colour scheme, also of the page that is open."""
         send = self.driver.execute_cdp_cmd
         send("Emulation.setDeviceMetricsOverride",
              {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
         send("Emulation.setEmulatedMedia",
              {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+
+    def open(self, path, width=1280, height=900, dark=False):
+        """Loads the file in a window of that size; returns the seconds until it was loaded."""
+        self.screen(width, height, dark)
         begin = time.monotonic()
         self.driver.get(pathlib.Path(path).resolve().as_uri())
         seconds = time.monotonic() - begin
@@ -66,6 +70,12 @@ class Browser:
     def js(self, code, *arguments):
         """The value of an expression, or of a body that returns one."""
         return self.driver.execute_script(code if "return" in code else "return " + code, *arguments)
+
+    def until(self, expression, seconds=20):
+        end = time.monotonic() + seconds
+        while not self.js(expression):
+            assert time.monotonic() < end, f"not within {seconds} s: {expression}"
+            time.sleep(0.02)
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)

@@ -22,7 +22,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
-common="--seq-len 16 --lr 3e-4 --seed 7"
+common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 
 fail() {

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
 #include "cli_commands.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_processes.h"
 #include "cli_row_profile.h"
+#include "cli_trace.h"
 #include "machine.h"
 #include "show.h"
 
@@ -107,16 +107,8 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     json_t *trace;
     bool own_device = row->gpu_info[0] != '\0';
     SM_TRY(sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device, &trace));
-    char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    sm_status status = cli_write_trace(trace, path);
     json_decref(trace);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for the trace", path);
-    }
-    sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    free(text);
-    if (status == SM_OK) {
-        cli_note("wrote %s; open it at ui.perfetto.dev or chrome://tracing", path);
-    }
     return status;
 }
 

@@ -141,9 +141,10 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
 
 // What decides a row: all of `run` but its output, and --fit where B and T are known.
 static bool decides(const cli_flag *flag, const cli_job *job) {
-    bool is_limit = (flag->commands & (1u << CLI_RUN)) != 0 && strcmp(flag->group, "Limits") == 0;
+    bool is_of_run = (flag->commands & (1u << CLI_RUN)) != 0;
+    bool is_limit = strcmp(flag->group, "Limits") == 0;
     bool is_fit = flag->target == offsetof(cli_options, fit_s);
-    return (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
+    return is_of_run && (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
 }
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
