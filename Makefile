@@ -83,6 +83,7 @@ CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_
 CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_dot)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
+PAGE_ASSETS := $(sort $(wildcard bench/*/*.css bench/*/*.js))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set, and their text.
 RUNG_SRC := $(wildcard bench/ladder/rungs/*.c)
 RUNG_TEXTS := $(wildcard bench/ladder/rungs/*.[ch]) $(if $(OPENCL_SRC),$(wildcard cl/ladder/*.cl))
@@ -90,7 +91,7 @@ CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
 TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
-LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/ladder_texts.o \
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(B)/ladder_texts.o \
            $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
@@ -201,7 +202,7 @@ format: ## format the sources with clang-format
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 .PHONY: tidy
-tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) ## run clang-tidy over the sources
+tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) $(B)/page_assets.list $(B)/corpus_files.list ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
 .PHONY: pages
@@ -385,6 +386,12 @@ $(B)/corpus.txt: $(CORPUS_FILES)
 $(B)/corpus.o: src/io/corpus.S $(B)/corpus.txt
 	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
 
+# Where each of its files lies in it.
+$(B)/corpus_files.list: $(B)/corpus.txt
+	@LC_ALL=C wc -c $(CORPUS_FILES) | awk '$$2 != "total" { printf "CORPUS_FILE(\"%s\", %d, %d)\n", $$2, at, $$1; at += $$1 }' > $@
+$(B)/src/io/corpus_files.o: FILE_FLAGS := -I$(B)
+$(B)/src/io/corpus_files.o: $(B)/corpus_files.list
+
 # The kernels' text, and a list of its files that C and assembler both include.
 $(B)/opencl_sources.list: $(CL_SRC) FORCE
 	@mkdir -p $(@D)
@@ -393,5 +400,15 @@ $(B)/backends/opencl/opencl_program.o: FILE_FLAGS := -I$(B)
 $(B)/backends/opencl/opencl_program.o: $(B)/opencl_sources.list
 $(B)/opencl_sources.o: backends/opencl/opencl_sources.S $(B)/opencl_sources.list $(CL_SRC)
 	@$(CC) -c -I$(B) -Wa,-Icl -o $@ $<
+
+# The pages' styles and scripts, likewise.
+$(B)/page_assets.list: $(PAGE_ASSETS) FORCE
+	@mkdir -p $(@D)
+	@printf 'ASSET(%s, %s, "%s")\n' $(foreach file,$(PAGE_ASSETS),$(basename $(notdir $(file))) $(patsubst .%,%,$(suffix $(file))) $(file)) > $@.new; \
+	    cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/bench/report/report_page.o: FILE_FLAGS := -I$(B)
+$(B)/bench/report/report_page.o: $(B)/page_assets.list
+$(B)/report_assets.o: bench/report/report_assets.S $(B)/page_assets.list $(PAGE_ASSETS)
+	@$(CC) -c -I$(B) -o $@ $<
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d

@@ -100,7 +100,17 @@ typedef struct {
 // Takes one ceiling as soon as it is there. A failure ends the measurement and is passed on.
 typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 
-typedef enum { SM_COPY_OUT, SM_COPY_IN } sm_copy_direction; // of the device, into it
+// A copy between a device's memory and the host's: out of the device, into it, or into it to be added to what is there.
+typedef enum { SM_COPY_OUT, SM_COPY_IN, SM_COPY_ADD } sm_copy_kind;
+
+typedef struct {
+    sm_copy_kind kind;
+    int tensor;
+    int64_t offset_elems;
+    int64_t n_elems;
+    bool is_bf16; // the host has bf16 of f32: OUT rounds; ADD rounds both summands and the sum
+    void *host;
+} sm_copy;
 
 struct sm_backend {
     const char *name;       // "cpu"
@@ -159,9 +169,8 @@ struct sm_backend {
     // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be given by
     // who prepares it (sm_arena.memory). Begins to copy a part of a tensor beside what is computed: out, behind all ops
     // that were begun; in, at once. `host` is left alone by others until wait_copy, which any thread may call, once a
-    // ticket.
-    sm_status (*begin_copy)(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
-                            int64_t n_elems, void *host, void **ticket);
+    // ticket. One thread copies out, and one in.
+    sm_status (*begin_copy)(sm_executable *executable, const sm_copy *copy, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
 
     // Lets the device reach host memory at full speed, for begin_copy, as long as the executable lives; NULL: there is

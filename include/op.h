@@ -80,6 +80,13 @@ static inline int64_t sm_blocked_elems(int64_t t, int64_t T) {
     return before + (t - block * SM_WEIGHT_BLOCK) * sm_blocked_width(t, T);
 }
 
+// In which micro-batches of a step an op is done.
+typedef enum {
+    SM_WHEN_ALWAYS,
+    SM_WHEN_MORE, // not in the last
+    SM_WHEN_LAST  // in the last alone
+} sm_when;
+
 // Everything about an op that its operands' shapes do not say. Zero where it has no meaning.
 typedef struct {
     int n_head;        // attention, rope: NH
@@ -97,6 +104,7 @@ typedef struct {
     bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
     int n_processes;   // communication: N
     bool is_bf16;      // communication: summands and sums are rounded to bf16 on their way
+    sm_when when;      // of several processes
     bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
 } sm_attrs;
 

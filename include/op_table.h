@@ -537,6 +537,15 @@ OUTPUTS(all_gather_start)
     OUT(w, "(n)", DATA, SM_UPDATES, SM_OPTIONAL)
 END
 
+SHARED_OP(SM_OP_GATHER_ROWS, gather_rows, SM_NO_OPERAND,
+   "part r of x and of token = that of process r, for r = 0 ... N-1, at once",
+   "the embedding's rows are fewer than the table's that their gradient is added to")
+INPUTS(gather_rows)
+OUTPUTS(gather_rows)
+    OUT(x, "(B,T,C)", DATA, SM_UPDATES, 0)
+    OUT(token, "(B,T)", I32, SM_UPDATES, 0)
+END
+
 SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
    "x is what the op that began its communication says",
    "the wait that is left where communication took longer than the ops beside it")

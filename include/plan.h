@@ -135,8 +135,9 @@ typedef struct {
 
     sm_loss_scaling scaling; // of the loss
     // Tensors that the host feeds and reads; SM_NO_TENSOR where the plan has none.
-    int tokens;    // (B,T) i32
-    int targets;   // (B,T) i32, -1 = ignored
+    int tokens;          // (B,T) i32
+    int targets;         // (B,T) i32, -1 = ignored
+    int gathered_tokens; // (N B,T) i32: of N processes, its own part fed; none where they are not gathered
     int starts;    // (B,T) i32: where in its row each position's document begins; none where a row is one document
     int hyper;     // (SM_HYPER_COUNT) real
     int rng_step;  // (2) u32: low and high word of the micro-step counter, for dropout
@@ -212,6 +213,10 @@ sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 // Bytes that the plan asks of a device: by role, and in all (the sum of the arenas).
 // by_role may be NULL. Valid after sm_plan_assign_memory.
 size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
+
+// Of every tensor the ops between which it holds data: from the first that touches it, or its root, until behind the last;
+// all of them for what outlives a step, none for what no op touches. `lives` has plan->n_tensors entries.
+sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 
 // Bytes of a role's tensors that hold data while each op runs, by the lifetimes that the planner packs: the
 // largest entry is what a perfect packing would need. alive_bytes has plan->n_ops entries.

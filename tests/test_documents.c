@@ -158,7 +158,7 @@ static int64_t check_batch(const char *stream, const sm_tokens *tokens, const sm
     int32_t inputs[MOST_POSITIONS], targets[MOST_POSITIONS], starts[MOST_POSITIONS];
     int64_t n_real = 0;
     int64_t pairs = 0;
-    ok(sm_collation_fill(c, tokens, batch, inputs, targets, starts));
+    ok(sm_collation_fill(c, tokens, batch, inputs, targets, starts, NULL));
     for (int64_t i = 0; i < c->B * c->T; i++) {
         const int32_t t = (int32_t)(i % c->T);
         assert_true(starts[i] >= 0 && starts[i] <= t && (t == 0 || starts[i] >= starts[i - 1]));

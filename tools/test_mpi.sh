@@ -5,7 +5,7 @@
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow"        more to compare: narrow formats
+#   ALSO="narrow pair"   more to compare: narrow formats; two processes by shared memory and by messages
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
 set -eu
@@ -22,7 +22,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
-common="--seq-len 16 --lr 3e-4 --seed 7"
+common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 
 fail() {
@@ -88,6 +88,22 @@ compare_narrow() {
             train shards 2 $work_of_all --shard optimizer
             agree many shards 1e-4
         }
+    done
+}
+
+# Two processes add two numbers, whoever does it and however they travel: the same bits.
+compare_pair() {
+    for backend in $backends; do
+        for way in "" "--shard optimizer" "--gradient-format bf16"; do
+            work_of_all="$sizes --backend $backend --steps $steps -b 2 --accum 2 $way"
+            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
+            # shellcheck disable=SC2086 # a list of flags
+            {
+                train shared 2 $work_of_all
+                train messages 2 $work_of_all --transport messages
+            }
+            agree shared messages 0
+        done
     done
 }
 

@@ -124,7 +124,7 @@ void opencl_close(sm_device *base) {
     opencl_end_waiter(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
-    for (int i = SM_COPY_OUT; i <= SM_COPY_IN; i++) {
+    for (int i = 0; i < 2; i++) {
         if (device->copies[i] != NULL) {
             opencl.clReleaseCommandQueue(device->copies[i]);
         }

@@ -3,8 +3,8 @@
 //
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
-//   opencl_matrix.c    which matrix units a device has, by running them; opencl_matrix_attention.c runs attention by them
-//   opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
+//   opencl_matrix.c    which matrix units a device has, by running them; opencl_matrix_attention.c runs attention by
+//   them opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
 //                      another target of what was built
 //   opencl_helpers.c   has programs built by several processes
 //   opencl_memory.c    a plan's tensors in the device's memory
@@ -93,7 +93,7 @@ typedef struct opencl_device {
     cl_context context;
     cl_command_queue queue;     // in order, unprofiled: what is measured
     cl_command_queue profile;   // in order, with events: where time goes
-    cl_command_queue copies[2]; // by direction, beside what is computed; NULL until one is needed
+    cl_command_queue copies[2]; // out and in, beside what is computed; NULL until one is needed
     opencl_program *programs;
     opencl_choice *choices;
     void (*progress)(const char *text); // of sm_open_options
@@ -129,6 +129,14 @@ typedef struct {
     size_t size_bytes;
 } opencl_pages;
 
+// What is rounded or added on its way between the device and the host: one way's, as each has a thread of its own.
+typedef struct {
+    cl_kernel plain; // NULL: copied as it is
+    cl_kernel rounded;
+    cl_mem landing; // between the copy and the kernel
+    size_t landing_bytes;
+} opencl_copy_way;
+
 typedef struct opencl_executable {
     sm_executable base;
     opencl_device *device;
@@ -143,6 +151,7 @@ typedef struct opencl_executable {
     opencl_staging staging;
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;
+    opencl_copy_way ways[2]; // out and in
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
@@ -233,10 +242,10 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
 
 // --- opencl_copy.c -------------------------------------------------------------------------------
 
-sm_status opencl_begin_copy(sm_executable *executable, sm_copy_direction direction, int tensor, int64_t offset_elems,
-                            int64_t n_elems, void *host, void **ticket);
+sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket);
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
+void opencl_free_copies(opencl_executable *e);
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 

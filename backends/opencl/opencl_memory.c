@@ -119,6 +119,7 @@ void opencl_free_memory(opencl_executable *e) {
     for (int i = 0; i < e->n_pinned; i++) {
         opencl.clReleaseMemObject(e->pinned[i]);
     }
+    opencl_free_copies(e);
     if (e->maps != NULL) {
         opencl.clReleaseMemObject(e->maps);
     }

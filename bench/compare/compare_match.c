@@ -27,6 +27,7 @@ static const struct {
     [SM_FACTOR_MODE] = {"mode", {"mode", "recompute", "attention", "own_kernels"}},
     [SM_FACTOR_PRECISION] = {"precision", {"precision", "loss_scale"}},
     [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
+    [SM_FACTOR_LOADER] = {"loader", {"loop.loader"}},
 };
 
 const char *sm_factor_name(sm_factor factor) { return factors[factor].name; }

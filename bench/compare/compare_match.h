@@ -25,7 +25,8 @@
     X(SM_FACTOR_TIER, "tier")           \
     X(SM_FACTOR_MODE, "mode")           \
     X(SM_FACTOR_PRECISION, "precision") \
-    X(SM_FACTOR_THREADS, "threads")
+    X(SM_FACTOR_THREADS, "threads")     \
+    X(SM_FACTOR_LOADER, "loader")
 
 typedef enum {
 #define X(code, name) code,

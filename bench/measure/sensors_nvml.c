@@ -13,6 +13,17 @@ enum { NVML_SUCCESS = 0, NVML_TEMPERATURE_GPU = 0, NVML_CLOCK_SM = 1, NAME_SIZE 
 
 typedef void *nvml_device;
 
+typedef struct {
+    unsigned gpu; // percent
+    unsigned memory;
+} nvml_utilization;
+
+typedef struct {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+} nvml_memory;
+
 struct sm_nvml {
     void *library;
     nvml_device device;
@@ -21,6 +32,9 @@ struct sm_nvml {
     int (*temperature)(nvml_device, unsigned, unsigned *);
     int (*clock)(nvml_device, unsigned, unsigned *);
     int (*throttle)(nvml_device, unsigned long long *);
+    int (*utilization)(nvml_device, nvml_utilization *);
+    int (*memory)(nvml_device, nvml_memory *);
+    int (*power)(nvml_device, unsigned *);
 };
 
 // POSIX lets dlsym's pointer be one to a function; C only lets its bytes be copied into one.
@@ -75,6 +89,9 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     find(library, "nvmlDeviceGetTemperature", &found.temperature);
     find(library, "nvmlDeviceGetClockInfo", &found.clock);
     find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &found.throttle);
+    find(library, "nvmlDeviceGetUtilizationRates", &found.utilization);
+    find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
+    find(library, "nvmlDeviceGetPowerUsage", &found.power);
     if (init == NULL || found.shutdown == NULL || init() != NVML_SUCCESS) {
         dlclose(library);
         return sm_fail(SM_ERR_UNSUPPORTED, "libnvidia-ml.so.1 does not start: no driver, or no permission");
@@ -124,6 +141,24 @@ uint64_t sm_nvml_throttle_reasons(const sm_nvml *nvml) {
     unsigned long long reasons = 0;
     bool known = nvml->throttle != NULL && nvml->throttle(nvml->device, &reasons) == NVML_SUCCESS;
     return known ? (uint64_t)reasons : 0;
+}
+
+double sm_nvml_busy_share(const sm_nvml *nvml) {
+    nvml_utilization rates = {0};
+    bool known = nvml->utilization != NULL && nvml->utilization(nvml->device, &rates) == NVML_SUCCESS;
+    return known ? (double)rates.gpu / 100 : NAN;
+}
+
+int64_t sm_nvml_memory_bytes(const sm_nvml *nvml) {
+    nvml_memory memory = {0};
+    bool known = nvml->memory != NULL && nvml->memory(nvml->device, &memory) == NVML_SUCCESS;
+    return known ? (int64_t)memory.used : SM_ABSENT;
+}
+
+double sm_nvml_power_w(const sm_nvml *nvml) {
+    unsigned mw = 0;
+    bool known = nvml->power != NULL && nvml->power(nvml->device, &mw) == NVML_SUCCESS;
+    return known ? (double)mw / 1000 : NAN;
 }
 
 void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes) {

@@ -21,6 +21,9 @@ int64_t sm_nvml_energy_mj(const sm_nvml *nvml); // since the driver was loaded
 double sm_nvml_temperature_c(const sm_nvml *nvml);
 double sm_nvml_frequency_mhz(const sm_nvml *nvml); // of the multiprocessors
 uint64_t sm_nvml_throttle_reasons(const sm_nvml *nvml);
+double sm_nvml_busy_share(const sm_nvml *nvml);    // 0..1: of the driver's last period, in which a kernel ran
+int64_t sm_nvml_memory_bytes(const sm_nvml *nvml); // taken, by all processes
+double sm_nvml_power_w(const sm_nvml *nvml);
 
 // The bits of a slow-down in words, "power cap, heat"; "" where none of them slows anything.
 void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes);

@@ -34,7 +34,14 @@ typedef struct {
     // Called after such a step, where it has an optimizer, when its gradients, settings and state are there. Fills the
     // row's update_check and update_error. Never NULL.
     sm_status (*after_update)(void *ctx, sm_session *session, sm_row *row);
+
+    // Runs a step that is not checked, number `step`, with batches of its own, in place of next_batch, and times the
+    // whole of it; op_ns as in sm_step_run. NULL: the step of this file.
+    sm_status (*run_step)(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
+                          double *loss);
 } sm_workload;
+
+enum { SM_CHECKED_STEPS = 2 };
 
 // A session whose steps are run one by one.
 typedef struct {

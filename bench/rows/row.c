@@ -17,6 +17,11 @@ static void clear_field(sm_row *row, const sm_column *column) {
     case SM_COLUMN_REAL: *(double *)field = NAN; break;
     case SM_COLUMN_INTEGERS: ((sm_integers *)field)->n = 0; break;
     case SM_COLUMN_REALS: ((sm_reals *)field)->n = 0; break;
+    case SM_COLUMN_TEXT: *(char *)field = '\0'; break;
+    case SM_COLUMN_JSON:
+        json_decref(*(json_t **)field);
+        *(json_t **)field = NULL;
+        break;
     default: break;
     }
 }
@@ -51,6 +56,9 @@ void sm_row_free(sm_row *row) {
     free(row->op_ns.values);
     free(row->op_least_ns.values);
     json_decref(row->run_args);
+    json_decref(row->loop.samples);
+    json_decref(row->loop.ceilings);
+    json_decref(row->utilisation);
     json_decref(row->warnings);
     json_decref(row->context);
     memset(row, 0, sizeof(*row));

@@ -15,6 +15,7 @@
 
 #include "backend.h"
 #include "digest.h"
+#include "phases.h"
 #include "record.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
@@ -28,6 +29,25 @@ typedef struct {
     int64_t scaler_ns;      // absent: the loss is not scaled
     int64_t unaccounted_ns; // the wall clock less the others: uploads, launches, waiting
 } sm_row_phases;
+
+// A training loop (loop.h); all absent in a row that is none.
+typedef struct {
+    char loader[32]; // "inline", "threads:2"
+    int64_t n_steps; // attribution steps in the middle half of all; the times that follow are their means
+    int64_t wall_ns; // all of the phases together
+#define X(code, member, name, text) int64_t member##_ns;
+    SM_STEP_PHASE_LIST(X)
+#undef X
+    int64_t headline_wait_ns; // of a headline step
+    int64_t busy_ns;          // loader threads, a step: what its data took, over the number of threads
+    double n_ready;           // loads ready when one was asked for
+    json_t *samples;          // object: wall and phases, each an array by attribution step
+    char bound[16];
+    double bound_share;
+    double ceiling_ts;
+    json_t *ceilings; // object: tokens/s by what is removed
+    char verdict[SM_ROW_REASON_SIZE];
+} sm_row_loop;
 
 // The machine while the headline pass ran (sensors.h).
 typedef struct {
@@ -175,6 +195,9 @@ typedef struct {
     double energy_per_token_j;
     char energy_source[SM_ROW_TEXT_SIZE];
     sm_row_sensors sensors;
+
+    sm_row_loop loop;
+    json_t *utilisation; // utilisation.h; NULL in a row that is no loop
 
     int64_t peak_rss_bytes;
     int64_t device_peak_bytes;

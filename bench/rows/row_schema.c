@@ -327,6 +327,33 @@ static const sm_column columns[] = {
     {REAL(sensors.gpu_temperature_c, "C", "its temperature, after")},
     {TEXT(sensors.gpu_throttle, "why it slowed itself down")},
 
+    {TEXT(loop.loader, "of a training loop: who makes its batches, inline or threads:N; null: no loop was "
+                       "measured, and so below"),
+     SHOWN_WHEN_VARIED("loader", NULL)},
+    {INTEGER(loop.n_steps, "",
+             "attribution steps that the means below are of: those whose wall clock is in the middle half"),
+     SPEED},
+    {INTEGER(loop.wall_ns, "ns", "a whole step of them; the phases that follow add up to it"), SPEED},
+#define X(code, member, name, text) {INTEGER(loop.member##_ns, "ns", text), SPEED},
+    SM_STEP_PHASE_LIST(X)
+#undef X
+        {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
+         SPEED},
+    {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
+     SPEED},
+    {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},
+    {JSON(loop.samples, "wall and each phase that took time: an array, by attribution step, in ns"), SPEED},
+    {TEXT(loop.bound, "what, removed alone, would make the loop fastest: compute, memory, launches, input or "
+                      "communication; null: not known"),
+     SPEED},
+    {REAL(loop.bound_share, "", "its share of a headline step"), SPEED},
+    {REAL(loop.ceiling_ts, "tokens/s", "throughput if it were removed"), SPEED},
+    {JSON(loop.ceilings, "likewise, for each of the five, in tokens/s"), SPEED},
+    {TEXT(loop.verdict, "this in a sentence"), SPEED},
+    {JSON(utilisation, "of a training loop, at even intervals: interval_ms, n_warmup and n_headline samples in turn; "
+                       "cpu: busy share of all processors; processors: of each, in the headline; rss_bytes; of a GPU "
+                       "gpu: busy share, gpu_memory_bytes, power_w")},
+
     {INTEGER(peak_rss_bytes, "bytes", "largest resident memory of the process while it measured"),
      SHOWN("memory", show_memory), RANK(4)},
     {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},

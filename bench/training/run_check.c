@@ -175,10 +175,25 @@ static sm_status check_sums(sm_training_run *run) {
     return SM_OK;
 }
 
+// Of documents, padding is no token.
+static sm_status check_tokens(sm_training_run *run, double positions) {
+    const double tokens = number(run, "summary.tokens_processed_global");
+    if (is_null(sm_json_get(run->metrics, "training_config.documents"))) {
+        return expect_equal(run, "summary.tokens_processed_global", positions,
+                            "steps x global batch x sequence length");
+    }
+    return tokens > 0 && tokens <= positions
+               ? SM_OK
+               : add_problem(
+                     run,
+                     "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the "
+                     "most that documents can fill, is %.15g",
+                     tokens, positions);
+}
+
 static sm_status check_work(sm_training_run *run) {
     double global_batch = number(run, "training_config.global_batch");
-    double tokens = number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len");
-    SM_TRY(expect_equal(run, "summary.tokens_processed_global", tokens, "steps x global batch x sequence length"));
+    SM_TRY(check_tokens(run, number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len")));
     double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *
                    number(run, "training_config.n_processes");
     return expect_equal(run, "training_config.global_batch", batch, "micro-batch x accumulation x processes");
@@ -336,11 +351,27 @@ sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *run
 // --- runs together -----------------------------------------------------------------------------
 
 static const char *const invariants[] = {
-    "training_config.engine",    "training_config.model",     "training_config.seq_len",  "training_config.precision",
-    "training_config.gradients", "training_config.recompute", "training_config.dropout",  "training_config.loss_scale",
-    "training_config.optimizer", "training_config.schedule",  "training_config.seed",     "training_config.order",
-    "training_config.weights",   "training_config.data",      "training_config.val_data", "summary.steps",
-    "hardware.cpu.name",         "hardware.device.name",
+    "training_config.engine",
+    "training_config.model",
+    "training_config.seq_len",
+    "training_config.precision",
+    "training_config.gradients",
+    "training_config.recompute",
+    "training_config.dropout",
+    "training_config.loss_scale",
+    "training_config.optimizer",
+    "training_config.schedule",
+    "training_config.seed",
+    "training_config.order",
+    "training_config.weights",
+    "training_config.data",
+    "training_config.val_data",
+    "training_config.documents",
+    "training_config.padding",
+    "training_config.long_documents",
+    "summary.steps",
+    "hardware.cpu.name",
+    "hardware.device.name",
 };
 
 static sm_status compare_work(const comparison *c, const sm_training_run *first, sm_work work) {

@@ -98,6 +98,16 @@ static sm_status set_arg(cli_configuration *c, const char *flag, int64_t value) 
     return SM_OK;
 }
 
+sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) {
+    char mark[32];
+    cli_configuration *c = NULL;
+    SM_TRY(cli_sweep_plan_add(plan, plan->items[index].n_args, &c)); // the array may have moved
+    SM_TRY(cli_configuration_copy_args(&plan->items[index], c));
+    c->place = plan->items[index].place + round;
+    snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
+    return cli_configuration_set_key(c, mark);
+}
+
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T) {
     const cli_configuration original = *of; // `of` may lie in the array that grows
     cli_configuration *c = NULL;

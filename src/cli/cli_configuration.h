@@ -28,6 +28,9 @@ sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration
 // Appends a copy of `of` with another B and T, for a search; its key says so at the end.
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T);
 
+// Appends configuration `index` once more, for a round from 1 on; its key says which.
+sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
+
 // Sets the key from the arguments; `mark`, unless "", is its last word.
 sm_status cli_configuration_set_key(cli_configuration *c, const char *mark);
 

@@ -60,6 +60,9 @@ const cli_flag *cli_flag_at(int index);
 // the sweep as a whole.
 bool cli_is_axis(const cli_flag *flag);
 
+// Is it a flag of `advise` alone, whose default is a list of values to try?
+bool cli_has_own_list(const cli_flag *flag);
+
 // May a comma list be given to that subcommand?
 bool cli_takes_list(const cli_flag *flag, cli_command command);
 

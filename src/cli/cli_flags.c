@@ -8,6 +8,7 @@
 #include "collate.h"
 #include "data_order.h"
 #include "harness.h"
+#include "loader.h"
 #include "model.h"
 #include "own_kernel.h"
 #include "profile.h"
@@ -16,31 +17,37 @@
 #include "schedule.h"
 #include "tokens.h"
 
-#define ON(command)         (1u << (command))
-#define AT(field)           offsetof(cli_options, field)
-#define WITHIN(least, most) .min = (least), .max = (most)
-#define ONE_OF(list)        .choices = (list)
-#define NO_RANGE            .choices = NULL // neither a number nor a choice
+#define ON(command)          (1u << (command))
+#define AT(field)            offsetof(cli_options, field)
+#define WITHIN(least, most)  .min = (least), .max = (most)
+#define ONE_OF(list)         .choices = (list)
+#define NO_RANGE             .choices = NULL // neither a number nor a choice
+#define NOT_ADVISE(commands) ((commands) & ~(unsigned)ADVISE)
 
 enum {
     SWEEP = ON(CLI_SWEEP),
+    ADVISE = ON(CLI_ADVISE),
+    ADVISED = ADVISE | CLI_LISTED, // of its own: what it tries where the flag is not given
     RECOMMEND = ON(CLI_RECOMMEND),
-    RUN = ON(CLI_RUN) | SWEEP, // in a sweep: one value for the whole
-    SWEPT = RUN | CLI_LISTED,  // in a sweep: a list, each entry a configuration
+    RUN = ON(CLI_RUN) | SWEEP | ADVISE, // in a sweep: one value for the whole
+    SWEPT = RUN | CLI_LISTED,           // in a sweep: a list, each entry a configuration
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
+    PAGE = ON(CLI_PAGE),
+    WALKED = WALK | PAGE,
     EXERCISE = ON(CLI_EXERCISE),
     LADDER = ON(CLI_LADDER),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
     DEVICES = ON(CLI_DEVICES),
     PROFILE = ON(CLI_PROFILE),
+    LOOP = ON(CLI_LOOP),
     ABLATE = ON(CLI_ABLATE),
     PEAKS = ON(CLI_PEAKS),
-    MODELLED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
-    STEPPED = SWEPT | PROFILE | ABLATE | TRAIN | WALK | ESTIMATE,
-    FED = SWEPT | PROFILE | ABLATE | TRAIN,           // with data
+    MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE | INIT,
+    STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE,
+    FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,             // with data
     OPENED = FED | PEAKS | VERIFY | LADDER | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
@@ -204,9 +211,9 @@ static const cli_flag flags[] = {
     {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, "architecture of the sizes of -m; not given: gpt2", MODELLED, AT(arch),
      ONE_OF(archs)},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, SWEPT, AT(models), NO_RANGE},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), NO_RANGE},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | ABLATE | TRAIN | INIT, AT(models),
-     NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALKED, AT(models), NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | LOOP | ABLATE | TRAIN | INIT,
+     AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small,medium,large,xl,2.7B", SIZE_HELP, ESTIMATE, AT(models),
      NO_RANGE},
     {"Model", "vocab", 0, CLI_INT, "V", NULL, "vocabulary instead of the size's", MODELLED, AT(vocab),
@@ -224,7 +231,10 @@ static const cli_flag flags[] = {
      AT(d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALK, AT(weights), NO_RANGE},
-
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", PAGE,
+     AT(weights), NO_RANGE},
+    {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
+     AT(run), NO_RANGE},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors, or a run of train",
      GENERATE, AT(weights), NO_RANGE},
 
@@ -240,23 +250,28 @@ static const cli_flag flags[] = {
     {"Work", "top-k", 0, CLI_INT, "K", "0", "drawn from the K most probable tokens; 0: from all", GENERATE, AT(top_k),
      WITHIN(0, MAX_DIM)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of the draws", GENERATE, AT(seed), WITHIN(0, MAX_SEED)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", SWEPT,
+    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
+     NOT_ADVISE(SWEPT), AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4,8,16,32",
+     "sequences a batch, to be tried; the first of every such list is the default", ADVISED, AT(batch_sizes),
+     WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | LOOP | ABLATE | TRAIN,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | ABLATE | TRAIN,
-     AT(batch_sizes), WITHIN(1, MAX_BATCH)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALK, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALKED, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4", "sequences a batch", ESTIMATE, AT(batch_sizes),
      WITHIN(1, MAX_BATCH)},
-    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", SWEPT,
+    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", NOT_ADVISE(SWEPT),
      AT(seq_lens), WITHIN(1, MAX_DIM)},
-    {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | ABLATE | TRAIN, AT(seq_lens),
+    {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", ADVISED, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | LOOP | ABLATE | TRAIN, AT(seq_lens),
      WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "16", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
-     "without -b and --seq-len: the largest batch that fits memory and, on all devices, this time", SWEPT, AT(fit_s),
-     WITHIN(1, 86400)},
+     "without -b and --seq-len: the largest batch that fits memory and, on all devices, this time", NOT_ADVISE(SWEPT),
+     AT(fit_s), WITHIN(1, 86400)},
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", "what is timed; separate: forward, then backward, apart", SWEPT,
      AT(passes), ONE_OF(passes)},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
@@ -266,40 +281,74 @@ static const cli_flag flags[] = {
      "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: light, "
      "in "
      "mode naive none",
-     STEPPED, AT(recompute), ONE_OF(recomputes)},
+     NOT_ADVISE(STEPPED), AT(recompute), ONE_OF(recomputes)},
     {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL,
      "what backward computes again instead of keeping it: what is cheap, or a block but its input; not given: as the "
      "mode has it, then block",
      VERIFY, AT(recompute), ONE_OF(recomputes)},
+    {"Work", "recompute", 0, CLI_CHOICE, NULL, "light,none,block",
+     "what backward computes again instead of keeping it: what is cheap, or a block but its input", ADVISED,
+     AT(recompute), ONE_OF(recomputes)},
+    {"Work", "attention", 0, CLI_CHOICE, NULL, "flash,blocked,naive",
+     "how attention keeps its weights for backward: not at all, blocks of rows up to the diagonal, or the whole square",
+     ADVISED, AT(attention), ONE_OF(attentions)},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
      "how attention keeps its weights for backward: the whole square, blocks of rows up to the diagonal, or not at "
      "all; "
      "not given: flash, in mode naive naive",
-     SWEPT | PROFILE | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
+     NOT_ADVISE(SWEPT) | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE, AT(attention), ONE_OF(attentions)},
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
      "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
-     SWEPT | PROFILE, AT(documents), NO_RANGE},
+     SWEPT | PROFILE | LOOP | TRAIN, AT(documents), NO_RANGE},
     {"Work", "padding", 0, CLI_CHOICE, NULL, NULL,
      "how documents fill rows: to the longest of a batch, each a row, by like length, or row after row; none: all must "
      "fill one; not given: packed",
-     SWEPT | PROFILE, AT(padding), ONE_OF(paddings)},
+     SWEPT | PROFILE | LOOP | TRAIN, AT(padding), ONE_OF(paddings)},
     {"Work", "long-documents", 0, CLI_CHOICE, NULL, "refuse", "what is done with documents longer than a row",
-     SWEPT | PROFILE, AT(long_documents), ONE_OF(long_documents)},
-    {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums", SWEPT | TRAIN,
+     SWEPT | PROFILE | LOOP | TRAIN, AT(long_documents), ONE_OF(long_documents)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "--data is text, and this folder's tokenizer makes tokens of it while the training reads it", TRAIN | LOOP,
+     AT(tokenizer), NO_RANGE},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", "threads:1",
+     "what makes a step's batches: the thread that trains, when it needs them, or N threads beside it, ahead of it",
+     TRAIN | LOOP, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", "0", "steps whose batches threads make ahead; 0: two a thread",
+     TRAIN | LOOP, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", NULL,
+     "each configuration is measured by `loop`, not by `run`, with a loader that makes a step's batches: the thread "
+     "that trains, when it needs them, or N threads beside it",
+     SWEEP | CLI_LISTED, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", NULL, "of --loader: steps whose batches threads make ahead",
+     SWEEP | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "of --loader: --data is text, and this folder's tokenizer makes tokens of it while the loop reads it",
+     SWEEP | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
+    {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
+     NOT_ADVISE(SWEPT) | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
+    {"Work", "accum", 0, CLI_INT, "N", "1,4", "micro-batches whose gradients one optimizer step sums", ADVISED,
      AT(accum), WITHIN(1, 1e6)},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",
      SWEPT | PROFILE | ABLATE, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE|DIR", NULL,
      "tokens to train on, or a folder with train.bin and perhaps val.bin; not given: the embedded text, read as bytes",
-     TRAIN, AT(data), NO_RANGE},
+     TRAIN | LOOP, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
      WALK, AT(data), NO_RANGE},
+    {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked, instead of a text", PAGE, AT(data),
+     NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the tokenizer of --weights has them", WALK, AT(text), NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the model's tokenizer has them; not given: a sentence, and "
+     "random "
+     "tokens where the model has no words for it",
+     PAGE, AT(text), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
      "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
      ONE_OF(data_formats)},
-    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
-     WITHIN(0, MAX_SEED)},
+    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALKED | VERIFY,
+     AT(seed), WITHIN(0, MAX_SEED)},
 
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
      "folder with tokenizer.json, or vocab.json and merges.txt; not of train", TOKENIZER, AT(tokenizer), NO_RANGE},
@@ -314,16 +363,20 @@ static const cli_flag flags[] = {
      "documents for validation, chosen by their content; 0: all are for training", TOKENIZE, AT(val_percent),
      WITHIN(0, 100)},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
-     "backends or devices (see `stepmark devices`); all: every one that is not the reference", SWEPT | VERIFY,
+     "backends or devices (see `stepmark devices`); all: every one that is not the reference",
+     NOT_ADVISE(SWEPT) | VERIFY, AT(backends), NO_RANGE},
+    {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)", ADVISED,
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, AT(backends), NO_RANGE},
+     PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
-    {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", SWEPT | VERIFY, AT(threads),
-     WITHIN(1, 4096)},
+    {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", NOT_ADVISE(SWEPT) | VERIFY,
+     AT(threads), WITHIN(1, 4096)},
+    {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core, and half of them", ADVISED,
+     AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core",
-     PROFILE | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE | LADDER, AT(threads), WITHIN(1, 4096)},
+     PROFILE | LOOP | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE | LADDER, AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
@@ -339,15 +392,19 @@ static const cli_flag flags[] = {
      "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
      "OpenCL devices from FILE.cl; "
      "`stepmark exercise` has files to begin with",
-     SWEPT | CLI_WHOLE | VERIFY | PROFILE | TRAIN, AT(kernel), NO_RANGE},
+     SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied; what cannot run is a row that says why",
-     SWEPT, AT(precisions), ONE_OF(precisions)},
+     NOT_ADVISE(SWEPT), AT(precisions), ONE_OF(precisions)},
+    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32,tf32,bf16",
+     "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
+     "multiplied; what cannot run is a row that says why",
+     ADVISED, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
+     PROFILE | LOOP | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
@@ -359,12 +416,14 @@ static const cli_flag flags[] = {
     {"Device", "loss-scale-interval", 0, CLI_INT, "N", "2000", "good steps until a dynamic loss scale is doubled",
      STEPPED, AT(loss_scale_interval), WITHIN(1, 1e6)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "fused",
-     "the plan as built, with rewrites, or with kernels chosen by measurement", SWEPT | ESTIMATE, AT(modes),
+     "the plan as built, with rewrites, or with kernels chosen by measurement", NOT_ADVISE(SWEPT) | ESTIMATE, AT(modes),
      ONE_OF(modes)},
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "fused,tuned",
+     "the plan as built, with rewrites, or with kernels chosen by measurement", ADVISED, AT(modes), ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
-     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | TRAIN | GENERATE, AT(modes),
-     ONE_OF(modes)},
-    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
+     "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | LOOP | TRAIN | GENERATE,
+     AT(modes), ONE_OF(modes)},
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALKED, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "naive,fused", "the plan as built, or with rewrites", VERIFY, AT(modes),
      ONE_OF(modes)},
@@ -372,11 +431,16 @@ static const cli_flag flags[] = {
      AT(without), NO_RANGE},
 
     {"Measurement", "warmup", 'w', CLI_COUNT, "N|auto", "auto",
-     "untimed steps before the timed ones; auto: until three in a row are no faster than those before", SWEPT,
+     "untimed steps before the timed ones; auto: until three in a row are no faster than those before",
+     NOT_ADVISE(SWEPT) | LOOP, AT(warmup), WITHIN(0, 1e6)},
+    {"Measurement", "warmup", 'w', CLI_COUNT, "N|auto", "1",
+     "untimed steps before the timed ones; auto: until three in a row are no faster than those before", ADVISED,
      AT(warmup), WITHIN(0, 1e6)},
     {"Measurement", "warmup", 'w', CLI_INT, "N", "2", "untimed steps before the timed ones", PROFILE | ABLATE,
      AT(warmup), WITHIN(0, 1e6)},
-    {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "timed steps", SWEPT | PROFILE, AT(repetitions),
+    {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "timed steps", NOT_ADVISE(SWEPT) | PROFILE | LOOP,
+     AT(repetitions), WITHIN(1, 1e6)},
+    {"Measurement", "repetitions", 'r', CLI_INT, "N", "4", "timed steps of a run", ADVISED, AT(repetitions),
      WITHIN(1, 1e6)},
     {"Measurement", "repetitions", 'r', CLI_INT, "N", "7", "rounds of four steps: with, without, without, with", ABLATE,
      AT(repetitions), WITHIN(1, 1e5)},
@@ -387,31 +451,37 @@ static const cli_flag flags[] = {
     {"Measurement", "shape", 0, CLI_TEXT, "N=64,F=3072", NULL,
      "sizes of the op, by its letters; those not given are the ladder's own", LADDER, AT(shape), NO_RANGE},
     {"Measurement", "max-noise", 0, CLI_REAL, "PERCENT", "0",
-     "sample until the 95% interval of the median is within this; 0: just --repetitions", SWEPT, AT(max_noise),
-     WITHIN(0, 100)},
-    {"Measurement", "min-samples", 0, CLI_INT, "N", "10", "with --max-noise: at least", SWEPT, AT(min_samples),
-     WITHIN(1, 1e6)},
-    {"Measurement", "max-samples", 0, CLI_INT, "N", "1000", "with --max-noise: at most", SWEPT, AT(max_samples),
-     WITHIN(1, 1e6)},
-    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0", "with --max-noise: sample for at least", SWEPT,
-     AT(min_time_s), WITHIN(0, 86400)},
+     "sample until the 95% interval of the median is within this; 0: just --repetitions", NOT_ADVISE(SWEPT) | LOOP,
+     AT(max_noise), WITHIN(0, 100)},
+    {"Measurement", "min-samples", 0, CLI_INT, "N", "10", "with --max-noise: at least", NOT_ADVISE(SWEPT) | LOOP,
+     AT(min_samples), WITHIN(1, 1e6)},
+    {"Measurement", "max-samples", 0, CLI_INT, "N", "1000", "with --max-noise: at most", NOT_ADVISE(SWEPT) | LOOP,
+     AT(max_samples), WITHIN(1, 1e6)},
+    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0", "with --max-noise: sample for at least",
+     NOT_ADVISE(SWEPT) | LOOP, AT(min_time_s), WITHIN(0, 86400)},
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
-     SWEPT, AT(max_time_s), WITHIN(0, 1e9)},
+     NOT_ADVISE(SWEPT) | LOOP, AT(max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
-     SWEPT | LADDER, AT(no_peaks), NO_RANGE},
+     SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
+    {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
+     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
 
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
      WITHIN(0, 86400)},
-    {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: none", RUN | PROFILE, AT(timeout_s),
-     WITHIN(0, 1e9)},
+    {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: none",
+     NOT_ADVISE(RUN) | PROFILE | LOOP, AT(timeout_s), WITHIN(0, 1e9)},
+    {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "120",
+     "longest time for a run; what would take longer by the default's speed is not tried; 0: none", ADVISE,
+     AT(timeout_s), WITHIN(0, 1e9)},
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
-     "memory for each configuration's tensors; 0: nine tenths of what is available at the start", SWEEP,
+     "memory for each configuration's tensors; 0: nine tenths of what is available at the start", SWEEP | ADVISE,
      AT(max_memory_gib), WITHIN(0, 1e9)},
 
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
      EXERCISE, AT(init), NO_RANGE},
-    {"Exercise", "language", 0, CLI_CHOICE, NULL, "c", "of that file: C for processors, OpenCL C (DIR/NAME.cl) for all devices",
-     EXERCISE, AT(language), ONE_OF(languages)},
+    {"Exercise", "language", 0, CLI_CHOICE, NULL, "c",
+     "of that file: C for processors, OpenCL C (DIR/NAME.cl) for all devices", EXERCISE, AT(language),
+     ONE_OF(languages)},
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
@@ -421,20 +491,23 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given "
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; flags "
+     "given "
      "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
      "a line of flags is a product of their lists; the sweep is all lines together", SWEEP, AT(sweep_file), NO_RANGE},
-    {"Sweep", "output-file", 0, CLI_LOG_FILE, "FILE", NULL, "append each row (JSONL) as soon as it is there", SWEEP,
-     AT(output_file), NO_RANGE},
+    {"Sweep", "output-file", 0, CLI_LOG_FILE, "FILE", NULL, "append each row (JSONL) as soon as it is there",
+     SWEEP | ADVISE, AT(output_file), NO_RANGE},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
      "the rows once more, in a file: FILE.jsonl is appended to; FILE.json, .csv, .sql or .md is written as a whole",
-     ON(CLI_RUN), AT(output_file), NO_RANGE},
-    {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "leave out what --output-file has already", SWEEP, AT(resume),
-     NO_RANGE},
-    {"Sweep", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing", SWEEP,
-     AT(dry_run), NO_RANGE},
+     ON(CLI_RUN) | LOOP, AT(output_file), NO_RANGE},
+    {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "leave out what --output-file has already", SWEEP | ADVISE,
+     AT(resume), NO_RANGE},
+    {"Sweep", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing",
+     SWEEP | ADVISE, AT(dry_run), NO_RANGE},
+    {"Sweep", "pairs", 0, CLI_INT, "N", "6", "rounds that the default and the fastest run in, one after the other",
+     ADVISE, AT(pairs), WITHIN(1, 1000)},
     {"Sweep", "filter", 0, CLI_TEXT, "REGEX", NULL, "only configurations whose flags match", SWEEP, AT(filter),
      NO_RANGE},
     {"Checks", "filter", 0, CLI_TEXT, "REGEX", NULL,
@@ -452,6 +525,9 @@ static const cli_flag flags[] = {
     {"Sweep", "find-batch", 0, CLI_SWITCH, NULL, NULL,
      "where no batch is given or it does not fit: run the largest that does", SWEEP, AT(find_batch), NO_RANGE},
 
+    {"Comparison", "baseline", 0, CLI_TEXT, "ROWS", NULL,
+     "rows of an earlier loop, a file or a saved baseline: each phase's change against the last of the same work", LOOP,
+     AT(baseline), NO_RANGE},
     {"Comparison", "row", 0, CLI_INT, "N", NULL, "row of the file, from 1; not given: the only one", AGAIN, AT(row),
      WITHIN(1, 1e12)},
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL,
@@ -463,8 +539,8 @@ static const cli_flag flags[] = {
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower",
      COMPARE | AGAIN, AT(threshold_percent), WITHIN(0, 1000)},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
-     "what may differ, since it is what is compared: machine, device, isa, tier, mode, precision, threads", COMPARE,
-     AT(across), NO_RANGE},
+     "what may differ, since it is what is compared: machine, device, isa, tier, mode, precision, threads, loader",
+     COMPARE, AT(across), NO_RANGE},
     {"Comparison", "save-baseline", 0, CLI_TEXT, "NAME", NULL,
      "keep the rows of B (or of the only file) under a name, to be given as A later", COMPARE, AT(save_baseline),
      NO_RANGE},
@@ -482,12 +558,12 @@ static const cli_flag flags[] = {
      "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
      TRAIN | WALK | ESTIMATE, AT(shard), ONE_OF(shards)},
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "of gradients on their way between processes",
-     TRAIN | PROFILE | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
+     TRAIN | PROFILE | LOOP | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
-     "processes of one host share memory; messages: they send messages, as those of several hosts do", TRAIN | PROFILE,
-     AT(transport), ONE_OF(transports)},
+     "processes of one host share memory; messages: they send messages, as those of several hosts do",
+     TRAIN | PROFILE | LOOP, AT(transport), ONE_OF(transports)},
     {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
-     "a process that lets the others wait longer ends the training", TRAIN | PROFILE, AT(comm_timeout_s),
+     "a process that lets the others wait longer ends the training", TRAIN | PROFILE | LOOP, AT(comm_timeout_s),
      WITHIN(0.1, 1e6)},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
@@ -499,7 +575,7 @@ static const cli_flag flags[] = {
      "sequences a step, of all processes; --accum follows from it, -b and their number", TRAIN, AT(global_batch),
      WITHIN(1, 1e9)},
     {"Training", "order", 0, CLI_CHOICE, NULL, "sequential",
-     "of the data's sequences: as they lie, or shuffled anew each epoch, by --seed", TRAIN, AT(data_order),
+     "of the data's sequences: as they lie, or shuffled anew each epoch, by --seed", TRAIN | LOOP, AT(data_order),
      ONE_OF(data_orders)},
     {"Training", "val-data", 0, CLI_TEXT, "FILE", NULL,
      "tokens to validate on; not given: val.bin, where --data is a folder", TRAIN, AT(val_data), NO_RANGE},
@@ -541,7 +617,10 @@ static const cli_flag flags[] = {
     {"Training", "grad-clip", 0, CLI_REAL, "X", NULL, "largest global gradient norm; 0, the default: no clipping",
      TRAIN, AT(settings.grad_clip), WITHIN(0, 1e30)},
     {"Training", "log", 0, CLI_LOG_FILE, "FILE", NULL,
-     "append a JSON line a step: step, loss, grad_norm, lr, ms, tokens, ...", TRAIN, AT(log), NO_RANGE},
+     "append a JSON line a step: step, loss, grad_norm, lr, ms, tokens, ...", TRAIN | LOOP, AT(log), NO_RANGE},
+    {"Training", "profile", 0, CLI_SWITCH, NULL, NULL,
+     "time every fourth step apart, and say at the end where its time goes; weights and losses stay the same", TRAIN,
+     AT(profile), NO_RANGE},
     {"Training", "save", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write config.json, model.safetensors and optimizer.safetensors at the end", TRAIN, AT(save), NO_RANGE},
 
@@ -568,32 +647,34 @@ static const cli_flag flags[] = {
      ONE_OF(profile_orders)},
     {"Output", "top", 0, CLI_INT, "N", NULL, "only the first N lines, and the total", PROFILE, AT(top), WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
-     PROFILE, AT(trace), NO_RANGE},
+     PROFILE | LOOP, AT(trace), NO_RANGE},
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
          ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
+     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
          ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(wide), NO_RANGE},
     {"Output", "source", 0, CLI_TEXT, "RUNG", NULL, "print the rung's source, and measure nothing", LADDER, AT(source),
      NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
-     RUN | PROFILE | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER, AT(quiet), NO_RANGE},
+     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
-     RUN | PROFILE | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
-    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
-     "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
+     RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
+    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
+     SCALING, AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
+     NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),
      NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
      "html with pictures, or Markdown with tables only; auto: by the file's name, on a terminal Markdown", REPORT,
      AT(report_format), ONE_OF(report_formats)},
-    {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`", RUN | PROFILE | ABLATE | TRAIN,
-     AT(list_devices), NO_RANGE},
+    {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",
+     RUN | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices), NO_RANGE},
     {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, "this text", ALL, AT(help), NO_RANGE},
 };
 
@@ -603,8 +684,13 @@ const cli_flag *cli_flag_at(int index) { return &flags[index]; }
 
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
 
+bool cli_has_own_list(const cli_flag *flag) {
+    return flag->commands == ADVISED; // no other subcommand has the row
+}
+
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
-    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    bool swept =
+        cli_command_sweeps(command) && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli_commands.h"
 #include "cli_live.h"
+#include "cli_loop_steps.h"
 #include "cli_model.h"
 #include "cli_processes.h"
 #include "cli_run_args.h"
@@ -16,7 +17,7 @@
 #include "clock.h"
 #include "machine.h"
 
-static const double peak_seconds = 1.0;
+static const double usual_peak_seconds = 1.0;
 
 enum { N_ATTRIBUTION = 3 };
 
@@ -36,11 +37,12 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
             return SM_OK;
         }
     }
+    const double seconds = bench->peak_seconds > 0 ? bench->peak_seconds : usual_peak_seconds;
     sm_device *own = NULL;
     if (opened == NULL) {
         SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
     }
-    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, peak_seconds, peaks);
+    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, seconds, peaks);
     if (own != NULL) {
         device.backend->close(own);
     }
@@ -173,8 +175,9 @@ typedef struct {
     bool has_begun;
     sm_stage stage;
     const sm_row *row;
-    int64_t before_ns;  // the last step's beginning
-    int64_t longest_ns; // of the steps so far, the first and the check left out
+    int64_t before_ns;    // the last step's beginning
+    int64_t longest_ns;   // of the steps so far, the first and the check left out
+    cli_loop_steps *loop; // NULL: the steps are no loop's
 } progress;
 
 // Slow steps: what was measured goes to the parent after each of them, as the next may not end in time.
@@ -189,6 +192,7 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     }
     if (!p->has_begun || stage != p->stage) {
         cli_stage(sm_stage_name(stage), NULL);
+        cli_loop_steps_enter(p->loop, stage);
     } else if (stage == SM_STAGE_HEADLINE && step_ns > slow_step_ns) {
         cli_stage(sm_stage_name(stage), p->row);
     }
@@ -211,7 +215,7 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
         .max_samples = (int)options->max_samples,
         .min_time_s = options->min_time_s,
         .max_time_s = options->max_time_s,
-        .n_attribution = N_ATTRIBUTION,
+        .n_attribution = options->no_phases ? 0 : N_ATTRIBUTION,
         .n_accum = (int)options->accum,
         .pass = job->pass,
         .timeout_s = options->timeout_s,
@@ -253,14 +257,46 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 
+// Under the harness: steps whose batches lie ready, or those of a training loop.
+static sm_status measure_steps(const cli_job *job, sm_session *session, sm_protocol *protocol,
+                               const sm_workload *workload, cli_loop_steps *loop, sm_row *row) {
+    progress *seen = protocol->progress_ctx;
+    if (loop == NULL) {
+        return sm_harness_measure(session, protocol, workload, row);
+    }
+    SM_TRY(cli_loop_steps_start(loop, job, session, workload, row));
+    const sm_workload steps = sm_loop_workload(loop->loop);
+    protocol->n_attribution = cli_loop_attribution(&loop->options);
+    seen->loop = loop;
+    SM_TRY(sm_harness_measure(session, protocol, &steps, row));
+    return cli_loop_steps_report(loop, row);
+}
+
+// The batches of the checks, and, for a loop, all that it reads.
+static sm_status open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
+    if (loop == NULL) {
+        return cli_workload_open(options, &job->config, job->B, job->T, w);
+    }
+    SM_TRY(cli_loop_steps_open(options, job, loop));
+    return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
+}
+
+static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_plan *plan) {
+    if (loop != NULL) {
+        cli_train_data_count(&loop->data, plan);
+    } else {
+        cli_workload_count(w, plan);
+    }
+}
+
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
-                         cli_workload *w) {
+                         cli_loop_steps *loop, cli_workload *w) {
     const cli_options *options = bench->options;
-    const sm_workload harness_workload = cli_workload_interface(w);
+    const sm_workload workload = cli_workload_interface(w);
     progress seen = {.shows = options->progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
-    SM_TRY(cli_workload_open(options, &job->config, job->B, job->T, w));
+    SM_TRY(open_data(options, job, loop, w));
     cli_workload_digest(w, row->data_digest);
     SM_TRY(cli_weights_digest(options, row->weights_digest));
     int64_t start_ns = sm_now_ns();
@@ -278,27 +314,30 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     SM_ROW_TEXT(row->peak_source, peaks.source);
     cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
-    cli_workload_count(w, (*session)->plan);
-    return sm_harness_measure(*session, &protocol, &harness_workload, row);
+    count_tokens(w, loop, (*session)->plan);
+    return measure_steps(job, *session, &protocol, &workload, loop, row);
 }
 
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
     sm_device *device = NULL;
     sm_session *session = NULL;
     cli_workload w = {.ids = NULL};
+    static cli_loop_steps loop; // large: options
+    loop = (cli_loop_steps){.loader = NULL};
     sm_device_info info;
     sm_status status = cli_set_configuration(bench, job, row);
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }
     if (status == SM_OK) {
-        status = measure(bench, job, row, &device, &session, &w);
+        status = measure(bench, job, row, &device, &session, cli_is_loop(bench->options) ? &loop : NULL, &w);
     }
     if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
     }
     cli_live_clear();
     cli_stage("closing the device", row);
+    cli_loop_steps_close(&loop);
     sm_session_close(session);
     if (device != NULL) {
         job->device.backend->close(device);

@@ -382,6 +382,8 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
 // The subcommands whose arguments may be more than flags.
 static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
 
+bool cli_command_sweeps(cli_command command) { return command == CLI_SWEEP || command == CLI_ADVISE; }
+
 // A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
     cli_axes *axes = &options->axes;
@@ -407,7 +409,7 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
         if (found >= FIRST_LONG_VALUE) { // the word before its argument, where that is a word of its own
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
-        bool is_axis = options->command == CLI_SWEEP && cli_is_axis(flag);
+        bool is_axis = cli_command_sweeps(options->command) && cli_is_axis(flag);
         options->of_sweep = is_axis ? options->of_sweep : flag;
         SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
@@ -420,7 +422,11 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
 }
 
 // Flags that only mean something together.
-static sm_status check_documents(const cli_options *options) {
+static sm_status check_documents(cli_options *options) {
+    const bool is_asked = options->padding > SM_PADDING_NONE + 1 || options->long_documents != SM_LONG_REFUSE;
+    if (options->documents == NULL && is_asked) {
+        options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
+    }
     if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
         return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
                        sm_padding_name((sm_padding)(options->padding - 1)));
@@ -481,7 +487,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
     for (int i = 0; i < tables.n; i++) {
-        if (tables.rows[i]->initial != NULL) {
+        if (tables.rows[i]->initial != NULL && !cli_has_own_list(tables.rows[i])) {
             SM_TRY(store(tables.rows[i], tables.rows[i]->initial, options));
         }
     }

@@ -11,34 +11,37 @@
 #include "optimizer.h"
 
 // X(code, name, function, purpose)
-#define CLI_COMMAND_LIST(X)                                                                                          \
-    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")               \
-    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")            \
-    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")        \
-    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")      \
-    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")     \
-    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                        \
-    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")         \
-    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")               \
-    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")          \
-    X(CLI_LADDER, "ladder", cli_ladder, "one op from three loops to the shipped kernel: what each change is worth")   \
-    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")         \
-    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")         \
-    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                     \
-      "what measured rows say: the fastest, the steadiest, what to try next")                                        \
-    X(CLI_COMPARE, "compare", cli_compare,                                                                           \
-      "two result sets, or two command lines in turn: faster, slower or no difference")                              \
-    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")          \
-    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                           \
-    X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                     \
-      "whether trainings' metrics are what their logs say, and may stand in one table")                              \
-    X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do") \
-    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")     \
-    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")            \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")       \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                        \
-    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")         \
-    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")             \
+#define CLI_COMMAND_LIST(X)                                                                                            \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")                 \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")              \
+    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")          \
+    X(CLI_LOOP, "loop", cli_loop, "measure a training loop: where its time goes, from file to weights, and its bound") \
+    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")        \
+    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")       \
+    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                          \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")           \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                 \
+    X(CLI_PAGE, "page", cli_page, "a training step to look at: one page, every op, its numbers, times and sources")    \
+    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")            \
+    X(CLI_LADDER, "ladder", cli_ladder, "one op from three loops to the shipped kernel: what each change is worth")    \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")           \
+    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")           \
+    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")          \
+    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                       \
+      "what measured rows say: the fastest, the steadiest, what to try next")                                          \
+    X(CLI_COMPARE, "compare", cli_compare,                                                                             \
+      "two result sets, or two command lines in turn: faster, slower or no difference")                                \
+    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")            \
+    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                             \
+    X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                       \
+      "whether trainings' metrics are what their logs say, and may stand in one table")                                \
+    X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do")   \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")       \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")              \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")         \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                          \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")           \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")               \
     X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
 
 typedef enum {
@@ -53,6 +56,10 @@ const char *cli_command_purpose(cli_command command);
 
 // What follows the flags, as --help shows it, with a space before it: " A B"; "" where nothing does.
 const char *cli_command_operands(cli_command command);
+
+// Does it measure products of lists, each configuration in a process of its own? Its flags of `run` are then kept as
+// text (cli_axes).
+bool cli_command_sweeps(cli_command command);
 
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
@@ -70,7 +77,7 @@ typedef struct {
     int n;
 } cli_texts;
 
-// Flags of `run` that `sweep` was given, each with the list that its argument is.
+// Flags of `run` that `sweep` or `advise` was given, each with the list that its argument is.
 enum { CLI_MAX_AXES = 48 };
 
 typedef struct {
@@ -156,12 +163,15 @@ typedef struct {
     int sort;          // cli_profile_order
     int64_t top;       // 0: all
     const char *trace; // file to write it to
+    bool profile;      // of train
 
     const char *data;
     int data_format;       // sm_tokens_format
     const char *documents; // "20-512", an id or a tokenizer
     int padding;           // sm_padding, from 1; 0 = not given
     int long_documents;    // sm_long_document
+    const char *loader;    // "inline", "threads" or "threads:N"
+    int64_t queue_depth;   // 0: two a thread
     const char *weights;
     const char *save;
     const char *log;
@@ -191,6 +201,8 @@ typedef struct {
     int64_t vocab_size;
     int64_t min_frequency;
     double val_percent;
+
+    const char *text; // to walk
 
     const char *prompt;
     int64_t n_tokens; // to generate
@@ -231,10 +243,12 @@ typedef struct {
     double threshold_percent;
     cli_texts across;
     const char *save_baseline;
-    int64_t row; // 0 = not given
+    const char *baseline; // rows of an earlier loop
+    int64_t row;          // 0 = not given
     const char *report_file;
     int report_format; // cli_report_format
     bool no_peaks;
+    bool no_phases;
     bool weak;
     cli_ints predict;
     const char *page;

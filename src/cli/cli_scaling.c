@@ -64,12 +64,11 @@ static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
 static sm_status write_page(const sm_scaling *scaling, const char *path) {
     char *text = NULL;
     size_t size_bytes = 0;
-    bool has_pictures = false;
     FILE *out = open_memstream(&text, &size_bytes);
     if (out == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a page");
     }
-    sm_status status = sm_scaling_page(scaling, out, &has_pictures);
+    sm_status status = sm_scaling_page(scaling, out);
     bool failed = ferror(out) != 0;
     if ((fclose(out) != 0 || failed) && status == SM_OK) {
         status = sm_fail(SM_ERR_OOM, "no memory for a page");
@@ -78,7 +77,7 @@ static sm_status write_page(const sm_scaling *scaling, const char *path) {
         status = sm_atomic_write_all(path, text, size_bytes);
     }
     if (status == SM_OK) {
-        cli_note("%s: %zu kB%s", path, size_bytes / 1000, has_pictures ? "" : "; without pictures: gnuplot is missing");
+        cli_note("%s: %zu kB", path, size_bytes / 1000);
     }
     free(text);
     return status;

@@ -282,22 +282,30 @@ static sm_status run_and_print(cli_sweep *s) {
     return status;
 }
 
-sm_status cli_sweep_run(const cli_options *options) {
-    sm_status status = SM_OK;
-    cli_sweep s = {.kept = json_object(), .candidate = calloc(1, sizeof(*s.candidate))};
-    if (s.kept == NULL || s.candidate == NULL) {
-        status = sm_fail(SM_ERR_OOM, "sweep: no memory");
-        goto cleanup;
+sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
+    *s = (cli_sweep){.kept = json_object(), .candidate = calloc(1, sizeof(*s->candidate))};
+    if (s->kept == NULL || s->candidate == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for rows");
     }
-    SM_TRY_GOTO(set_sweeper(options, &s.sweeper));
-    SM_TRY_GOTO(cli_sweep_plan_make(options, &s.plan));
-    SM_TRY_GOTO(open_log(&s));
-    status = options->dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
-cleanup:
-    cli_sweep_plan_free(&s.plan);
-    sm_sweep_log_close(s.log);
-    json_decref(s.kept);
-    json_decref(s.sweeper.machine);
-    free(s.candidate);
+    SM_TRY(set_sweeper(options, &s->sweeper));
+    SM_TRY(cli_sweep_plan_make(options, &s->plan));
+    return open_log(s);
+}
+
+void cli_sweep_close(cli_sweep *s) {
+    cli_sweep_plan_free(&s->plan);
+    sm_sweep_log_close(s->log);
+    json_decref(s->kept);
+    json_decref(s->sweeper.machine);
+    free(s->candidate);
+}
+
+sm_status cli_sweep_run(const cli_options *options) {
+    cli_sweep s;
+    sm_status status = cli_sweep_open(options, &s);
+    if (status == SM_OK) {
+        status = options->dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
+    }
+    cli_sweep_close(&s);
     return status;
 }

@@ -22,6 +22,10 @@ typedef struct {
     double seconds;
 } cli_sweep;
 
+// Plans a sweep, and opens the file of its rows. To be closed whatever comes of it.
+sm_status cli_sweep_open(const cli_options *options, cli_sweep *s);
+void cli_sweep_close(cli_sweep *s);
+
 // Work of a configuration, for the time that is left: FLOPs of its steps and something more; 0 where it is not to run.
 double cli_sweep_work(const cli_candidate *candidate);
 

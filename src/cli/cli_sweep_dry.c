@@ -27,30 +27,6 @@ typedef struct {
     double work_left;
 } totals;
 
-// Whether the device has what the plan needs, by what decides it when the configuration runs. What --fit would choose
-// does not matter to that.
-static sm_status ask_device(cli_candidate *c) {
-    sm_status status = SM_OK;
-    sm_device *device = NULL;
-    sm_plan *plan = NULL;
-    cli_job job = c->job;
-    job.B = job.B > 0 ? job.B : 1;
-    job.T = job.T > 0 ? job.T : 1;
-    SM_TRY_GOTO(cli_open_device(job.device, job.n_threads, &c->run, &device));
-    SM_TRY_GOTO(cli_job_plan(&c->run, &job, device->info.max_alloc_bytes, &plan));
-    SM_TRY_GOTO(sm_session_supports(device, plan));
-cleanup:
-    sm_plan_free(plan);
-    if (device != NULL) {
-        job.device.backend->close(device);
-    }
-    if (status == SM_ERR_UNSUPPORTED) {
-        cli_candidate_skip(c, sm_error_message());
-        return SM_OK;
-    }
-    return status;
-}
-
 static void count(const json_t *row, const cli_candidate *c, totals *t) {
     double work = cli_sweep_work(c);
     double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;
@@ -88,7 +64,7 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
         }
         SM_TRY(cli_candidate_look(&s->sweeper, configuration, c));
         if (row == NULL && c->status[0] == '\0') {
-            SM_TRY(ask_device(c));
+            SM_TRY(cli_candidate_ask(c));
         }
         count(row, c, t);
         SM_TRY(sm_record_write(writer, make_record(configuration, c, row)));

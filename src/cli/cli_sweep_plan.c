@@ -12,7 +12,7 @@
 #include "cli_flag.h"
 #include "cli_session.h"
 
-enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 96, MAX_VALUE = 512 };
+enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512 };
 
 // The values of one flag in one line.
 typedef struct {
@@ -122,12 +122,14 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     return SM_OK;
 }
 
-// Every device is one of its own, also where none was named.
-static sm_status default_device(axis axes[MAX_FLAGS]) {
+// Every device is one of its own, also where none was named; and what `advise` tries by itself.
+static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
     for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
         const cli_flag *flag = cli_flag_at(i);
-        if (strcmp(flag->name, "backend") == 0 && cli_is_axis(flag)) {
-            return axes[i].flag != NULL ? SM_OK : make_axis(&(cli_axis){flag, flag->initial}, &axes[i]);
+        const bool is_asked_for = strcmp(flag->name, "backend") == 0 || cli_has_own_list(flag);
+        const bool is_its = (flag->commands & (1u << command)) != 0 && cli_is_axis(flag);
+        if (is_its && is_asked_for && flag->initial != NULL && axes[i].flag == NULL) {
+            SM_TRY(make_axis(&(cli_axis){flag, flag->initial}, &axes[i]));
         }
     }
     return SM_OK;
@@ -139,6 +141,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_add(plan, n_axes + 1, &c));
     int at = n_axes;
+    cli_command command = CLI_RUN;
     for (int i = MAX_FLAGS - 1; i >= 0; i--) {
         const axis *a = &axes[i];
         if (a->flag == NULL) {
@@ -146,6 +149,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
+        command = (a->flag->commands & (1u << CLI_RUN)) != 0 ? command : CLI_LOOP; // whose flag it is
         int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
                                     : asprintf(&c->args[at], "--%s", a->flag->name);
         if (printed < 0) {
@@ -154,7 +158,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         at--;
     }
-    c->args[0] = strdup("run");
+    c->args[0] = strdup(cli_command_name(command));
     return c->args[0] != NULL ? cli_configuration_set_key(c, "") : cli_configuration_no_memory();
 }
 
@@ -177,14 +181,14 @@ static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
 }
 
 // A line's flags, with the command line's in their place.
-static sm_status add_line(const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
+static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
     sm_status status = SM_OK;
     axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
     if (line != NULL) {
         SM_TRY_GOTO(set_axes(line, axes));
     }
     SM_TRY_GOTO(set_axes(override, axes));
-    SM_TRY_GOTO(default_device(axes));
+    SM_TRY_GOTO(default_axes(command, axes));
     SM_TRY_GOTO(multiply(axes, plan));
 cleanup:
     for (int i = 0; i < MAX_FLAGS; i++) {
@@ -244,7 +248,7 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
                          options->of_sweep->name);
     }
     if (status == SM_OK) {
-        status = add_line(&options->axes, override, plan);
+        status = add_line(CLI_SWEEP, &options->axes, override, plan);
     }
     free(options);
     if (status == SM_ERR_USAGE) {
@@ -367,14 +371,8 @@ static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
         plan->items[i].place = i * options->rounds;
     }
     for (int64_t round = 1; round < options->rounds; round++) {
-        char mark[32];
-        snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
         for (int i = 0; i < n; i++) {
-            cli_configuration *c = NULL;
-            SM_TRY(cli_sweep_plan_add(plan, plan->items[i].n_args, &c));
-            SM_TRY(cli_configuration_copy_args(&plan->items[i], c));
-            SM_TRY(cli_configuration_set_key(c, mark));
-            c->place = plan->items[i].place + round;
+            SM_TRY(cli_sweep_plan_repeat(plan, i, round));
         }
     }
     for (int64_t round = 0; round < options->rounds && options->order == CLI_ORDER_RANDOM; round++) {
@@ -390,7 +388,7 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) 
     }
     sm_status status = options->preset != NULL       ? add_preset(options->preset, &options->axes, plan)
                        : options->sweep_file != NULL ? add_file(options->sweep_file, &options->axes, plan)
-                                                     : add_line(NULL, &options->axes, plan);
+                                                     : add_line(options->command, NULL, &options->axes, plan);
     if (status == SM_OK) {
         status = apply_filter(options->filter, plan);
     }

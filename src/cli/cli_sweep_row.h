@@ -32,6 +32,10 @@ typedef struct {
 // does not fit by estimate `oom`, with the reason.
 sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
+// Asks the device whether it has what the plan needs, by what decides it when the configuration runs; skipped where it
+// has not. What --fit would choose does not matter to that.
+sm_status cli_candidate_ask(cli_candidate *candidate);
+
 // Marks it as one that is not run.
 void cli_candidate_skip(cli_candidate *candidate, const char *reason);
 

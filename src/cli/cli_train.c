@@ -1,17 +1,15 @@
 // cli_train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_processes.h"
 #include "cli_run_complete.h"
 #include "cli_settings.h"
+#include "cli_train_data.h"
 #include "cli_train_facts.h"
+#include "cli_train_profile.h"
 #include "cli_train_show.h"
 #include "clock.h"
 #include "machine.h"
@@ -25,12 +23,9 @@ static const double peak_seconds = 0.5; // for measuring what 100% is
 
 typedef struct {
     cli_options options; // the micro-batches of a step, and the files of a folder, are set
-    cli_job job;         // its device is not used
+    cli_job job;
     sm_train_settings settings;
-    char data_path[PATH_MAX];
-    char val_path[PATH_MAX];
-    sm_tokens *data;
-    sm_tokens *validation;
+    cli_train_data data;
     sm_comm *comm;
     sm_device *device;
     sm_session *session;
@@ -38,6 +33,9 @@ typedef struct {
     json_t *configuration;
     char *command_line;
     cli_train_show show;
+    sm_peaks peaks;
+    sm_train_progress progress;
+    sm_loop *loop; // NULL: no --profile
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
@@ -67,6 +65,7 @@ static sm_status check_options(training *t) {
     t->job.precision = (cli_precision)options->precisions.values[0];
     t->job.mode = (sm_mode)options->modes.values[0];
     t->job.pass = SM_PASS_STEP;
+    t->job.model = options->weights != NULL ? options->weights : options->models.texts[0];
     t->job.B = options->batch_sizes.values[0];
     t->job.T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
@@ -90,44 +89,12 @@ static sm_status set_accum(training *t) {
     return SM_OK;
 }
 
-// Of a folder: the files that `tokenize` writes there.
-static sm_status set_data_files(training *t) {
-    cli_options *o = &t->options;
-    struct stat info;
-    if (o->data == NULL || stat(o->data, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return SM_OK;
-    }
-    const int n = snprintf(t->val_path, sizeof(t->val_path), "%s/val.bin", o->data);
-    const int m = snprintf(t->data_path, sizeof(t->data_path), "%s/train.bin", o->data);
-    if (n >= PATH_MAX || m >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->data);
-    }
-    o->data = t->data_path;
-    if (o->val_data == NULL && access(t->val_path, F_OK) == 0) {
-        o->val_data = t->val_path;
-    }
-    return SM_OK;
-}
-
-static sm_status open_data(training *t) {
-    const cli_options *o = &t->options;
-    SM_TRY(set_data_files(t));
-    SM_TRY(cli_open_tokens(o, t->job.config.vocab, &t->data));
-    t->settings.data = (sm_train_source){.tokens = t->data, .path = o->data};
-    if (o->val_data != NULL) {
-        SM_TRY(sm_tokens_open(o->val_data, (sm_tokens_format)o->data_format, t->job.config.vocab, &t->validation));
-        t->settings.validation = (sm_train_source){.tokens = t->validation, .path = o->val_data};
-    }
-    return SM_OK;
-}
-
 static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    cli_device device;
-    SM_TRY(cli_choose_device(t->comm, &devices, &device));
-    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
+    SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -143,6 +110,7 @@ static sm_status open_session(training *t) {
     sm_plan *plan;
     t->job.processes = cli_plan_processes(&t->options, t->comm);
     SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
+    cli_train_data_count(&t->data, plan);
     t->show.step_flops =
         (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
@@ -161,7 +129,7 @@ static sm_status open_val_session(training *t) {
     static cli_options options; // large: lists
     cli_job job = t->job;
     sm_plan *plan;
-    if (t->validation == NULL || t->options.dropout == 0) {
+    if (t->settings.validation.tokens == NULL || t->options.dropout == 0) {
         return SM_OK;
     }
     options = t->options;
@@ -174,10 +142,9 @@ static sm_status open_val_session(training *t) {
 
 // What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
 static void measure_peak(training *t) {
-    sm_peaks peaks;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
-        t->show.peak_flops = peaks.flops;
+        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &t->peaks) == SM_OK) {
+        t->show.peak_flops = t->peaks.flops;
     }
 }
 
@@ -226,14 +193,19 @@ static sm_status set_run(training *t) {
     return cli_train_facts(o, t->device, t->comm, &s->facts);
 }
 
+static sm_status open_profile(training *t) {
+    return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
+}
+
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
-    SM_TRY(open_data(t));
+    SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
     SM_TRY(open_device(t));
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
     set_work(t);
+    SM_TRY(open_profile(t));
     return set_run(t);
 }
 
@@ -264,6 +236,23 @@ static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_
     return SM_OK;
 }
 
+static sm_step_phases *time_apart(void *ctx, const sm_train_progress *progress) {
+    training *t = ctx;
+    t->progress = *progress;
+    return t->loop != NULL ? cli_train_profile_next(t->loop, progress) : NULL;
+}
+
+static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phases *phases) {
+    training *t = ctx;
+    return t->loop != NULL ? cli_train_profile_keep(t->loop, &t->progress, step, phases) : SM_OK;
+}
+
+static sm_status show_profile(training *t) {
+    return t->loop != NULL && sm_comm_rank(t->comm) == 0
+               ? cli_train_profile_show(&t->options, &t->job, t->session, &t->peaks, t->loop)
+               : SM_OK;
+}
+
 static void note(void *ctx, const char *text) {
     (void)ctx;
     cli_note("%s", text);
@@ -288,22 +277,25 @@ static void close_all(training *t) {
     json_decref(t->settings.facts);
     json_decref(t->configuration);
     free(t->command_line);
+    sm_loop_close(t->loop);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
     if (t->device != NULL) {
         t->device->backend->close(t->device);
     }
-    sm_tokens_close(t->validation);
-    sm_tokens_close(t->data);
+    cli_train_data_close(&t->data);
 }
 
 sm_status cli_train(const cli_options *options) {
     static training t; // large: lists
     t = (training){.options = *options,
                    .settings = {.process_start_ns = sm_now_ns(), .background = sm_background_here()}};
+    t.settings.loader.background = t.settings.background;
     const sm_train_callbacks callbacks = {.ctx = &t,
                                           .initialise = initialise,
                                           .stepped = stepped,
+                                          .time_apart = time_apart,
+                                          .timed = timed,
                                           .note = note,
                                           .saving = set_saving,
                                           .end_facts = end_facts,
@@ -314,6 +306,7 @@ sm_status cli_train(const cli_options *options) {
     if (status == SM_OK) {
         set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);
+        status = status == SM_OK ? show_profile(&t) : status;
         sm_worker_set_saving(false);
     }
     close_all(&t);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli_documents.h"
 #include "machine.h"
 #include "training_facts.h"
 
@@ -18,14 +19,20 @@ static json_t *describe_model(const cli_options *options, const sm_model_config 
 }
 
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {
-    return json_pack("{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: s?}",
-                     "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode),
-                     "backend", device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model",
-                     describe_model(options, &job->config), "n_threads", device->info.n_threads, "precision",
-                     cli_precision_name(job->precision), "recompute",
-                     sm_recompute_name(cli_recompute(options, job->mode)), "dropout", options->dropout, "loss_scale",
-                     cli_loss_scale(options, job->precision), "shard", options->shard != 0 ? "optimizer" : "none",
-                     "gradients", options->gradient_format != 0 ? "bf16" : "fp32", "weights", options->weights);
+    return json_pack(
+        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: s?, s: s*, s: "
+        "s*, "
+        "s: s*, s: s*}",
+        "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
+        device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model",
+        describe_model(options, &job->config), "n_threads", device->info.n_threads, "precision",
+        cli_precision_name(job->precision), "recompute", sm_recompute_name(cli_recompute(options, job->mode)),
+        "dropout", options->dropout, "loss_scale", cli_loss_scale(options, job->precision), "shard",
+        options->shard != 0 ? "optimizer" : "none", "gradients", options->gradient_format != 0 ? "bf16" : "fp32",
+        "weights", options->weights, "own_kernels",
+        device->info.own_kernels[0] != '\0' ? device->info.own_kernels : NULL, "documents", options->documents,
+        "padding", options->documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
+        options->documents != NULL ? sm_long_document_name((sm_long_document)options->long_documents) : NULL);
 }
 
 enum { HOST_BYTES = 64 };

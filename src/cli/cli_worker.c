@@ -84,7 +84,8 @@ static sm_status end_likewise(int number) {
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code) {
     performance p = {.work = work, .options = (cli_options *)options};
     sm_worker_end end;
-    const bool has_limit = options->command == CLI_PROFILE && options->timeout_s > 0;
+    const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
+    const bool has_limit = is_one_row && options->timeout_s > 0;
     const sm_worker_job job = {
         .work = perform,
         .receive = receive,

@@ -8,7 +8,6 @@
 
 #include "gradient_check.h"
 #include "loss_check.h"
-#include "tokenizer.h"
 
 enum { MAX_BATCHES = 16 };
 
@@ -118,44 +117,6 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
 
 // --- documents ---------------------------------------------------------------------------------
 
-sm_padding cli_padding(const cli_options *options) {
-    if (options->documents == NULL) {
-        return SM_PADDING_NONE;
-    }
-    return options->padding > 0 ? (sm_padding)(options->padding - 1) : SM_PADDING_PACKED;
-}
-
-static sm_status read_separator(const char *path, int32_t *separator) {
-    sm_tokenizer *tokenizer = NULL;
-    SM_TRY(sm_tokenizer_read(path, &tokenizer));
-    *separator = tokenizer->end_of_text;
-    sm_tokenizer_free(tokenizer);
-    return *separator != SM_NO_ID ? SM_OK : sm_fail(SM_ERR_INVALID, "%s: has no %s", path, SM_END_OF_TEXT);
-}
-
-// --documents: "MIN-MAX", an id, or a tokenizer.
-static sm_status find_documents(const cli_workload *w, const sm_tokens *tokens, int64_t n_positions,
-                                sm_documents *documents) {
-    const char *text = w->options->documents;
-    long long least = 0;
-    long long most = 0;
-    int end = 0;
-    int32_t separator = 0;
-    if (sscanf(text, "%lld-%lld%n", &least, &most, &end) == 2 && text[end] == '\0') {
-        return sm_documents_draw(tokens, least, most, (uint64_t)w->options->seed, n_positions, documents);
-    }
-    if (sscanf(text, "%lld%n", &least, &end) == 1 && text[end] == '\0') {
-        if (least < 0 || least >= w->config->vocab) {
-            return sm_fail(SM_ERR_USAGE, "--documents: id %lld is outside the vocabulary of %lld", least,
-                           (long long)w->config->vocab);
-        }
-        separator = (int32_t)least;
-    } else {
-        SM_TRY(read_separator(text, &separator));
-    }
-    return sm_documents_split(tokens, separator, n_positions, documents);
-}
-
 // Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
     enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
@@ -163,11 +124,7 @@ static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, 
         return sm_fail(SM_ERR_INVALID, "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS,
                        (long long)w->B, (long long)w->T);
     }
-    const sm_long_document how = (sm_long_document)w->options->long_documents;
-    const int64_t n_positions = (MAX_BATCHES * w->B + ROWS_OPEN) * w->T;
-    SM_TRY(find_documents(w, tokens, n_positions, documents));
-    return cli_padding(w->options) == SM_PADDING_NONE ? sm_documents_fill_rows(documents, w->T, how)
-                                                      : sm_documents_shorten(documents, w->T, how);
+    return cli_documents(w->options, w->config, tokens, w->T, (MAX_BATCHES * w->B + ROWS_OPEN) * w->T, documents);
 }
 
 static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cli_workload *w) {
@@ -175,7 +132,7 @@ static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cl
     SM_TRY(allocate(w, c->n_batches));
     for (int64_t i = 0; i < c->n_batches; i++) {
         int32_t *inputs = batch(w, i);
-        SM_TRY(sm_collation_fill(c, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids));
+        SM_TRY(sm_collation_fill(c, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids, NULL));
         w->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
         w->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
     }
@@ -200,12 +157,18 @@ void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
     plan->attended_pairs = workload->attended_pairs;
 }
 
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload) {
+    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    return options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+}
+
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload) {
     sm_tokens *tokens;
-    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    *workload = (cli_workload){.ids = NULL};
     SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
-    sm_status status = options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+    sm_status status = cli_workload_open_of(options, config, B, T, tokens, workload);
     sm_tokens_close(tokens);
     return status;
 }

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CLI_WORKLOAD_H
 #define STEPMARK_CLI_WORKLOAD_H
 
+#include "cli_documents.h"
 #include "cli_session.h"
-#include "collate.h"
 #include "harness.h"
 #include "update_check.h"
 
@@ -25,13 +25,12 @@ typedef struct {
 // again.
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload);
-void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload); // of tokens that are open
+void cli_workload_close(cli_workload *workload);                           // one whose ids are NULL is fine
 
 // Tells the plan what its batches hold, so that its work and its tokens are counted right.
 void cli_workload_count(const cli_workload *workload, sm_plan *plan);
-
-// How documents are placed in rows: none without --documents.
-sm_padding cli_padding(const cli_options *options);
 
 // Of all its batches.
 void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);

@@ -68,6 +68,7 @@ int sm_comm_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->size; }
 int sm_comm_local_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->local_rank; }
 int sm_comm_local_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->local_size; }
 int sm_comm_n_hosts(const sm_comm *comm) { return comm == NULL ? 1 : comm->n_hosts; }
+bool sm_comm_shares_memory(const sm_comm *comm) { return comm == NULL || comm->n_groups <= 1; }
 
 // --- what they tell --------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ int sm_comm_size(const sm_comm *comm);       // processes in all
 int sm_comm_local_rank(const sm_comm *comm); // among those of this host
 int sm_comm_local_size(const sm_comm *comm); // how many this host has
 int sm_comm_n_hosts(const sm_comm *comm);
+bool sm_comm_shares_memory(const sm_comm *comm); // all with all
 
 // Binds this process to its share of the host's cores, as many as *n_cores, where there are several on the host and the
 // launcher has left that open: then each may use what the others may. 0: nothing was changed.

@@ -10,7 +10,8 @@
 //   stand-ins                      write the sum to all members of their group
 //
 // In one group there are no messages: each process reads its slice of all, and writes it to all. Two counters a
-// process, in shared memory, say how many jobs it has brought (`arrived`) and done its share of (`done`).
+// process, in shared memory, say how many jobs it has brought (`arrived`) and done its share of (`done`); where
+// processes only meet, a third says how many they have read (`released`).
 #include "comm_reduce.h"
 
 #include <errno.h>
@@ -40,6 +41,7 @@ typedef struct {
 typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint32_t arrived;
     _Alignas(LINE_BYTES) _Atomic uint32_t done;
+    _Alignas(LINE_BYTES) _Atomic uint32_t released;
 } progress;
 
 struct sm_reducer {
@@ -196,14 +198,23 @@ static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
     }
 }
 
+static void copy_by_threads(char *to, const char *from, size_t size_bytes, int n_threads) {
+    enum { PIECE_BYTES = 1 << 18 };
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1 && size_bytes > PIECE_BYTES)
+    for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
+        const size_t left_bytes = size_bytes - first;
+        memcpy(to + first, from + first, left_bytes < PIECE_BYTES ? left_bytes : PIECE_BYTES);
+    }
+}
+
 static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, int rank) {
     const sm_slice slice = sm_slice_of(job->n_elems, rank, r->comm->size);
     const size_t offset_bytes = (size_t)slice.first * job->elem_bytes;
     const size_t size_bytes = (size_t)(slice.end - slice.first) * job->elem_bytes;
     for (int i = 0; i < r->comm->n_members && size_bytes > 0; i++) {
         if (i != r->me) {
-            memcpy((char *)part_of(r, job, i) + offset_bytes, (char *)part_of(r, job, r->me) + offset_bytes,
-                   size_bytes);
+            copy_by_threads((char *)part_of(r, job, i) + offset_bytes,
+                            (const char *)part_of(r, job, r->me) + offset_bytes, size_bytes, threads_for(r, job));
         }
     }
 }
@@ -428,12 +439,11 @@ static sm_status do_over_groups(sm_reducer *r, const sm_comm_job *job) {
 
 // --- a job -----------------------------------------------------------------------------------------------
 
-static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
+static sm_status move(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
     progress *mine = r->progress[r->me];
-    const uint32_t number = ++r->n_begun;
-    SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
-    advance(&mine->arrived, number);
-    SM_TRY(wait_for_all(r, true, number));
+    if (job->pattern == SM_COMM_MEET) {
+        return SM_OK;
+    }
     if (r->comm->n_groups > 1) {
         SM_TRY(do_over_groups(r, job));
     } else if (job->pattern == SM_COMM_ALL_GATHER) {
@@ -442,7 +452,15 @@ static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
         reduce_own_slice(r, job);
     }
     advance(&mine->done, number);
-    SM_TRY(wait_for_all(r, false, number));
+    return wait_for_all(r, false, number);
+}
+
+static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
+    const uint32_t number = ++r->n_begun;
+    SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
+    advance(&r->progress[r->me]->arrived, number);
+    SM_TRY(wait_for_all(r, true, number));
+    SM_TRY(move(r, job, number));
     return job->after == NULL ? SM_OK : job->after(job->ctx);
 }
 
@@ -540,6 +558,15 @@ sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mi
     return SM_OK;
 }
 
+void *sm_comm_part(const sm_comm *comm, int number, int rank) {
+    for (int i = 0; i < comm->n_members; i++) {
+        if (comm->members[i] == rank) {
+            return comm->reducer->segments[number].parts[i];
+        }
+    }
+    return NULL;
+}
+
 static sm_status failure_of(const sm_reducer *r) {
     return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
 }
@@ -571,4 +598,17 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     const sm_status status = failure_of(r);
     pthread_mutex_unlock(&r->lock);
     return status;
+}
+
+void sm_comm_release(sm_comm *comm, int64_t ticket) {
+    sm_reducer *r = comm->reducer;
+    advance(&r->progress[r->me]->released, (uint32_t)ticket);
+}
+
+sm_status sm_comm_wait_released(sm_comm *comm, int64_t ticket) {
+    sm_reducer *r = comm->reducer;
+    for (int i = 0; i < comm->n_members; i++) {
+        SM_TRY(i == r->me ? SM_OK : wait_for_counter(r, i, &r->progress[i]->released, (uint32_t)ticket));
+    }
+    return SM_OK;
 }

@@ -14,6 +14,7 @@ typedef enum {
     SM_COMM_ALL_REDUCE,     // every process: the sums
     SM_COMM_REDUCE_SCATTER, // process r: the sums of slice r; the rest is as it was
     SM_COMM_ALL_GATHER,     // every process: slice r of process r
+    SM_COMM_MEET,           // nothing moves: `after` may read what the others have in theirs, by sm_comm_part
 } sm_comm_pattern;
 
 typedef struct {
@@ -36,9 +37,17 @@ typedef struct {
 // Adds a segment of zeros; *mine is this process's part, which lives as long as `comm`. Not while jobs are under way.
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *segment, void **mine);
 
+// Where rank `rank` has its part of a segment; NULL: this process does not see its memory.
+void *sm_comm_part(const sm_comm *comm, int segment, int rank);
+
 // Begins a job; *ticket is for who waits for it.
 sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
+
+// Of jobs in which processes meet: this one has read what it wanted of the others' parts, in that job and all before
+// it; and waits until the others have, so that it may change its own part.
+void sm_comm_release(sm_comm *comm, int64_t ticket);
+sm_status sm_comm_wait_released(sm_comm *comm, int64_t ticket);
 
 #endif

@@ -31,6 +31,7 @@ static sm_status place(sm_collation *c, int64_t batch, int64_t row, int64_t colu
 
 void sm_collation_free(sm_collation *collation) {
     free(collation->placements);
+    free(collation->first_of);
     *collation = (sm_collation){.placements = NULL};
 }
 
@@ -229,9 +230,25 @@ static sm_status collate(const sm_documents *documents, sm_padding padding, int6
     return sm_fail(SM_ERR_INTERNAL, "no such padding");
 }
 
+// Placements are ordered by batch: where each batch's begin.
+static sm_status index_batches(sm_collation *c) {
+    c->first_of = malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
+    if (c->first_of == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %lld batches of documents", (long long)c->n_batches);
+    }
+    int64_t i = 0;
+    for (int64_t batch = 0; batch <= c->n_batches; batch++) {
+        while (i < c->n && c->placements[i].batch < batch) {
+            i++;
+        }
+        c->first_of[batch] = i;
+    }
+    return SM_OK;
+}
+
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
                      sm_collation *collation) {
-    *collation = (sm_collation){.B = B, .T = T};
+    *collation = (sm_collation){.B = B, .T = T, .padding = padding};
     if (documents->n < 1) {
         return sm_fail(SM_ERR_INVALID, "a batch without documents has no real token");
     }
@@ -243,6 +260,7 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
         }
     }
     sm_status status = collate(documents, padding, max_batches, collation);
+    status = status == SM_OK ? index_batches(collation) : status;
     if (status != SM_OK) {
         sm_collation_free(collation);
     }
@@ -250,46 +268,45 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
 }
 
 static sm_status fill_document(const sm_placement *p, int64_t T, const sm_tokens *tokens, int32_t *inputs,
-                               int32_t *targets, int32_t *starts) {
+                               int32_t *targets, int32_t *starts, sm_tokens_cost *cost) {
     const int64_t at = p->row * T + p->column;
     const int64_t n = p->document.n;
-    SM_TRY(sm_tokens_read(tokens, p->document.first, n, inputs + at));
-    SM_TRY(sm_tokens_read(tokens, p->document.first + 1, n, targets + at));
+    SM_TRY(sm_tokens_read_timed(tokens, p->document.first, 1, inputs + at, cost));
+    SM_TRY(sm_tokens_read_timed(tokens, p->document.first + 1, n, targets + at, cost));
+    memcpy(inputs + at + 1, targets + at, (size_t)(n - 1) * sizeof *inputs);
     for (int64_t i = 0; i < n; i++) {
         starts[at + i] = (int32_t)p->column;
     }
     return SM_OK;
 }
 
-sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
-                            int32_t *targets, int32_t *starts) {
-    const int64_t n = collation->B * collation->T;
+sm_status sm_collation_fill(const sm_collation *c, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
+                            int32_t *targets, int32_t *starts, sm_tokens_cost *cost) {
+    const int64_t n = c->B * c->T;
     memset(inputs, 0, (size_t)n * sizeof *inputs);
     for (int64_t i = 0; i < n; i++) {
         targets[i] = -1;
-        starts[i] = (int32_t)(i % collation->T);
+        starts[i] = (int32_t)(i % c->T);
     }
-    for (int64_t i = 0; i < collation->n; i++) {
-        if (collation->placements[i].batch == batch) {
-            SM_TRY(fill_document(&collation->placements[i], collation->T, tokens, inputs, targets, starts));
-        }
+    for (int64_t i = c->first_of[batch]; i < c->first_of[batch + 1]; i++) {
+        SM_TRY(fill_document(&c->placements[i], c->T, tokens, inputs, targets, starts, cost));
     }
     return SM_OK;
 }
 
-int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch) {
+int64_t sm_collation_real_tokens(const sm_collation *c, int64_t batch) {
     int64_t n = 0;
-    for (int64_t i = 0; i < collation->n; i++) {
-        n += collation->placements[i].batch == batch ? collation->placements[i].document.n : 0;
+    for (int64_t i = c->first_of[batch]; i < c->first_of[batch + 1]; i++) {
+        n += c->placements[i].document.n;
     }
     return n;
 }
 
-int64_t sm_collation_pairs(const sm_collation *collation, int64_t batch) {
-    int64_t pairs = collation->B * collation->T - sm_collation_real_tokens(collation, batch); // padding sees itself
-    for (int64_t i = 0; i < collation->n; i++) {
-        const int64_t n = collation->placements[i].document.n;
-        pairs += collation->placements[i].batch == batch ? n * (n + 1) / 2 : 0;
+int64_t sm_collation_pairs(const sm_collation *c, int64_t batch) {
+    int64_t pairs = c->B * c->T - sm_collation_real_tokens(c, batch); // padding sees itself
+    for (int64_t i = c->first_of[batch]; i < c->first_of[batch + 1]; i++) {
+        const int64_t n = c->placements[i].document.n;
+        pairs += n * (n + 1) / 2;
     }
     return pairs;
 }

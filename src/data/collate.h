@@ -43,9 +43,11 @@ typedef struct {
 
 typedef struct {
     int64_t B, T;
+    sm_padding padding; // none: no position needs to be told where its document begins
     int64_t n_batches;
     sm_placement *placements; // ordered by batch
     int64_t n, cap;
+    int64_t *first_of; // batch's first placement, n_batches + 1
 } sm_collation;
 
 // At most max_batches batches of the documents, none longer than T. The last documents may fill none: where they have
@@ -54,9 +56,10 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
                      sm_collation *collation);
 void sm_collation_free(sm_collation *collation);
 
-// Fills a batch: inputs, targets and starts (B,T). Inputs of padding are token 0.
+// Fills a batch: inputs, targets and starts (B,T). Inputs of padding are token 0. Adds to *cost what reading took; it
+// may be NULL. Threads may fill at once.
 sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
-                            int32_t *targets, int32_t *starts);
+                            int32_t *targets, int32_t *starts, sm_tokens_cost *cost);
 
 // Of a batch: its real tokens, and pairs of a position and one that it sees, padding's included.
 int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch);

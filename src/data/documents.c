@@ -7,6 +7,15 @@
 
 #include "philox.h"
 
+const char *sm_long_document_name(sm_long_document how) {
+    static const char *const names[] = {
+#define X(code, name) [code] = name,
+        SM_LONG_LIST(X)
+#undef X
+    };
+    return names[how];
+}
+
 static sm_status append(sm_documents *documents, int64_t first, int64_t n) {
     if (documents->n == documents->cap) {
         const int64_t cap = documents->cap == 0 ? 256 : 2 * documents->cap;

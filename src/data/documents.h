@@ -37,6 +37,8 @@ typedef enum {
 #undef X
 } sm_long_document;
 
+const char *sm_long_document_name(sm_long_document how);
+
 // The documents at the beginning of the stream, until they have n_positions or it ends. SM_ERR_INVALID: there is none,
 // or `separator` is outside the vocabulary.
 sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents);

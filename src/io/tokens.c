@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "input_file.h"
 #include "tokens.h"
 
@@ -12,6 +13,7 @@ struct sm_tokens {
     char *path;            // for messages
     int fd;                // -1: the ids are in `memory`
     const uint8_t *memory; // the caller's
+    sm_tokens_maker maker; // of ids that are in neither; read NULL: they are
     int64_t offset_bytes;  // where in file or memory the first id is
     int64_t count;
     int64_t vocab;
@@ -82,7 +84,7 @@ static uint32_t id_at(const uint8_t *bytes, int64_t id_bytes) {
 }
 
 // The ids [first, first + n), n at most PIECE_IDS, as the file has them now.
-static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
+static sm_status read_stored(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
     uint8_t bytes[MAX_ID_BYTES * PIECE_IDS];
     const int64_t id_bytes = tokens->id_bytes;
     int64_t offset = tokens->offset_bytes + first * id_bytes;
@@ -100,6 +102,19 @@ static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int
         ids[i] = (int32_t)id;
     }
     return SM_OK;
+}
+
+// `cost` may be NULL.
+static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost) {
+    sm_tokens_cost unasked = {0};
+    cost = cost != NULL ? cost : &unasked;
+    if (tokens->maker.read != NULL) {
+        return tokens->maker.read(tokens->maker.ctx, first, n, ids, cost);
+    }
+    const int64_t start_ns = sm_now_ns();
+    const sm_status status = read_stored(tokens, first, n, ids);
+    cost->read_ns += sm_now_ns() - start_ns;
+    return status;
 }
 
 // ---- opening ----
@@ -156,7 +171,7 @@ static sm_status check_ids(const sm_tokens *tokens) {
     }
     for (int64_t first = 0; first < tokens->count; first += PIECE_IDS) {
         int64_t left = tokens->count - first;
-        SM_TRY(read_ids(tokens, first, left < PIECE_IDS ? left : PIECE_IDS, ids));
+        SM_TRY(read_ids(tokens, first, left < PIECE_IDS ? left : PIECE_IDS, ids, NULL));
     }
     return SM_OK;
 }
@@ -213,9 +228,24 @@ cleanup:
     return status;
 }
 
+sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens) {
+    sm_status status = tokens_new(name, SM_TOKENS_BYTES, INT32_MAX, tokens);
+    if (status != SM_OK) {
+        maker->close(maker->ctx);
+        *tokens = NULL;
+        return status;
+    }
+    (*tokens)->maker = *maker;
+    (*tokens)->count = count;
+    return SM_OK;
+}
+
 void sm_tokens_close(sm_tokens *tokens) {
     if (tokens == NULL) {
         return;
+    }
+    if (tokens->maker.close != NULL) {
+        tokens->maker.close(tokens->maker.ctx);
     }
     if (tokens->fd >= 0) {
         close(tokens->fd);
@@ -240,12 +270,16 @@ int64_t sm_tokens_count(const sm_tokens *tokens) { return tokens->count; }
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens) { return tokens->format; }
 
 sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
+    return sm_tokens_read_timed(tokens, first, n, ids, NULL);
+}
+
+sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost) {
     if (first < 0 || n < 0 || first > tokens->count || n > tokens->count - first) {
         return sm_fail(SM_ERR_INVALID, "%s: %lld tokens from %lld on: it has %lld", tokens->path, (long long)n,
                        (long long)first, (long long)tokens->count);
     }
     for (int64_t done = 0; done < n; done += PIECE_IDS) {
-        SM_TRY(read_ids(tokens, first + done, n - done < PIECE_IDS ? n - done : PIECE_IDS, ids + done));
+        SM_TRY(read_ids(tokens, first + done, n - done < PIECE_IDS ? n - done : PIECE_IDS, ids + done, cost));
     }
     return SM_OK;
 }
@@ -265,7 +299,7 @@ sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t
     for (int64_t first = 0; first <= n; first += PIECE_IDS) {
         int32_t ids[PIECE_IDS];
         int64_t n_ids = n + 1 - first < PIECE_IDS ? n + 1 - first : PIECE_IDS;
-        SM_TRY(read_ids(tokens, start + first, n_ids, ids));
+        SM_TRY(read_ids(tokens, start + first, n_ids, ids, NULL));
         for (int64_t k = 0; k < n_ids; k++) { // token first + k: an input, and the target of the one before it
             if (first + k < n) {
                 inputs[first + k] = ids[k];

@@ -8,7 +8,7 @@
 //              .bin, else bytes
 //
 // Each batch is read from the file when it is asked for. Should the file have been shortened or overwritten since it
-// was opened, that is an error then.
+// was opened, that is an error then. Several threads may read at once.
 #ifndef STEPMARK_TOKENS_H
 #define STEPMARK_TOKENS_H
 
@@ -43,6 +43,23 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens);
 
+// What reading took, added up: the file's part of it, and the making of ids where they are not in it.
+typedef struct {
+    int64_t read_ns;
+    int64_t tokenise_ns;
+} sm_tokens_cost;
+
+// Makes ids when they are asked for, of text for instance; threads may ask at once.
+typedef struct {
+    void *ctx;
+    sm_status (*read)(void *ctx, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost);
+    void (*close)(void *ctx);
+} sm_tokens_maker;
+
+// A stream of `count` >= 1 ids that are made, all inside the vocabulary; its format is bytes. Owns the maker's ctx,
+// also when it fails. `name` is for messages.
+sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
+
 // Fills llm.c's header of a file of `count` ids of 2 or 4 bytes.
 enum { SM_LLMC_HEADER_BYTES = 256 * 4 };
 void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]);
@@ -53,6 +70,7 @@ sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 
 // The n tokens from number `first` on. SM_ERR_INVALID if there are not as many, or one is now outside the vocabulary.
 sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids);
+sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost);
 
 // Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
 // begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.

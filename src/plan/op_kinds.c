@@ -51,7 +51,7 @@ bool sm_op_is_attention_forward(sm_op_kind kind) {
 
 bool sm_op_is_communication(sm_op_kind kind) {
     return kind == SM_OP_ALL_REDUCE_START || kind == SM_OP_REDUCE_SCATTER_START || kind == SM_OP_ALL_GATHER_START ||
-           kind == SM_OP_COMMUNICATION_FINISH || kind == SM_OP_PROCESS_SUM;
+           kind == SM_OP_GATHER_ROWS || kind == SM_OP_COMMUNICATION_FINISH || kind == SM_OP_PROCESS_SUM;
 }
 
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
@@ -345,6 +345,7 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_REDUCE_SCATTER_START:
     case SM_OP_PROCESS_SUM:
     case SM_OP_ALL_GATHER_START:
+    case SM_OP_GATHER_ROWS:
     case SM_OP_COMMUNICATION_FINISH:
     case SM_OP_KIND_COUNT: break;
     }
@@ -364,6 +365,10 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
         const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
         return 2 * n * others * (double)(sm_dtype_size(plan->real) + (has_copy ? sm_dtype_size(plan->dtype) : 0));
     }
+    case SM_OP_GATHER_ROWS:
+        return 2 * others *
+               (double)(sm_tensor_bytes(output(plan, op, SM_OUT(gather_rows, x))) +
+                        sm_tensor_bytes(output(plan, op, SM_OUT(gather_rows, token))));
     case SM_OP_PROCESS_SUM: return 2 * n * (op->attr.n_processes - 1) * elem_bytes;
     default: return 0;
     }

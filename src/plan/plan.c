@@ -31,7 +31,7 @@ sm_plan *sm_plan_new(sm_dtype data_type) {
     }
     plan->dtype = data_type;
     plan->real = data_type == SM_F64 ? SM_F64 : SM_F32;
-    plan->tokens = plan->targets = plan->starts = plan->hyper = plan->rng_step = SM_NO_TENSOR;
+    plan->tokens = plan->targets = plan->starts = plan->gathered_tokens = plan->hyper = plan->rng_step = SM_NO_TENSOR;
     plan->loss = plan->losses = plan->grad_norm = plan->scaler = SM_NO_TENSOR;
     return plan;
 }

@@ -8,8 +8,9 @@
 //   norm, clip, update                     norm, clip, update
 //
 // With a sharded optimizer, a bucket's sum goes to each process as a slice, the update is one of slices already
-// (optimizer.c), and behind it the slices of the parameters are gathered. Each process has 1/N of the loss's derivative
-// (sm_fill_hyper), so that sums are means.
+// (optimizer.c), and behind it the slices of the parameters are gathered, those first that the next forward needs
+// first; it waits for each where it reads it. Each process has 1/N of the loss's derivative (sm_fill_hyper), so that
+// sums are means.
 #include <stdlib.h>
 
 #include "rewrite_passes.h"
@@ -35,15 +36,30 @@ static bool overlap(const sm_plan *plan, int a, int b) {
     return x.first < y.end && y.first < x.end;
 }
 
-// The last op before the optimizer that writes to the tensor; -1: none does.
-static int last_writer(const sm_plan *plan, int tensor) {
-    int last = -1;
-    for (int i = 0; i < plan->n_ops && plan->ops[i].range < SM_PHASE_OPTIMIZER; i++) {
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            last = overlap(plan, plan->ops[i].out[k], tensor) ? i : last;
+static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (overlap(plan, op->out[k], tensor)) {
+            return true;
         }
     }
-    return last;
+    return false;
+}
+
+// Does the op add to sums, in the last micro-batch, or is it for another?
+static bool is_behind_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
+
+// The op behind which a bucket is what is to be summed: the last before the optimizer that writes to it. Where rows are
+// added to the sum, that may be in the forward's range, and the sum begins with the backward.
+static int completed_by(const sm_plan *plan, int tensor) {
+    int last = -1;
+    bool adds_rows = false;
+    for (int i = 0; i < plan->n_ops && plan->ops[i].range < SM_PHASE_OPTIMIZER; i++) {
+        const bool is_writer = writes(plan, &plan->ops[i], tensor);
+        adds_rows |= is_writer && is_behind_sums(&plan->ops[i]);
+        last = is_writer && !is_behind_sums(&plan->ops[i]) ? i : last;
+    }
+    const int backward = sm_plan_range(plan, SM_PHASE_BACKWARD).first;
+    return adds_rows && last < backward - 1 ? backward - 1 : last;
 }
 
 static sm_op make(const sm_plan *plan, sm_op_kind kind, sm_phase range, int tensor) {
@@ -84,50 +100,105 @@ static void finish(list *l, sm_phase range, int tensor) {
     append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
 
+// Where a bucket's parts are: what completes its sum, and what needs its weights first.
+typedef struct {
+    int bucket;
+    int completed_by;
+    int needed_by;
+} milestones;
+
+static bool reads_weights(const sm_plan *plan, const sm_op *op, const sm_bucket *bucket) {
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        if (overlap(plan, op->in[k], bucket->value) || overlap(plan, op->in[k], bucket->working_copy)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int needed_by(const sm_plan *plan, const sm_bucket *bucket) {
+    int i = 0;
+    while (i < plan->n_ops && !reads_weights(plan, &plan->ops[i], bucket)) {
+        i++;
+    }
+    return i;
+}
+
+static int first_needed_first(const void *left, const void *right) {
+    const milestones *a = left;
+    const milestones *b = right;
+    return a->needed_by != b->needed_by ? (a->needed_by > b->needed_by) - (a->needed_by < b->needed_by)
+                                        : a->bucket - b->bucket;
+}
+
+static void find_milestones(const sm_plan *plan, milestones *m) {
+    for (int k = 0; k < plan->n_buckets; k++) {
+        m[k] = (milestones){.bucket = k,
+                            .completed_by = completed_by(plan, plan->buckets[k].gradient),
+                            .needed_by = needed_by(plan, &plan->buckets[k])};
+    }
+    qsort(m, (size_t)plan->n_buckets, sizeof *m, first_needed_first);
+}
+
 // Begins the sums of buckets that op i completes.
-static void begin_sums_behind(list *l, const int *completed_by, int i) {
+static void begin_sums_behind(list *l, const milestones *m, int i) {
+    const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
     for (int k = 0; k < l->plan->n_buckets; k++) {
-        if (completed_by[k] == i) {
-            begin_sum(l, &l->plan->buckets[k], l->plan->ops[i].range);
+        if (m[k].completed_by == i) {
+            begin_sum(l, &l->plan->buckets[m[k].bucket], is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range);
         }
     }
 }
 
-// Waits for the sums, in the order in which they began.
-static void finish_sums(list *l) {
+static bool is_finished(const list *l, int tensor) {
+    for (int i = 0; i < l->n; i++) {
+        if (l->ops[i].kind == SM_OP_COMMUNICATION_FINISH && l->ops[i].out[0] == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Waits for the sums, in the order in which they began: of all buckets, or of those that `op` adds to.
+static void finish_sums(list *l, sm_phase range, const sm_op *op) {
     const int n = l->n;
     for (int i = 0; i < n; i++) {
-        if (l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START) {
-            finish(l, SM_PHASE_OPTIMIZER, l->ops[i].out[0]);
+        const int tensor = l->ops[i].out[0];
+        const bool is_start = l->ops[i].kind == SM_OP_ALL_REDUCE_START || l->ops[i].kind == SM_OP_REDUCE_SCATTER_START;
+        if (is_start && !is_finished(l, tensor) && (op == NULL || writes(l->plan, op, tensor))) {
+            finish(l, range, tensor);
         }
     }
 }
 
-static void finish_gathers(list *l) {
-    const int n = l->n;
-    for (int i = 0; i < n; i++) {
-        if (l->ops[i].kind == SM_OP_ALL_GATHER_START) {
-            finish(l, SM_PHASE_OPTIMIZER, l->ops[i].out[SM_OUT(all_gather_start, p)]);
+// Waits for the weights that op i of the plan is the first to need: they were gathered by the step before.
+static void finish_gathers(list *l, const milestones *m, int i) {
+    for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
+        if (m[k].needed_by == i) {
+            finish(l, l->plan->ops[i].range, l->plan->buckets[m[k].bucket].value);
         }
     }
 }
 
 // All ops of a plan with an optimizer, and those of communication among them. A process whose slice of a bucket is
 // empty still gathers it: so gathers begin behind the last update.
-static void rebuild(list *l, const int *completed_by) {
+static void rebuild(list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int i = 0; i < plan->n_ops; i++) {
+        finish_gathers(l, m, i);
         if (i == optimizer.first) {
-            finish_sums(l);
+            finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
+        }
+        if (plan->ops[i].attr.when == SM_WHEN_LAST) {
+            finish_sums(l, plan->ops[i].range, &plan->ops[i]);
         }
         append(l, plan->ops[i]);
-        begin_sums_behind(l, completed_by, i);
+        begin_sums_behind(l, m, i);
     }
     for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
-        begin_gather(l, &plan->buckets[k]);
+        begin_gather(l, &plan->buckets[m[k].bucket]);
     }
-    finish_gathers(l);
 }
 
 sm_status sm_rewrite_communication(sm_plan *plan) {
@@ -135,19 +206,18 @@ sm_status sm_rewrite_communication(sm_plan *plan) {
     if (optimizer.first == optimizer.end) { // gradients of a step that nobody takes stay with their process
         return SM_OK;
     }
+    SM_TRY(sm_rewrite_gather_rows(plan));
     const size_t cap = (size_t)plan->n_ops + 4 * (size_t)plan->n_buckets;
-    int *completed_by = malloc((size_t)(plan->n_buckets + 1) * sizeof *completed_by);
+    milestones *m = malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
     list l = {.plan = plan, .ops = malloc(cap * sizeof *l.ops), .status = SM_OK};
-    if (completed_by == NULL || l.ops == NULL) {
-        free(completed_by);
+    if (m == NULL || l.ops == NULL) {
+        free(m);
         free(l.ops);
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
     }
-    for (int k = 0; k < plan->n_buckets; k++) {
-        completed_by[k] = last_writer(plan, plan->buckets[k].gradient);
-    }
-    rebuild(&l, completed_by);
-    free(completed_by);
+    find_milestones(plan, m);
+    rebuild(&l, m);
+    free(m);
     if (l.status != SM_OK) {
         free(l.ops);
         return l.status;

@@ -1,4 +1,7 @@
 // exchange.c: see exchange.h.
+//
+// Two processes of one host whose devices have memory of their own need nobody to sum: each copies its part to the
+// host's memory, and its device adds what the other has brought. Of more, the host sums (comm_reduce.h).
 #include "exchange.h"
 
 #include <stdlib.h>
@@ -14,10 +17,13 @@ typedef struct {
     sm_executable *executable;
     int tensor;
     sm_comm_pattern pattern;
-    char *host; // where the tensor lies in host memory
+    bool is_bf16;
+    char *host;   // where the tensor lies in host memory
+    char *theirs; // and in the other's, of a pair
     void *copy_out;
     void *copy_in;
-    int64_t ticket; // 0: not begun
+    int64_t ticket;  // 0: not begun
+    int64_t brought; // of the last time, which the other may still be reading; 0: never
 } transfer;
 
 struct sm_exchange {
@@ -26,8 +32,11 @@ struct sm_exchange {
     const sm_backend *backend;
     int *segments;       // by arena; -1: not shared
     char **memory;       // this process's part of it
+    bool is_pair;        // of two devices, which add up by themselves
     int n_threads;       // of this process, to sum with
     transfer *transfers; // two an op: of its first and its second output
+    int n_under_way;     // of them
+    int64_t last_ticket; // begun
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -56,6 +65,18 @@ static int threads_beside_device(void) {
     return n > 2 * MOST ? MOST : n > 2 ? n / 2 : 1;
 }
 
+// Are there two processes, whose devices both copy to memory that both see?
+static sm_status find_pair(sm_exchange *x) {
+    const bool copies = x->backend->begin_copy != NULL;
+    bool all[2] = {false, false};
+    if (sm_comm_size(x->comm) != 2 || !sm_comm_shares_memory(x->comm)) {
+        return SM_OK;
+    }
+    SM_TRY(sm_comm_gather(x->comm, &copies, sizeof copies, all));
+    x->is_pair = all[0] && all[1];
+    return SM_OK;
+}
+
 sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange) {
     *exchange = NULL;
     if (comm == NULL || sm_comm_size(comm) == 1 || plan->processes.n <= 1) {
@@ -79,8 +100,9 @@ sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan
         .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
     };
     sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL
-                           ? share_arenas(x, plan)
+                           ? find_pair(x)
                            : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    status = status == SM_OK ? share_arenas(x, plan) : status;
     if (status != SM_OK) {
         sm_exchange_close(x);
         return status;
@@ -98,10 +120,18 @@ void sm_exchange_close(sm_exchange *exchange) {
     }
 }
 
+static char *their_memory(const sm_exchange *x, int arena) {
+    return x->is_pair ? sm_comm_part(x->comm, x->segments[arena], 1 - sm_comm_rank(x->comm)) : NULL;
+}
+
 sm_status sm_exchange_pin(sm_exchange *x, sm_executable *executable) {
     for (int i = 0; x != NULL && x->backend->pin != NULL && i < x->plan->n_arenas; i++) {
-        if (x->segments[i] >= 0) {
-            SM_TRY(x->backend->pin(executable, x->memory[i], x->plan->arenas[i].size_bytes));
+        if (x->segments[i] < 0) {
+            continue;
+        }
+        SM_TRY(x->backend->pin(executable, x->memory[i], x->plan->arenas[i].size_bytes));
+        if (x->is_pair) {
+            SM_TRY(x->backend->pin(executable, their_memory(x, i), x->plan->arenas[i].size_bytes));
         }
     }
     return SM_OK;
@@ -115,38 +145,89 @@ static sm_status wait_for_copy_out(void *ctx) {
     return t->copy_out == NULL ? SM_OK : t->exchange->backend->wait_copy(t->executable, t->copy_out);
 }
 
-// Begins to copy what that pattern needs: all, or this process's slice.
-static sm_status begin_copy(transfer *t, sm_copy_direction direction, bool own_slice, void **ticket) {
-    const sm_plan *plan = t->exchange->plan;
-    const sm_tensor *of = &plan->tensors[t->tensor];
-    const int64_t n_elems = sm_tensor_elems(of);
-    const sm_slice part =
-        own_slice ? sm_slice_of(n_elems, plan->processes.rank, plan->processes.n) : (sm_slice){0, n_elems};
-    if (part.first == part.end) {
-        *ticket = NULL;
-        return SM_OK;
+// What the others need of this process: its summands of all or, in a pair, of the other's slice; or its own slice.
+static sm_slice part_out(const transfer *t, int64_t n_elems) {
+    const sm_processes *p = &t->exchange->plan->processes;
+    switch (t->pattern) {
+    case SM_COMM_ALL_GATHER: return sm_slice_of(n_elems, p->rank, p->n);
+    case SM_COMM_REDUCE_SCATTER:
+        return t->theirs != NULL ? sm_slice_of(n_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
+    default: return (sm_slice){0, n_elems};
     }
-    return t->exchange->backend->begin_copy(t->executable, direction, t->tensor, part.first, part.end - part.first,
-                                            t->host + (size_t)part.first * sm_dtype_size(of->dtype), ticket);
+}
+
+// What this process's device needs.
+static sm_slice part_in(const transfer *t, int64_t n_elems) {
+    const sm_processes *p = &t->exchange->plan->processes;
+    switch (t->pattern) {
+    case SM_COMM_REDUCE_SCATTER: return sm_slice_of(n_elems, p->rank, p->n);
+    case SM_COMM_ALL_GATHER:
+        return t->theirs != NULL ? sm_slice_of(n_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
+    default: return (sm_slice){0, n_elems};
+    }
+}
+
+// Begins to copy a part between the device and `host`, where the whole tensor lies.
+static sm_status begin_copy(const transfer *t, sm_copy_kind kind, sm_slice part, char *host, void **ticket) {
+    const sm_tensor *of = &t->exchange->plan->tensors[t->tensor];
+    const bool is_bf16 = t->is_bf16 && t->theirs != NULL; // a host that sums rounds by itself
+    const sm_copy copy = {.kind = kind,
+                          .tensor = t->tensor,
+                          .offset_elems = part.first,
+                          .n_elems = part.end - part.first,
+                          .is_bf16 = is_bf16,
+                          .host = host + (size_t)part.first * sm_dtype_size(of->dtype)};
+    *ticket = NULL;
+    return copy.n_elems == 0 ? SM_OK : t->exchange->backend->begin_copy(t->executable, &copy, ticket);
+}
+
+static int64_t elems_of(const transfer *t) { return sm_tensor_elems(&t->exchange->plan->tensors[t->tensor]); }
+
+static sm_status begin_copy_out(transfer *t) {
+    if (t->theirs != NULL && t->brought > 0) {
+        SM_TRY(sm_comm_wait_released(t->exchange->comm, t->brought));
+    }
+    return begin_copy(t, SM_COPY_OUT, part_out(t, elems_of(t)), t->host, &t->copy_out);
 }
 
 // Begins to give the device its part; the finish waits for it.
 static sm_status begin_copy_in(void *ctx) {
     transfer *t = ctx;
-    return begin_copy(t, SM_COPY_IN, t->pattern == SM_COMM_REDUCE_SCATTER, &t->copy_in);
+    const bool adds = t->theirs != NULL && t->pattern != SM_COMM_ALL_GATHER;
+    return begin_copy(t, adds ? SM_COPY_ADD : SM_COPY_IN, part_in(t, elems_of(t)),
+                      t->theirs != NULL ? t->theirs : t->host, &t->copy_in);
+}
+
+static sm_status finish(sm_exchange *x, transfer *t) {
+    if (t->ticket == 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_comm_finish(x->comm, t->ticket));
+    SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
+    t->ticket = 0;
+    x->n_under_way--;
+    if (x->is_pair && x->n_under_way == 0) { // they are not finished in the order they began in
+        sm_comm_release(x->comm, x->last_ticket);
+    }
+    return SM_OK;
 }
 
 static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int tensor,
                        sm_comm_pattern pattern) {
     const sm_tensor *of = &x->plan->tensors[tensor];
     const bool is_copied = x->backend->begin_copy != NULL;
-    *t = (transfer){.exchange = x, .executable = executable, .tensor = tensor, .pattern = pattern};
-    t->host = x->memory[of->arena] + of->offset_bytes;
-    if (is_copied) {
-        SM_TRY(begin_copy(t, SM_COPY_OUT, pattern == SM_COMM_ALL_GATHER, &t->copy_out));
-    }
+    SM_TRY(finish(x, t)); // of the step before, where nobody has waited for it
+    *t = (transfer){.exchange = x,
+                    .executable = executable,
+                    .tensor = tensor,
+                    .pattern = pattern,
+                    .is_bf16 = op->attr.is_bf16,
+                    .host = x->memory[of->arena] + of->offset_bytes,
+                    .theirs = x->is_pair ? their_memory(x, of->arena) + of->offset_bytes : NULL,
+                    .brought = t->brought};
+    SM_TRY(is_copied ? begin_copy_out(t) : SM_OK);
     const sm_comm_job job = {
-        .pattern = pattern,
+        .pattern = x->is_pair ? SM_COMM_MEET : pattern,
         .segment = x->segments[of->arena],
         .offset_bytes = of->offset_bytes,
         .n_elems = sm_tensor_elems(of),
@@ -158,21 +239,16 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
         .after = is_copied ? begin_copy_in : NULL,
         .ctx = t,
     };
-    return sm_comm_start(x->comm, &job, &t->ticket);
+    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
+    t->brought = t->ticket;
+    x->last_ticket = t->ticket;
+    x->n_under_way++;
+    return SM_OK;
 }
 
-static sm_status finish(sm_exchange *x, transfer *t) {
-    if (t->ticket == 0) {
-        return SM_OK;
-    }
-    SM_TRY(sm_comm_finish(x->comm, t->ticket));
-    t->ticket = 0;
-    return t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in);
-}
-
-// The start, before op `at`, that the finish of `tensor` waits for.
-static sm_status finish_of(sm_exchange *x, int at, int tensor) {
-    for (int i = at - 1; i >= 0; i--) {
+// The start that the finish of `tensor` waits for: of this step, or of the one before.
+static sm_status finish_of(sm_exchange *x, int tensor) {
+    for (int i = 0; i < x->plan->n_ops; i++) {
         const sm_op *op = &x->plan->ops[i];
         if (sm_op_is_communication(op->kind) && op->kind != SM_OP_COMMUNICATION_FINISH && op->out[0] == tensor) {
             SM_TRY(finish(x, &x->transfers[2 * i]));
@@ -180,6 +256,14 @@ static sm_status finish_of(sm_exchange *x, int at, int tensor) {
         }
     }
     return SM_OK;
+}
+
+// Rows and their tokens, of all processes.
+static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op) {
+    SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(gather_rows, x)], SM_COMM_ALL_GATHER));
+    SM_TRY(begin(x, executable, t + 1, op, op->out[SM_OUT(gather_rows, token)], SM_COMM_ALL_GATHER));
+    SM_TRY(finish(x, t));
+    return finish(x, t + 1);
 }
 
 // A few numbers, by way of the host.
@@ -215,7 +299,8 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at) {
         SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(all_gather_start, p)], SM_COMM_ALL_GATHER));
         return copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, SM_COMM_ALL_GATHER);
     }
-    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, at, op->out[0]);
+    case SM_OP_GATHER_ROWS: return gather_now(x, executable, t, op);
+    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, op->out[0]);
     case SM_OP_PROCESS_SUM: return sum_now(x, executable, op->out[0]);
     default: return sm_fail(SM_ERR_INTERNAL, "%s: is no communication", sm_op_name(op->kind));
     }

@@ -95,6 +95,12 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
     return SM_OK;
 }
 
+// Sums of gradients may be under way, and weights that a sharded optimizer gathers.
+static sm_status finish_exchange_of(sm_session *session, int tensor) {
+    const sm_role role = session->plan->tensors[tensor].role;
+    return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange) : SM_OK;
+}
+
 // Weights come by the hundred million, hence the threads.
 static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
     enum { PIECE = 65536 };
@@ -117,6 +123,7 @@ sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_
     const sm_tensor *t = &session->plan->tensors[tensor];
     const void *converted = values;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
+    SM_TRY(finish_exchange_of(session, tensor));
     if (t->is_sharded) {
         return sm_exchange_write(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
     }
@@ -139,9 +146,7 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
-    if (session->plan->tensors[tensor].role == SM_ROLE_GRADIENT) { // the sums, where some are under way
-        SM_TRY(sm_exchange_finish(session->exchange));
-    }
+    SM_TRY(finish_exchange_of(session, tensor));
     if (session->plan->tensors[tensor].is_sharded) {
         return sm_exchange_read(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
     }
@@ -165,7 +170,11 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
     const sm_backend *backend = session->device->backend;
     const int64_t n = session->plan->B * session->plan->T;
+    const int gathered = session->plan->gathered_tokens;
     SM_TRY(backend->upload(session->executable, session->plan->tokens, 0, n, tokens));
+    if (gathered != SM_NO_TENSOR) {
+        SM_TRY(backend->upload(session->executable, gathered, session->plan->processes.rank * n, n, tokens));
+    }
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
@@ -208,6 +217,13 @@ sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *sett
     return backend->upload(session->executable, session->plan->hyper, 0, SM_HYPER_COUNT, narrow);
 }
 
+sm_status sm_session_set_share(sm_session *session, double share) {
+    const sm_plan *plan = session->plan;
+    const float narrow = (float)share;
+    return session->device->backend->upload(session->executable, plan->hyper, SM_HYPER_LOSS_SCALE, 1,
+                                            plan->real == SM_F64 ? (const void *)&share : &narrow);
+}
+
 // Dropout masks differ from one micro-step to the next.
 static sm_status advance_rng(sm_session *session) {
     const uint64_t step = session->n_micro_steps++;
@@ -230,11 +246,16 @@ static sm_status check_gradients(sm_session *session, unsigned phases) {
     return SM_OK;
 }
 
-// An op of communication, and what the host waits in it. Gradients are summed once a step, and not where there is no
-// backward, as in validation, though the head's part of it runs in the forward's range.
+// Gradients are summed once a step, and not where there is no backward, as in validation, though the head's part of it
+// runs in the forward's range. What began is waited for in any case.
+static bool is_begun(const sm_op *op, unsigned phases) {
+    const bool is_once = (phases & SM_RUN_MORE) == 0 && (phases & SM_RUN_BACKWARD) != 0;
+    return op->kind == SM_OP_COMMUNICATION_FINISH || op->range == SM_PHASE_OPTIMIZER || is_once;
+}
+
+// An op of communication, and what the host waits in it.
 static sm_status communicate(sm_session *session, int op, unsigned phases, int64_t *op_ns) {
-    const bool is_sum = session->plan->ops[op].range != SM_PHASE_OPTIMIZER;
-    if (session->exchange == NULL || (is_sum && (phases & SM_RUN_MORE || !(phases & SM_RUN_BACKWARD)))) {
+    if (session->exchange == NULL || !is_begun(&session->plan->ops[op], phases)) {
         return SM_OK;
     }
     const int64_t start_ns = sm_now_ns();
@@ -247,16 +268,22 @@ static sm_status communicate(sm_session *session, int op, unsigned phases, int64
     return SM_OK;
 }
 
-// Hands ops to the backend, but for those of communication.
+static bool is_left_out(const sm_op *op, unsigned phases) {
+    return op->attr.when == ((phases & SM_RUN_MORE) != 0 ? SM_WHEN_LAST : SM_WHEN_MORE);
+}
+
+// Hands ops to the backend, but for those of communication, and those that are for other micro-batches.
 static sm_status run_range(sm_session *session, sm_range range, unsigned phases, int64_t *op_ns) {
     const sm_backend *backend = session->device->backend;
     int first = range.first;
     for (int i = range.first; i < range.end; i++) {
-        if (!sm_op_is_communication(session->plan->ops[i].kind)) {
+        const sm_op *op = &session->plan->ops[i];
+        const bool is_communication = sm_op_is_communication(op->kind);
+        if (!is_communication && !is_left_out(op, phases)) {
             continue;
         }
         SM_TRY(first < i ? backend->execute(session->executable, (sm_range){first, i}, op_ns) : SM_OK);
-        SM_TRY(communicate(session, i, phases, op_ns));
+        SM_TRY(is_communication ? communicate(session, i, phases, op_ns) : SM_OK);
         first = i + 1;
     }
     return first < range.end ? backend->execute(session->executable, (sm_range){first, range.end}, op_ns) : SM_OK;

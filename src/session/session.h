@@ -52,6 +52,10 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts);
 // skipped, as in PyTorch, whose GradScaler does not call it for them.
 sm_status sm_session_set_hyper(sm_session *session, const sm_step_settings *settings, int64_t step, int64_t n_accum);
 
+// How much the next micro-batches' mean loss counts in their step: by default 1 / micro-batches, as
+// sm_session_set_hyper sets it for all. For micro-batches with targets of -1: real targets / those of the step.
+sm_status sm_session_set_share(sm_session *session, double share);
+
 // Waits, then reads how many steps were skipped since the state was new, because a gradient was not finite, and the
 // factor on the loss: 0 and 1 in plans without a scaler.
 sm_status sm_session_skipped(sm_session *session, int64_t *n_skipped);

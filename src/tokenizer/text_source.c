@@ -20,6 +20,7 @@ struct sm_text_source {
     const sm_text_files *files;
     double val_percent;
     sm_text_position at; // of the next byte that a block gets
+    size_t block_begin;  // where in the block that byte goes
     int fd;              // of file at.file; -1: not open
     bool at_end;         // nothing is left to be read of it
     uint8_t *ahead;      // read from it, for the next block
@@ -28,19 +29,26 @@ struct sm_text_source {
 
 // --- files ---------------------------------------------------------------------------------
 
-static sm_status append_path(sm_text_files *files, const char *path) {
-    if ((files->n_files & (files->n_files - 1)) == 0) { // a power of two: the list is full
-        const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
-        char **grown = realloc(files->paths, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
-        }
-        files->paths = grown;
+static sm_status reserve_file(sm_text_files *files) {
+    if ((files->n_files & (files->n_files - 1)) != 0) {
+        return SM_OK; // no power of two: there is room
     }
+    const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
+    char **paths = realloc(files->paths, capacity * sizeof(*paths));
+    files->paths = paths != NULL ? paths : files->paths;
+    int64_t *file_bytes = realloc(files->file_bytes, capacity * sizeof(*file_bytes));
+    files->file_bytes = file_bytes != NULL ? file_bytes : files->file_bytes;
+    return paths != NULL && file_bytes != NULL ? SM_OK
+                                               : sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
+}
+
+static sm_status append_path(sm_text_files *files, const char *path, int64_t size_bytes) {
+    SM_TRY(reserve_file(files));
     char *copy = path != NULL ? strdup(path) : NULL;
     if (path != NULL && copy == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
     }
+    files->file_bytes[files->n_files] = size_bytes;
     files->paths[files->n_files++] = copy;
     return SM_OK;
 }
@@ -50,7 +58,7 @@ static sm_status append_file(sm_text_files *files, const char *path, const struc
     files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
     files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
     files->size_bytes += info->st_size;
-    return append_path(files, path);
+    return append_path(files, path, info->st_size);
 }
 
 static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
@@ -98,7 +106,7 @@ static sm_status append_input(sm_text_files *files, const char *input) {
     }
     if (strcmp(input, "-") == 0) {
         files->has_stdin = true;
-        return append_path(files, NULL);
+        return append_path(files, NULL, -1);
     }
     if (stat(input, &info) != 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s", input, strerror(errno));
@@ -127,6 +135,7 @@ void sm_text_files_free(sm_text_files *files) {
         free(files->paths[i]);
     }
     free(files->paths);
+    free(files->file_bytes);
     *files = (sm_text_files){0};
 }
 
@@ -264,7 +273,12 @@ static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin,
         s->at.is_validation = is_for_validation(s, block->text + begin, n_known);
     }
     s->at.in_document = !ends;
-    return append_part(block, (sm_text_part){begin, n_bytes, s->at.is_validation, ends});
+    return append_part(block, (sm_text_part){.offset = begin,
+                                             .n_bytes = n_bytes,
+                                             .file = s->at.file,
+                                             .at_bytes = s->at.offset_bytes + (int64_t)(begin - s->block_begin),
+                                             .is_validation = s->at.is_validation,
+                                             .ends_document = ends});
 }
 
 // Documents that end with a separator; *begin is moved behind the last one.
@@ -289,6 +303,7 @@ static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
 static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_t *cut) {
     const size_t from = block->n_bytes;
     size_t begin = from;
+    s->block_begin = from;
     SM_TRY(take_ahead(s, block));
     SM_TRY(fill(s, block));
     SM_TRY(add_separated(s, block, &begin));

@@ -24,8 +24,9 @@ static sm_status describe_source(const sm_train_source *source, json_t **describ
     } else {
         sm_bytes_digest(sm_corpus_data, (size_t)size_bytes, digest);
     }
-    *described = json_pack("{s: s?, s: I, s: I, s: s}", "path", source->path, "bytes", (json_int_t)size_bytes, "tokens",
-                           (json_int_t)sm_tokens_count(source->tokens), "digest", digest);
+    *described =
+        json_pack("{s: s?, s: I, s: I, s: s, s: s*}", "path", source->path, "bytes", (json_int_t)size_bytes, "tokens",
+                  (json_int_t)sm_tokens_count(source->tokens), "digest", digest, "tokenizer", source->tokenizer);
     return *described != NULL ? SM_OK : no_memory();
 }
 

@@ -9,21 +9,78 @@ static const double least_loss_scale = 0x1p-24; // where gradients are not finit
 
 static bool is_interrupted(const sm_train_stepper *s) { return s->interrupted != NULL && *s->interrupted; }
 
+// Alone, nobody is waited for.
+static void lap_others(const sm_train_stepper *s) {
+    if (sm_comm_size(s->comm) > 1) {
+        sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
+    }
+}
+
+// Inline its parts are on the main line; threads are waited for.
+static void record_load(sm_step_phases *phases, const sm_load *load) {
+    if (load->thread < 0) {
+        sm_phases_add(phases, SM_STEP_READ, load->cost.read_ns);
+        sm_phases_add(phases, SM_STEP_TOKENISE, load->cost.tokenise_ns);
+        sm_phases_lap(phases, SM_STEP_COLLATE);
+    } else {
+        sm_phases_lap(phases, SM_STEP_WAIT);
+    }
+}
+
+static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
+    const sm_load *load = &result->load;
+    SM_TRY(sm_loader_next(s->loader, &result->load));
+    record_load(s->phases, load);
+    result->data_ns = sm_load_main_ns(load);
+    result->n_tokens = load->n_real_of_all;
+    result->n_padding = s->global_batch * s->session->plan->T - load->n_real_of_all;
+    for (int64_t i = 0; i < load->n_micro; i++) {
+        if (load->n_real[i] < 1) {
+            return sm_fail(SM_ERR_INVALID, "step %lld: micro-batch %lld of %s has no real token",
+                           (long long)result->step, (long long)i + 1, s->data_name);
+        }
+    }
+    return SM_OK;
+}
+
 // What all processes find before they begin: their data are there, nobody was asked to end. Alone, one is asked between
 // any two micro-batches; several must agree.
-static sm_status begin(sm_train_stepper *s, const int32_t **inputs, const int32_t **targets, sm_train_step *result) {
-    sm_status status = sm_train_data_next(s->data, inputs, targets, &result->data_ns);
+static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
+    sm_status status = next_load(s, result);
     if (status == SM_OK && is_interrupted(s)) {
         status = SM_ERR_INTERRUPTED;
     }
-    return sm_comm_agree(s->comm, status);
+    status = sm_comm_agree(s->comm, status);
+    lap_others(s);
+    return status;
 }
 
-// Gradients of this process's micro-batches, and the mean of their losses in *loss. Dropout's masks depend on the
-// number of the micro-batch among those of all processes and steps.
-static sm_status accumulate(sm_train_stepper *s, int64_t step, const int32_t *inputs, const int32_t *targets,
-                            double *loss) {
-    const int64_t n_tokens = s->session->plan->B * s->session->plan->T;
+static sm_status run_ops(const sm_train_stepper *s, unsigned phases) {
+    SM_TRY(sm_session_run(s->session, phases, sm_phases_op_times(s->phases)));
+    sm_phases_lap_ops(s->phases, s->session->plan);
+    return SM_OK;
+}
+
+// A micro-batch onto the device. With documents it counts by its real tokens.
+static sm_status feed(sm_train_stepper *s, const sm_load *load, int64_t micro) {
+    const int64_t at = micro * s->session->plan->B * s->session->plan->T;
+    if (load->starts != NULL) {
+        SM_TRY(sm_session_set_documents(s->session, load->starts + at));
+        SM_TRY(sm_session_set_share(s->session, (double)load->n_real[micro] / (double)load->n_real_of_all));
+    }
+    return sm_session_set_batch(s->session, load->inputs + at, load->targets + at);
+}
+
+// What a micro-batch's mean loss adds to the step's mean.
+static double part_of_loss(const sm_load *load, int64_t micro, int64_t n_micro, double loss) {
+    return load->n_real[micro] * n_micro == load->n_real_of_all
+               ? loss / (double)n_micro
+               : loss * (double)load->n_real[micro] / (double)load->n_real_of_all;
+}
+
+// Gradients of this process's micro-batches, and its part of the step's loss. Dropout's masks depend on the number of
+// the micro-batch among those of all processes and steps.
+static sm_status accumulate(sm_train_stepper *s, int64_t step, const sm_load *load, double *loss) {
     const int64_t n_micro = s->n_accum * sm_comm_size(s->comm);
     s->session->n_micro_steps = (uint64_t)((step - 1) * n_micro + sm_comm_rank(s->comm) * s->n_accum);
     *loss = 0;
@@ -32,13 +89,15 @@ static sm_status accumulate(sm_train_stepper *s, int64_t step, const int32_t *in
         if (sm_comm_size(s->comm) == 1 && is_interrupted(s)) {
             return SM_ERR_INTERRUPTED;
         }
-        SM_TRY(sm_session_set_batch(s->session, inputs + micro * n_tokens, targets + micro * n_tokens));
+        SM_TRY(feed(s, load, micro));
+        sm_phases_lap(s->phases, SM_STEP_TRANSFER);
         unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
         phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
         phases |= micro + 1 < s->n_accum ? SM_RUN_MORE : 0;
-        SM_TRY(sm_session_run(s->session, phases, NULL));
+        SM_TRY(run_ops(s, phases));
         SM_TRY(sm_session_loss(s->session, &micro_loss));
-        *loss += micro_loss / (double)n_micro;
+        sm_phases_lap(s->phases, SM_STEP_TRANSFER);
+        *loss += part_of_loss(load, micro, n_micro, micro_loss);
     }
     return SM_OK;
 }
@@ -54,16 +113,17 @@ static sm_status tell_scaler(sm_train_stepper *s, sm_train_step *result) {
 
 static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step *result, const char *what, double value,
                                  const char *advice) {
-    const int64_t sequence = sm_data_order_at(s->order, (result->step - 1) * s->global_batch);
     return sm_fail(SM_ERR_INVALID, "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; %s",
-                   (long long)result->step, what, value, (long long)(sequence * s->session->plan->T), s->data_name,
-                   advice);
+                   (long long)result->step, what, value, (long long)sm_load_first_token(s->share, result->step),
+                   s->data_name, advice);
 }
 
 static sm_status update(sm_train_stepper *s, sm_train_step *result) {
-    SM_TRY(sm_session_run(s->session, SM_RUN_OPTIMIZER, NULL));
+    SM_TRY(run_ops(s, SM_RUN_OPTIMIZER));
     SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
+    sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     SM_TRY(tell_scaler(s, result));
+    sm_phases_lap(s->phases, result->is_scaled ? SM_STEP_LOSS_SCALER : SM_STEP_TRANSFER);
     if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
         return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
     }
@@ -71,24 +131,21 @@ static sm_status update(sm_train_stepper *s, sm_train_step *result) {
 }
 
 sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
-    const int32_t *inputs;
-    const int32_t *targets;
     sm_step_settings settings = s->optimizer;
     settings.lr = sm_schedule_lr(&s->schedule, step);
-    *result = (sm_train_step){.step = step,
-                              .epoch = 1 + (step - 1) * s->global_batch / s->order->n_sequences,
-                              .lr = settings.lr,
-                              .n_tokens = s->global_batch * s->session->plan->T};
+    *result = (sm_train_step){.step = step, .epoch = sm_load_epoch(s->share, step), .lr = settings.lr};
     const int64_t start_ns = sm_now_ns();
     const int64_t comm_start_ns = s->session->comm_ns;
     *is_whole = true;
-    SM_TRY(begin(s, &inputs, &targets, result));
+    SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
-    sm_status status = accumulate(s, step, inputs, targets, &result->loss);
+    sm_phases_lap(s->phases, SM_STEP_TRANSFER);
+    sm_status status = accumulate(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
+    lap_others(s);
     const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
     if (!isfinite(result->loss)) {
         return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");

@@ -12,7 +12,7 @@ static const double cosine_final_fraction = 0.1;
 typedef struct {
     const sm_train_settings *settings;
     const sm_train_callbacks *callbacks;
-    sm_data_order order;
+    sm_load_share share; // of the data
     sm_train_stepper stepper;
     sm_validation validation;
     sm_train_record record;
@@ -29,33 +29,56 @@ static const char *data_name(const sm_train_settings *s) {
     return s->data.path != NULL ? s->data.path : "built-in text";
 }
 
-static sm_status set_sizes(trainer *t) {
-    const sm_train_settings *s = t->settings;
+// Pieces of the data that one epoch has, and rows of each.
+static int64_t count_pieces(const sm_train_source *source, int64_t B, int64_t T, int64_t *n_rows) {
+    *n_rows = source->collation != NULL ? B : 1;
+    return source->collation != NULL ? source->collation->n_batches : (sm_tokens_count(source->tokens) - 1) / T;
+}
+
+static sm_status check_length(const sm_train_settings *s, int64_t n_rows) {
+    const int64_t least = s->run_dir != NULL ? s->global_batch : s->session->plan->B;
+    const int64_t T = s->session->plan->T;
+    const char *what = s->run_dir != NULL ? "a step" : "one batch";
+    if (n_rows >= least) {
+        return SM_OK;
+    }
+    return s->data.collation != NULL
+               ? sm_fail(SM_ERR_INVALID, "%s: documents for %lld rows are too few for %s of %lld x %lld", data_name(s),
+                         (long long)n_rows, what, (long long)least, (long long)T)
+               : sm_fail(SM_ERR_INVALID, "%s: %lld tokens are too few for %s of %lld x %lld, which needs %lld + 1",
+                         data_name(s), (long long)sm_tokens_count(s->data.tokens), what, (long long)least, (long long)T,
+                         (long long)(least * T));
+}
+
+sm_status sm_train_prepare(const sm_train_settings *s, sm_load_share *share, sm_train_stepper *stepper) {
     const int64_t B = s->session->plan->B;
     const int64_t T = s->session->plan->T;
     const int64_t n_processes = sm_comm_size(s->comm);
-    const int64_t n_sequences = (sm_tokens_count(s->data.tokens) - 1) / T;
+    int64_t piece_rows;
+    const int64_t n_pieces = count_pieces(&s->data, B, T, &piece_rows);
     if (s->global_batch < 1 || s->global_batch % (B * n_processes) != 0) {
         return sm_fail(SM_ERR_USAGE,
                        "--global-batch: %lld sequences a step are no multiple of %lld processes with --batch-size %lld",
                        (long long)s->global_batch, (long long)n_processes, (long long)B);
     }
-    const int64_t least = s->run_dir != NULL ? s->global_batch : B;
-    if (n_sequences < least) {
-        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens are too few for %s of %lld x %lld, which needs %lld + 1",
-                       data_name(s), (long long)sm_tokens_count(s->data.tokens),
-                       s->run_dir != NULL ? "a step" : "one batch", (long long)least, (long long)T,
-                       (long long)(least * T));
-    }
-    t->order = (sm_data_order){.kind = s->order, .seed = s->seed, .n_sequences = n_sequences};
-    t->stepper = (sm_train_stepper){.session = s->session,
-                                    .comm = s->comm,
-                                    .data_name = data_name(s),
-                                    .order = &t->order,
-                                    .optimizer = s->optimizer,
-                                    .global_batch = s->global_batch,
-                                    .n_accum = s->global_batch / (B * n_processes),
-                                    .interrupted = s->interrupted};
+    SM_TRY(check_length(s, n_pieces * piece_rows));
+    const int64_t stride = s->global_batch / piece_rows;
+    *share = (sm_load_share){.tokens = s->data.tokens,
+                             .collation = s->data.collation,
+                             .order = {.kind = s->order, .seed = s->seed, .n_sequences = n_pieces},
+                             .B = B,
+                             .T = T,
+                             .stride = stride,
+                             .first = stride / n_processes * sm_comm_rank(s->comm),
+                             .n = stride / n_processes};
+    *stepper = (sm_train_stepper){.session = s->session,
+                                  .comm = s->comm,
+                                  .data_name = data_name(s),
+                                  .share = share,
+                                  .optimizer = s->optimizer,
+                                  .global_batch = s->global_batch,
+                                  .n_accum = s->global_batch / (B * n_processes),
+                                  .interrupted = s->interrupted};
     return SM_OK;
 }
 
@@ -64,13 +87,15 @@ static sm_status set_validation(trainer *t) {
     if (s->validation.tokens == NULL) {
         return SM_OK;
     }
-    const int64_t n = sm_validation_batches(s->validation.tokens, s->session->plan->B, s->session->plan->T);
+    const int64_t n =
+        sm_validation_batches(s->validation.tokens, s->validation.collation, s->session->plan->B, s->session->plan->T);
     if (n == 0) {
         return sm_fail(SM_ERR_INVALID, "--val-data: its %lld tokens are too few for one batch of %lld x %lld",
                        (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
                        (long long)s->session->plan->T);
     }
     t->validation = (sm_validation){.tokens = s->validation.tokens,
+                                    .collation = s->validation.collation,
                                     .n_batches = s->val_batches > 0 && s->val_batches < n ? s->val_batches : n,
                                     .trained = s->session,
                                     .session = s->val_session != NULL ? s->val_session : s->session,
@@ -78,25 +103,39 @@ static sm_status set_validation(trainer *t) {
     return SM_OK;
 }
 
+// Tokens of a mean step: padding is none.
+static double tokens_of_step(const trainer *t) {
+    const sm_collation *c = t->share.collation;
+    if (c == NULL) {
+        return (double)(t->share.stride * t->share.T);
+    }
+    double n_real = 0;
+    for (int64_t i = 0; i < c->n_batches; i++) {
+        n_real += (double)sm_collation_real_tokens(c, i);
+    }
+    return n_real / (double)c->n_batches * (double)t->share.stride;
+}
+
 // The steps of all limits that are set, on top of those behind the initial state.
 static sm_status set_steps(trainer *t, int64_t initial_step) {
     const sm_train_settings *s = t->settings;
-    const int64_t step_tokens = s->global_batch * s->session->plan->T;
+    const double step_tokens = tokens_of_step(t);
+    const int64_t step_positions = s->global_batch * s->session->plan->T;
     int64_t n_steps = s->max_steps > 0 ? s->max_steps : INT64_MAX;
     int64_t n_sequences;
-    if (s->max_epochs > 0 && !__builtin_mul_overflow(s->max_epochs, t->order.n_sequences, &n_sequences)) {
-        n_steps = n_sequences / s->global_batch < n_steps ? n_sequences / s->global_batch : n_steps;
+    if (s->max_epochs > 0 && !__builtin_mul_overflow(s->max_epochs, t->share.order.n_sequences, &n_sequences)) {
+        n_steps = n_sequences / t->share.stride < n_steps ? n_sequences / t->share.stride : n_steps;
     }
-    if (s->max_tokens > 0 && s->max_tokens / step_tokens < n_steps) {
-        n_steps = s->max_tokens / step_tokens;
+    if (s->max_tokens > 0 && (double)s->max_tokens / step_tokens < (double)n_steps) {
+        n_steps = (int64_t)((double)s->max_tokens / step_tokens);
     }
     if (n_steps < 1) {
-        return sm_fail(SM_ERR_USAGE, "--tokens: %lld are fewer than one step's %lld", (long long)s->max_tokens,
-                       (long long)step_tokens);
+        return sm_fail(SM_ERR_USAGE, "--tokens: %lld are fewer than one step's %.0f", (long long)s->max_tokens,
+                       step_tokens);
     }
     int64_t last_token;
     if (__builtin_add_overflow(initial_step, n_steps, &n_steps) ||
-        __builtin_mul_overflow(n_steps, step_tokens, &last_token)) {
+        __builtin_mul_overflow(n_steps, step_positions, &last_token)) {
         return sm_fail(SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
     }
     t->progress =
@@ -142,22 +181,10 @@ static sm_status load_state(trainer *t, int64_t *log_bytes) {
     return t->record.is_new ? SM_OK : sm_comm_agree(t->settings->comm, initialise(t, &step));
 }
 
-static sm_status begin_to_read(trainer *t) {
-    const sm_train_settings *s = t->settings;
-    const int64_t share = s->global_batch / sm_comm_size(s->comm);
-    return sm_train_data_open(&(sm_train_share){.tokens = s->data.tokens,
-                                                .order = t->order,
-                                                .T = s->session->plan->T,
-                                                .stride = s->global_batch,
-                                                .first = share * sm_comm_rank(s->comm),
-                                                .n = share},
-                              t->progress.step + 1, &s->background, &t->stepper.data);
-}
-
 static sm_status set_up(trainer *t) {
     int64_t initial_step = 0;
     int64_t log_bytes;
-    SM_TRY(set_sizes(t));
+    SM_TRY(sm_train_prepare(t->settings, &t->share, &t->stepper));
     SM_TRY(set_validation(t));
     SM_TRY(sm_train_record_open(&t->record, t->settings, t->callbacks));
     SM_TRY(find_first_step(t, &initial_step));
@@ -165,7 +192,7 @@ static sm_status set_up(trainer *t) {
     SM_TRY(sm_train_record_configure(&t->record, t->progress.n_steps));
     SM_TRY(load_state(t, &log_bytes));
     SM_TRY(sm_session_skipped(t->settings->session, &t->stepper.n_skipped));
-    SM_TRY(begin_to_read(t));
+    SM_TRY(sm_loader_open(&t->settings->loader, &t->share, t->progress.step + 1, &t->stepper.loader));
     t->is_whole = true;
     return sm_comm_agree(t->settings->comm, sm_train_record_begin(&t->record, t->progress.step, log_bytes));
 }
@@ -174,10 +201,10 @@ static sm_status set_up(trainer *t) {
 
 static sm_status validate(trainer *t) {
     const int64_t start_ns = sm_now_ns();
-    const sm_plan *plan = t->validation.session->plan;
-    SM_TRY(sm_validation_run(&t->validation, &t->progress.val_loss));
-    return sm_train_log_validation(t->record.log, t->progress.step, t->progress.val_loss,
-                                   t->validation.n_batches * plan->B * plan->T, sm_now_ns() - start_ns);
+    int64_t n_tokens;
+    SM_TRY(sm_validation_run(&t->validation, &t->progress.val_loss, &n_tokens));
+    return sm_train_log_validation(t->record.log, t->progress.step, t->progress.val_loss, n_tokens,
+                                   sm_now_ns() - start_ns);
 }
 
 static bool is_due(const trainer *t, int64_t every) {
@@ -196,7 +223,7 @@ static sm_status do_due(trainer *t) {
 
 // Of the last step that begins in it.
 static sm_status tell_epoch(trainer *t, const sm_train_step *step) {
-    const int64_t next = 1 + step->step * t->settings->global_batch / t->order.n_sequences;
+    const int64_t next = sm_load_epoch(&t->share, step->step + 1);
     const bool is_last = next != step->epoch || step->step == t->progress.n_steps;
     return is_last && t->record.folder != NULL ? sm_train_log_epoch(t->record.log, step->epoch, step->step) : SM_OK;
 }
@@ -216,10 +243,17 @@ static sm_status tell_step(trainer *t, const sm_train_step *step) {
 
 static sm_status next_step(trainer *t) {
     sm_train_step step;
+    const sm_train_callbacks *c = t->callbacks;
+    sm_step_phases *phases = c->time_apart != NULL ? c->time_apart(c->ctx, &t->progress) : NULL;
+    t->stepper.phases = phases;
+    sm_phases_begin(phases, t->settings->session->plan);
     SM_TRY(sm_train_step_run(&t->stepper, t->progress.step + 1, &t->is_whole, &step));
     t->progress.step++;
     t->is_pending = true;
     sm_status status = tell_step(t, &step);
+    sm_phases_lap(phases, SM_STEP_LOG);
+    sm_phases_end(phases);
+    status = status == SM_OK && c->timed != NULL ? c->timed(c->ctx, &step, phases) : status;
     if (status == SM_OK && is_interrupted(t)) {
         status = SM_ERR_INTERRUPTED;
     }
@@ -276,6 +310,6 @@ sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *
     if (status == SM_OK) {
         status = finish(&t, train(&t));
     }
-    sm_train_data_close(t.stepper.data);
+    sm_loader_close(t.stepper.loader);
     return sm_train_record_close(&t.record, t.progress.step, status);
 }

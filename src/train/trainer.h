@@ -2,9 +2,9 @@
 // how it ends and goes on. It prints nothing: what there is to show goes to callbacks.
 //
 // Step s = 1, 2, ... takes the sequences number (s - 1) G to s G - 1 of the order (data_order.h), G a step's sequences
-// over all processes. Process r of N takes the r-th of N equal parts of them, in micro-batches of B. A step that begins
-// in one epoch and ends in the next belongs to the first. Sequences that are left at the end of the last epoch and do
-// not fill a step are not read.
+// over all processes. (Of documents, G / B batches of B rows.) Process r of N takes the r-th of N equal parts of them,
+// in micro-batches of B. A step that begins in one epoch and ends in the next belongs to the first. Sequences that are
+// left at the end of the last epoch and do not fill a step are not read.
 //
 // With a run folder (run_folder.h) it writes the log and checkpoints there, and goes on where one that was ended left
 // off: weights, optimizer and log are then those of a training that was never interrupted.
@@ -19,6 +19,10 @@
 typedef struct {
     const sm_tokens *tokens; // NULL: there are none
     const char *path;        // NULL: they are part of the program
+    const char *tokenizer;   // its digest, of text whose tokens are made when they are read; NULL: no text
+
+    // Documents in batches of the plan, which has the operand for them; NULL: rows are T tokens of the stream each.
+    const sm_collation *collation;
 } sm_train_source;
 
 typedef struct {
@@ -28,6 +32,7 @@ typedef struct {
 
     // The work of a step. B and T of a micro-batch are the plan's.
     sm_train_source data;
+    sm_loader_settings loader;
     int64_t global_batch; // sequences a step, of all processes: a multiple of B times their number
     sm_order_kind order;
     uint64_t seed; // of the order
@@ -62,7 +67,7 @@ typedef struct {
     int64_t keep;                // checkpoints; 0: all
     sm_resume resume;
 
-    sm_background background;                 // where threads beside the training may run
+    sm_background background;                 // where the thread that writes checkpoints may run
     const volatile sig_atomic_t *interrupted; // not 0: end after what is under way; may be NULL
 } sm_train_settings;
 
@@ -73,7 +78,7 @@ typedef struct {
     double val_loss;    // the last; NaN: none yet
 } sm_train_progress;
 
-// Those of process 0 are called, but for `initialise` and `saving`.
+// Those of process 0 are called, but for `initialise`, `time_apart`, `timed` and `saving`.
 typedef struct {
     void *ctx;
 
@@ -82,6 +87,11 @@ typedef struct {
 
     // After each step, outside of its time. A failure ends the training, and what was done is saved.
     sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
+
+    // Of all processes, before a step and after it: the recorder with which its phases are timed apart, or NULL, and
+    // what it then holds. Both may be NULL.
+    sm_step_phases *(*time_apart)(void *ctx, const sm_train_progress *progress);
+    sm_status (*timed)(void *ctx, const sm_train_step *step, const sm_step_phases *phases);
 
     // A line that a user should see.
     void (*note)(void *ctx, const char *text);
@@ -95,6 +105,10 @@ typedef struct {
     // In a run folder, when all but training_metrics.json and RUN_COMPLETE.txt is there: writes these. May be NULL.
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
+
+// What steps of these settings read, and what they have in common, but for the loader and the schedule. `share`
+// outlives the stepper.
+sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *share, sm_train_stepper *stepper);
 
 // Trains. SM_ERR_INTERRUPTED: ended early as asked, with what was done saved.
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks);

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-int64_t sm_validation_batches(const sm_tokens *tokens, int64_t B, int64_t T) {
-    return (sm_tokens_count(tokens) - 1) / (B * T);
+int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *collation, int64_t B, int64_t T) {
+    return collation != NULL ? collation->n_batches : (sm_tokens_count(tokens) - 1) / (B * T);
 }
 
 static sm_status copy_weights(sm_session *from, sm_session *to, float *values) {
@@ -38,22 +38,52 @@ static sm_status give_weights(const sm_validation *v) {
     return status;
 }
 
-// The losses of this process's batches, among all of them.
-static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
+// `ids`: inputs, targets and starts.
+static sm_status feed(const sm_validation *v, int64_t batch, int32_t *ids) {
     const int64_t B = v->session->plan->B;
     const int64_t T = v->session->plan->T;
+    int32_t *targets = ids + B * T;
+    int32_t *starts = ids + 2 * B * T;
+    if (v->collation != NULL) {
+        SM_TRY(sm_collation_fill(v->collation, v->tokens, batch, ids, targets, starts, NULL));
+        SM_TRY(v->collation->padding != SM_PADDING_NONE ? sm_session_set_documents(v->session, starts) : SM_OK);
+    } else {
+        SM_TRY(sm_tokens_batch(v->tokens, batch, B, T, ids, targets));
+    }
+    return sm_session_set_batch(v->session, ids, targets);
+}
+
+// The losses of this process's batches, among all of them.
+static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
     for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {
-        SM_TRY(sm_tokens_batch(v->tokens, i, B, T, ids, ids + B * T));
-        SM_TRY(sm_session_set_batch(v->session, ids, ids + B * T));
+        SM_TRY(feed(v, i, ids));
         SM_TRY(sm_session_run(v->session, SM_RUN_FORWARD, NULL));
         SM_TRY(sm_session_loss(v->session, &losses[i]));
     }
     return SM_OK;
 }
 
-sm_status sm_validation_run(const sm_validation *v, double *loss) {
-    const int64_t n_tokens = v->session->plan->B * v->session->plan->T;
-    int32_t *ids = malloc(2 * (size_t)n_tokens * sizeof *ids);
+static int64_t tokens_of(const sm_validation *v, int64_t batch) {
+    return v->collation != NULL ? sm_collation_real_tokens(v->collation, batch)
+                                : v->session->plan->B * v->session->plan->T;
+}
+
+static double mean_of(const sm_validation *v, const double *losses, int64_t *n_tokens) {
+    double mean = 0;
+    *n_tokens = 0;
+    for (int64_t i = 0; i < v->n_batches; i++) {
+        *n_tokens += tokens_of(v, i);
+    }
+    for (int64_t i = 0; i < v->n_batches; i++) {
+        mean += v->collation != NULL ? losses[i] * (double)tokens_of(v, i) / (double)*n_tokens
+                                     : losses[i] / (double)v->n_batches;
+    }
+    return mean;
+}
+
+sm_status sm_validation_run(const sm_validation *v, double *loss, int64_t *n_tokens) {
+    const int64_t n_ids = 3 * v->session->plan->B * v->session->plan->T;
+    int32_t *ids = malloc((size_t)n_ids * sizeof *ids);
     double *losses = calloc((size_t)v->n_batches, sizeof *losses);
     sm_status status = ids != NULL && losses != NULL
                            ? SM_OK
@@ -68,10 +98,7 @@ sm_status sm_validation_run(const sm_validation *v, double *loss) {
     if (status == SM_OK) {
         status = sm_comm_sum(v->comm, losses, (int)v->n_batches); // zeros but for one process's each
     }
-    *loss = 0;
-    for (int64_t i = 0; i < v->n_batches && status == SM_OK; i++) {
-        *loss += losses[i] / (double)v->n_batches;
-    }
+    *loss = status == SM_OK ? mean_of(v, losses, n_tokens) : 0;
     free(losses);
     free(ids);
     return status;

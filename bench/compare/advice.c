@@ -1,0 +1,337 @@
+// advice.c: see advice.h.
+#include "advice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare_stats.h"
+#include "read_rows.h"
+#include "show.h"
+
+enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists
+static const double alpha = 0.05;
+
+// "1.36 (1.31-1.41)"; what became of it where there is no gain.
+static void show_gain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double gain = sm_json_number(record, column->name);
+    const double lo = sm_json_number(record, "gain_ci95_lo");
+    snprintf(text, size_bytes, "%s", sm_rows_text(record, "status"));
+    if (isfinite(lo)) {
+        snprintf(text, size_bytes, "%.2f (%.2f-%.2f)", gain, lo, sm_json_number(record, "gain_ci95_hi"));
+    } else if (isfinite(gain)) {
+        snprintf(text, size_bytes, "%.2f", gain);
+    }
+}
+
+// On a terminal a flag goes without its dashes, and one whose values say what it is without its name.
+static void show_brief_flags(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    static const char *const left_out[] = {"--precision=", "--mode=", "--optimizer=", "--"};
+    const char *flags = sm_rows_text(record, column->name);
+    size_t used = 0;
+    while (*flags != '\0' && used + 1 < size_bytes) {
+        const bool begins_word = used == 0 || text[used - 1] == ' ';
+        for (size_t i = 0; begins_word && i < sizeof(left_out) / sizeof(left_out[0]); i++) {
+            flags += strncmp(flags, left_out[i], strlen(left_out[i])) == 0 ? strlen(left_out[i]) : 0;
+        }
+        text[used++] = *flags++;
+    }
+    text[used] = '\0';
+}
+
+static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *reason = sm_rows_text(record, "reason");
+    snprintf(text, size_bytes, "%s%s%s", sm_rows_text(record, column->name), reason[0] != '\0' ? ": " : "", reason);
+}
+
+static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    snprintf(text, size_bytes, "%s", sm_rows_text(record, column->name));
+}
+
+static const sm_column columns[] = {
+    SM_SHARED_COLUMN("device", "device that ran", "device"),
+    SM_SHARED_COLUMN("model", "size of the model by name", "model"),
+    {SM_COLUMN("flags", SM_COLUMN_TEXT, "", "what differs from the default, as flags"), .heading = "beside the default",
+     .brief = show_brief_flags, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "tokens/s", "real tokens a second, by the median of its samples"),
+     .heading = "tokens/s", .show = sm_show_count, .rank = 7},
+    {SM_COLUMN("gain", SM_COLUMN_REAL, "", "tokens a second against the default's; above 1 it is faster"),
+     .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("gain_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null with too few samples")},
+    {SM_COLUMN("gain_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not told apart: by the interval"), .heading = "it is",
+     .rank = 4},
+    {SM_COLUMN("basis", SM_COLUMN_TEXT, "",
+               "what the interval is of: pairs (runs in turn), or samples (of these runs only)"),
+     .heading = "by"},
+    {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds that both it and the default ran in"), .heading = "rounds"},
+    {SM_COLUMN("n_samples", SM_COLUMN_INTEGER, "", "its timed steps in all rounds"), .heading = "samples"},
+    {SM_COLUMN("memory_bytes", SM_COLUMN_INTEGER, "bytes",
+               "measured: of a device of its own what is allocated there, else the process's peak"),
+     .heading = "memory", .show = sm_show_bytes, .rank = 6},
+    {SM_COLUMN("estimated_bytes", SM_COLUMN_INTEGER, "bytes", "of its tensors, by the planner, before it ran")},
+    {SM_COLUMN("changes", SM_COLUMN_TEXT, "",
+               "what it changes of the training itself: batch, rounding or optimizer; nothing where empty"),
+     .heading = "changes", .rank = 8},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or what became of it"), .heading = "status", .show = show_status,
+     .brief = show_brief_status, .rank = 5},
+    {SM_COLUMN("advised", SM_COLUMN_BOOLEAN, "", "the one that was chosen, and measured most often")},
+    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure")},
+    {SM_COLUMN("command", SM_COLUMN_TEXT, "", "measures it again"), .heading = "command"},
+};
+
+const sm_table sm_advice_table = {"advice", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+// --- rows ------------------------------------------------------------------------------------------
+
+// Seconds that a token takes where a step takes so long.
+static double per_token_s(const json_t *row, double step_ns) {
+    const double real = sm_json_number(row, "real_tokens");
+    return step_ns * 1e-9 / real;
+}
+
+static bool has_figures(const json_t *row) {
+    return json_is_object(row) && strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0 &&
+           sm_json_number(row, "real_tokens") > 0;
+}
+
+double sm_advice_speed(const json_t *row) {
+    return has_figures(row) ? 1 / per_token_s(row, sm_json_number(row, "min_ns")) : NAN;
+}
+
+// Values that grow.
+typedef struct {
+    double *values;
+    size_t n;
+} series;
+
+static sm_status push(series *s, double value) {
+    double *values = realloc(s->values, (s->n + 1) * sizeof(*values));
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for the samples of an advice");
+    }
+    s->values = values;
+    s->values[s->n++] = value;
+    return SM_OK;
+}
+
+static sm_status push_samples(series *s, const json_t *row) {
+    double *samples_ns = NULL;
+    size_t n = 0;
+    sm_status status = sm_rows_samples(row, "samples_ns", &samples_ns, &n);
+    for (size_t i = 0; i < n && status == SM_OK; i++) {
+        status = push(s, per_token_s(row, samples_ns[i]));
+    }
+    free(samples_ns);
+    return status;
+}
+
+// --- a case ----------------------------------------------------------------------------------------
+
+// By round, of the rounds in which both have figures; by sample, of all rounds: a default that was disturbed in one
+// round would decide on all that ran in that round alone.
+typedef struct {
+    series a_medians, b_medians, a_samples, b_samples;
+} meetings;
+
+static void free_meetings(meetings *m) {
+    free(m->a_medians.values);
+    free(m->b_medians.values);
+    free(m->a_samples.values);
+    free(m->b_samples.values);
+}
+
+static sm_status push_all(series *s, const json_t *rows) {
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        if (has_figures(json_array_get(rows, round))) {
+            SM_TRY(push_samples(s, json_array_get(rows, round)));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status meet(const json_t *a_rows, const json_t *b_rows, meetings *m) {
+    for (size_t round = 0; round < json_array_size(b_rows); round++) {
+        const json_t *a = json_array_get(a_rows, round);
+        const json_t *b = json_array_get(b_rows, round);
+        if (has_figures(a) && has_figures(b)) {
+            SM_TRY(push(&m->a_medians, per_token_s(a, sm_json_number(a, "median_ns"))));
+            SM_TRY(push(&m->b_medians, per_token_s(b, sm_json_number(b, "median_ns"))));
+        }
+    }
+    SM_TRY(push_all(&m->a_samples, a_rows));
+    return push_all(&m->b_samples, b_rows);
+}
+
+static const char *verdict_of(const sm_difference *d) {
+    if (!d->has_interval) {
+        return "too few samples to say";
+    }
+    return d->hi < 0 ? "faster" : d->lo > 0 ? "slower" : "not told apart";
+}
+
+static void set_gain(json_t *record, const sm_difference *d, const char *basis, size_t n_rounds) {
+    sm_json_set_new(record, "gain", sm_json_real(exp(-d->estimate)));
+    sm_json_set_new(record, "gain_ci95_lo", sm_json_real(d->has_interval ? exp(-d->hi) : NAN));
+    sm_json_set_new(record, "gain_ci95_hi", sm_json_real(d->has_interval ? exp(-d->lo) : NAN));
+    sm_json_set_new(record, "verdict", sm_json_text(verdict_of(d)));
+    sm_json_set_new(record, "basis", sm_json_text(basis));
+    sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n_rounds));
+}
+
+static sm_status judge(const json_t *default_rows, const json_t *rows, json_t *record) {
+    sm_status status = SM_OK;
+    meetings m = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    sm_difference d;
+    SM_TRY_GOTO(meet(default_rows, rows, &m));
+    const size_t n = m.a_medians.n;
+    if (n >= LEAST_PAIRS) {
+        SM_TRY_GOTO(sm_compare_paired(m.a_medians.values, m.b_medians.values, n, alpha, &d));
+        set_gain(record, &d, "pairs", n);
+    } else if (m.a_samples.n > 0 && m.b_samples.n > 0) {
+        SM_TRY_GOTO(sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha,
+                                        &d));
+        set_gain(record, &d, "samples", n);
+    }
+cleanup:
+    free_meetings(&m);
+    return status;
+}
+
+static int compare_reals(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// By the samples of all rounds.
+static sm_status set_speed(const json_t *rows, json_t *record) {
+    series s = {NULL, 0};
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(push_all(&s, rows));
+    if (s.n > 0) {
+        qsort(s.values, s.n, sizeof(*s.values), compare_reals);
+        const double median = (s.values[(s.n - 1) / 2] + s.values[s.n / 2]) / 2;
+        sm_json_set_new(record, "tokens_per_s", sm_json_real(1 / median));
+        sm_json_set_new(record, "n_samples", sm_json_integer((int64_t)s.n));
+    }
+cleanup:
+    free(s.values);
+    return status;
+}
+
+// The largest of a field in any round.
+static int64_t largest(const json_t *rows, const char *name) {
+    int64_t most = SM_ABSENT;
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        const json_t *value = json_object_get(json_array_get(rows, round), name);
+        if (json_is_integer(value) && (most == SM_ABSENT || json_integer_value(value) > most)) {
+            most = json_integer_value(value);
+        }
+    }
+    return most;
+}
+
+// What did not run in one round is told, whatever the others were.
+static const json_t *telling_row(const json_t *rows) {
+    const json_t *last = NULL;
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        const json_t *row = json_array_get(rows, round);
+        if (json_is_object(row)) {
+            last = row;
+            if (!has_figures(row)) {
+                break;
+            }
+        }
+    }
+    return last;
+}
+
+static sm_status make_record(const sm_advice_case *its, const json_t *default_rows, json_t *record) {
+    const json_t *row = telling_row(its->rows);
+    const bool is_default = its->flags[0] == '\0';
+    const bool on_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    char model[128];
+    sm_rows_model(row, model, sizeof(model));
+    sm_json_set_new(record, "device", sm_json_text(sm_rows_text(row, "device")));
+    sm_json_set_new(record, "model", sm_json_text(model));
+    sm_json_set_new(record, "flags", sm_json_text(is_default ? "(the default)" : its->flags));
+    sm_json_set_new(record, "changes", sm_json_text(its->changes));
+    sm_json_set_new(record, "advised", json_boolean(its->is_advised));
+    sm_json_set_new(record, "status", sm_json_text(sm_rows_status(row)));
+    sm_json_set_new(record, "reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason")));
+    sm_json_set_new(record, "command", sm_json_text(its->command));
+    sm_json_set_new(record, "estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes")));
+    if (!has_figures(row)) {
+        return SM_OK;
+    }
+    sm_json_set_new(record, "memory_bytes",
+                    sm_json_integer(largest(its->rows, on_card ? "device_peak_bytes" : "peak_rss_bytes")));
+    SM_TRY(set_speed(its->rows, record));
+    if (is_default) {
+        sm_json_set_new(record, "gain", sm_json_real(1));
+        return SM_OK;
+    }
+    return judge(default_rows, its->rows, record);
+}
+
+// --- all ---------------------------------------------------------------------------------------------
+
+// Where it comes in the table: by gain, or speed where there is no default to gain on; what failed comes last, in the
+// order in which it was tried.
+typedef struct {
+    json_t *record;
+    size_t place;
+    double merit;
+} entry;
+
+static int compare_entries(const void *a, const void *b) {
+    const entry *x = a;
+    const entry *y = b;
+    if (x->merit != y->merit) {
+        return x->merit < y->merit ? 1 : -1;
+    }
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+static double merit_of(const json_t *record, bool has_default) {
+    const double merit = sm_json_number(record, has_default ? "gain" : "tokens_per_s");
+    return isfinite(merit) ? merit : -1;
+}
+
+static sm_status fill(const sm_advice_case *cases, size_t n, entry *entries) {
+    for (size_t i = 0; i < n; i++) {
+        entries[i].record = json_object();
+        entries[i].place = i;
+        if (entries[i].record == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for an advice");
+        }
+        SM_TRY(make_record(&cases[i], cases[0].rows, entries[i].record));
+        entries[i].merit = merit_of(entries[i].record, has_figures(telling_row(cases[0].rows)));
+    }
+    return SM_OK;
+}
+
+sm_status sm_advice(const sm_advice_case *cases, size_t n, json_t **records) {
+    sm_status status = SM_OK;
+    entry *entries = calloc(n + 1, sizeof(*entries));
+    json_t *made = json_array();
+    if (entries == NULL || made == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for an advice"));
+    }
+    SM_TRY_GOTO(fill(cases, n, entries));
+    qsort(entries, n, sizeof(*entries), compare_entries);
+    for (size_t i = 0; i < n; i++) {
+        if (json_array_append(made, entries[i].record) != 0) {
+            SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for an advice"));
+        }
+    }
+    *records = json_incref(made);
+cleanup:
+    for (size_t i = 0; entries != NULL && i < n; i++) {
+        json_decref(entries[i].record);
+    }
+    free(entries);
+    json_decref(made);
+    return status;
+}

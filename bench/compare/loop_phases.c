@@ -1,0 +1,179 @@
+// loop_phases.c: see loop_phases.h.
+#include "loop_phases.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare_match.h"
+#include "compare_stats.h"
+#include "phases.h"
+#include "read_rows.h"
+#include "show.h"
+
+enum { NAME_SIZE = 64 };
+
+static const double alpha = 0.05;
+
+// "-3.1% (-4.0 to -2.2)"; without an interval "-3.1%".
+static void show_change(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double percent = sm_json_number(record, column->name);
+    const double lo = sm_json_number(record, "change_lo_percent");
+    const double hi = sm_json_number(record, "change_hi_percent");
+    text[0] = '\0';
+    if (isfinite(percent) && isfinite(lo) && isfinite(hi)) {
+        snprintf(text, size_bytes, "%+.1f%% (%+.1f to %+.1f)", percent, lo, hi);
+    } else if (isfinite(percent)) {
+        snprintf(text, size_bytes, "%+.1f%%", percent);
+    }
+}
+
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_count(round(sm_json_number(record, column->name)), text, size_bytes);
+}
+
+static const sm_column columns[] = {
+    SM_COLUMN_OF_MODEL,
+    SM_COLUMN_OF_TEST,
+    SM_SHARED_COLUMN("mode", "naive, fused or tuned", "mode"),
+    SM_SHARED_COLUMN("loader", "who makes the batches: inline, or threads and how many", "loader"),
+    SM_COLUMNS_OF_DEVICE,
+    {SM_COLUMN("phase", SM_COLUMN_TEXT, "", "part of the step; step: all of them; undisturbed: a step not timed apart"),
+     .heading = "phase", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what it is"), .heading = "what it is"},
+    {SM_COLUMN("ns", SM_COLUMN_INTEGER, "ns", "mean of the middle half of the steps timed apart; undisturbed: median"),
+     .heading = "ms", .show = sm_show_ms, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("share", SM_COLUMN_REAL, "", "of the step timed apart"), .heading = "share", .show = sm_show_percent,
+     .rank = 8},
+    {SM_COLUMN("alone_ts", SM_COLUMN_REAL, "tokens/s", "throughput that it alone would allow"),
+     .heading = "tokens/s alone", .show = show_rate, .rank = 6},
+    {SM_COLUMN("baseline_ns", SM_COLUMN_INTEGER, "ns", "the baseline's"), .heading = "baseline ms", .show = sm_show_ms,
+     .rank = 5},
+    {SM_COLUMN("change_percent", SM_COLUMN_REAL, "%", "against the baseline"), .heading = "change (95%)",
+     .show = show_change, .rank = 7},
+    {SM_COLUMN("change_lo_percent", SM_COLUMN_REAL, "%", "its 95% interval; null below six steps a side")},
+    {SM_COLUMN("change_hi_percent", SM_COLUMN_REAL, "%", "its upper end")},
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what may have spoiled the figures"), .heading = "warning",
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+const sm_table sm_loop_table = {"loop", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+// --- the baseline ------------------------------------------------------------------------------------
+
+const json_t *sm_loop_baseline(const json_t *rows, const json_t *row) {
+    const json_t *found = NULL;
+    size_t i;
+    json_t *other;
+    json_array_foreach(rows, i, other) {
+        const bool is_loop = sm_json_number(other, "loop.wall_ns") > 0;
+        found = is_loop && sm_row_is_usable(other) && sm_work_distance(row, other) == 0 ? other : found;
+    }
+    return found;
+}
+
+// Positive times by step; fewer than six have no interval.
+static sm_status change_of(const json_t *row, const json_t *baseline, const char *name, sm_difference *d) {
+    double *now = NULL;
+    double *then = NULL;
+    size_t n_now = 0;
+    size_t n_then = 0;
+    sm_status status = SM_OK;
+    *d = (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
+    SM_TRY_GOTO(sm_rows_samples(row, name, &now, &n_now));
+    SM_TRY_GOTO(sm_rows_samples(baseline, name, &then, &n_then));
+    if (n_now > 0 && n_then > 0) {
+        SM_TRY_GOTO(sm_compare_unpaired(then, n_then, now, n_now, alpha, d));
+    }
+cleanup:
+    free(now);
+    free(then);
+    return status;
+}
+
+static sm_status add_change(const json_t *row, const json_t *baseline, const char *samples, const char *field,
+                            json_t *record) {
+    sm_difference d;
+    if (baseline == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(change_of(row, baseline, samples, &d));
+    const double now_ns = sm_json_number(row, field);
+    const double then_ns = sm_json_number(baseline, field);
+    const bool is_told = isfinite(d.estimate) || then_ns > 0;
+    const double change = isfinite(d.estimate) ? expm1(d.estimate) : now_ns / then_ns - 1;
+    sm_json_set_new(record, "baseline_ns", sm_json_real(then_ns));
+    sm_json_set_new(record, "change_percent", sm_json_real(is_told ? 100 * change : NAN));
+    sm_json_set_new(record, "change_lo_percent", sm_json_real(d.has_interval ? 100 * expm1(d.lo) : NAN));
+    sm_json_set_new(record, "change_hi_percent", sm_json_real(d.has_interval ? 100 * expm1(d.hi) : NAN));
+    return SM_OK;
+}
+
+// --- records -----------------------------------------------------------------------------------------
+
+static json_t *start_record(const json_t *row, const char *phase, const char *meaning, const char *field) {
+    static const char *const shared[] = {"mode",      "precision", "emulated",    "device", "isa",
+                                         "n_threads", "binding",   "own_kernels", "test",   "warnings"};
+    const double ns = sm_json_number(row, field);
+    json_t *record = json_object();
+    const char *gpu = sm_rows_text(row, "gpu_info");
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+        json_object_set(record, shared[i], json_object_get(row, shared[i]));
+    }
+    sm_json_set_new(record, "model", sm_json_text(sm_rows_text(row, "model_type")));
+    sm_json_set_new(record, "name", sm_json_text(gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info")));
+    sm_json_set_new(record, "loader", json_incref(sm_json_get(row, "loop.loader")));
+    sm_json_set_new(record, "phase", json_string(phase));
+    sm_json_set_new(record, "meaning", json_string(meaning));
+    sm_json_set_new(record, "ns", sm_json_real(ns));
+    sm_json_set_new(record, "alone_ts", sm_json_real(1e9 * sm_json_number(row, "real_tokens") / ns));
+    return record;
+}
+
+static sm_status append(json_t *records, json_t *record) {
+    return json_array_append_new(records, record) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its phases");
+}
+
+static sm_status add_phase(const json_t *row, const json_t *baseline, const char *member, const char *name,
+                           const char *meaning, json_t *records) {
+    char field[NAME_SIZE];
+    char samples[NAME_SIZE];
+    snprintf(field, sizeof(field), "loop.%s_ns", member);
+    snprintf(samples, sizeof(samples), "loop.samples.%s", member);
+    const double ns = sm_json_number(row, field);
+    const double then_ns = baseline != NULL ? sm_json_number(baseline, field) : NAN;
+    if (!(fabs(ns) > 0) && !(then_ns > 0)) { // nor is it known, of a row that does not say
+        return SM_OK;
+    }
+    json_t *record = start_record(row, name, meaning, field);
+    sm_json_set_new(record, "share", sm_json_real(ns / sm_json_number(row, "loop.wall_ns")));
+    SM_TRY(append(records, record));
+    return add_change(row, baseline, samples, field, record);
+}
+
+static sm_status add_plain(const json_t *row, const json_t *baseline, json_t *records) {
+    json_t *record = start_record(row, "undisturbed", "a step with no clock in it: the headline", "median_ns");
+    SM_TRY(append(records, record));
+    return add_change(row, baseline, "samples_ns", "median_ns", record);
+}
+
+static sm_status add_all(const json_t *row, const json_t *baseline, json_t *records) {
+#define X(code, member, name, text) SM_TRY(add_phase(row, baseline, #member, name, text, records));
+    SM_STEP_PHASE_LIST(X)
+#undef X
+    SM_TRY(add_phase(row, baseline, "wall", "step", "all phases together: a step timed apart", records));
+    return add_plain(row, baseline, records);
+}
+
+sm_status sm_loop_records(const json_t *row, const json_t *baseline, json_t **records) {
+    *records = json_array();
+    if (*records == NULL) {
+        return sm_fail(SM_ERR_OOM, "loop: no memory for its phases");
+    }
+    sm_status status = add_all(row, baseline, *records);
+    if (status != SM_OK) {
+        json_decref(*records);
+        *records = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,187 @@
+// loop_verdict.c: see loop_verdict.h.
+#include "loop_verdict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "show.h"
+
+const char *sm_loop_bound_name(sm_loop_bound bound) {
+    static const char *const names[] = {
+#define X(code, name) name,
+        SM_LOOP_BOUND_LIST(X)
+#undef X
+    };
+    return names[bound];
+}
+
+double sm_loop_without_ns(const sm_loop_division *d, sm_loop_bound bound) {
+    const double rest_ns = fmax(d->step_ns - d->gained_ns[bound], d->step_ns / 1000); // something always is left
+    const double loader_ns = d->loader_ns < d->step_ns ? d->loader_ns : d->step_ns;
+    return bound != SM_LOOP_INPUT && loader_ns > rest_ns ? loader_ns : rest_ns;
+}
+
+// Without the device's ceilings it can only be told where all that is known beside the ops is at least half.
+sm_loop_bound sm_loop_judge(const sm_loop_division *d) {
+    sm_loop_bound best = SM_LOOP_BOUND_COUNT;
+    double best_ns = d->knows_ops ? d->step_ns : d->step_ns / 2;
+    for (int bound = 0; bound < SM_LOOP_BOUND_COUNT; bound++) {
+        const double without_ns = sm_loop_without_ns(d, (sm_loop_bound)bound);
+        if (without_ns < best_ns) {
+            best = (sm_loop_bound)bound;
+            best_ns = without_ns;
+        }
+    }
+    return best;
+}
+
+// --- dividing a step -------------------------------------------------------------------------------
+
+static int times_a_step(const sm_row *row, const sm_op *op) {
+    return op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD ? (int)row->n_accum : 1;
+}
+
+// What bounds each op, by the profile's rules, of one time that it runs.
+static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op_ns, sm_profile *profile) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        op_ns[i] = row->op_ns.values[i] / times_a_step(row, &plan->ops[i]);
+    }
+    const sm_profile_input input = {.plan = plan,
+                                    .op_ns = op_ns,
+                                    .wall_ns = row->attribution_ns,
+                                    .headline_ns = row->median_ns,
+                                    .peak_flops = row->peak_flops,
+                                    .peak_bandwidth = row->peak_bandwidth};
+    return sm_profile_make(&input, SM_PROFILE_BY_OP, profile);
+}
+
+static void add_line(const sm_profile_line *line, const sm_row *row, double n_times, sm_loop_division *d) {
+    const double compute_ns = line->flops / row->peak_flops * 1e9;
+    const double memory_ns = line->bytes / row->peak_bandwidth * 1e9;
+    const double self_ns = (double)line->self_ns;
+    switch (line->bound) {
+    case SM_BOUND_COMPUTE:
+        d->taken_ns[SM_LOOP_COMPUTE] += n_times * self_ns;
+        d->gained_ns[SM_LOOP_COMPUTE] += n_times * fmax(self_ns - memory_ns, 0);
+        break;
+    case SM_BOUND_MEMORY:
+        d->taken_ns[SM_LOOP_MEMORY] += n_times * self_ns;
+        d->gained_ns[SM_LOOP_MEMORY] += n_times * fmax(self_ns - compute_ns, 0);
+        break;
+    case SM_BOUND_OVERHEAD:
+        d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns;
+        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(self_ns - line->roofline_ns, 0);
+        break;
+    case SM_BOUND_UNKNOWN:
+    case SM_BOUND_COUNT: d->knows_ops = false; break;
+    }
+}
+
+static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
+    sm_profile profile;
+    int64_t *op_ns = malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
+    if (op_ns == NULL) {
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %d ops", plan->n_ops);
+    }
+    sm_status status = profile_ops(plan, row, op_ns, &profile);
+    for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
+        if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
+            add_line(&profile.lines[line], row, times_a_step(row, &plan->ops[i]), d);
+        }
+        line += op_ns[i] > 0;
+    }
+    if (status == SM_OK) {
+        sm_profile_free(&profile);
+    }
+    free(op_ns);
+    return status;
+}
+
+static double ops_ns(const sm_loop_division *d) {
+    return d->taken_ns[SM_LOOP_COMPUTE] + d->taken_ns[SM_LOOP_MEMORY] + d->taken_ns[SM_LOOP_LAUNCHES];
+}
+
+// To time ops apart slows them: they take no more of a headline step than there is.
+static void fit_ops(double work_ns, sm_loop_division *d) {
+    const double factor = ops_ns(d) > work_ns ? work_ns / ops_ns(d) : 1;
+    for (int bound = SM_LOOP_COMPUTE; bound <= SM_LOOP_LAUNCHES; bound++) {
+        d->taken_ns[bound] *= factor;
+        d->gained_ns[bound] *= factor;
+    }
+}
+
+static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
+    d->taken_ns[bound] = ns;
+    d->gained_ns[bound] = ns;
+}
+
+// Ops, and what of a headline step was neither one nor any of its other phases.
+static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, sm_loop_division *d) {
+    const sm_row_loop *l = &row->loop;
+    *d = (sm_loop_division){.step_ns = work_ns + (double)l->headline_wait_ns, .knows_ops = true};
+    SM_TRY(divide_ops(plan, row, d));
+    const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns);
+    d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
+    d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
+    fit_ops(work_ns, d);
+    set_whole(d, SM_LOOP_INPUT, (double)(l->headline_wait_ns + l->transfer_ns));
+    set_whole(d, SM_LOOP_COMMUNICATION, (double)l->all_reduce_ns);
+    d->loader_ns = l->busy_ns != SM_ABSENT ? (double)l->busy_ns : 0;
+    return SM_OK;
+}
+
+// --- in words ------------------------------------------------------------------------------------------
+
+static const char *what_it_is(sm_loop_bound bound, const sm_row_loop *l) {
+    switch (bound) {
+    case SM_LOOP_COMPUTE: return "is ops that arithmetic bounds; if they took only the time of their memory traffic";
+    case SM_LOOP_MEMORY: return "is ops that memory bounds; if they took only the time of their arithmetic";
+    case SM_LOOP_LAUNCHES: return "is launching ops, or ops shorter than that; without it";
+    case SM_LOOP_INPUT:
+        return l->busy_ns != SM_ABSENT ? "waits for the loader and copies its batches; without that"
+                                       : "makes batches inline and copies them; without that";
+    case SM_LOOP_COMMUNICATION: return "waits for other processes; without that";
+    case SM_LOOP_BOUND_COUNT: break;
+    }
+    return "";
+}
+
+static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row *row) {
+    char rate[32];
+    sm_row_loop *l = &row->loop;
+    if (bound == SM_LOOP_BOUND_COUNT) {
+        SM_ROW_TEXT(l->verdict, "Without the device's ceilings it cannot be told what bounds this loop.");
+        return;
+    }
+    SM_ROW_TEXT(l->bound, sm_loop_bound_name(bound));
+    l->bound_share = d->taken_ns[bound] / d->step_ns;
+    l->ceiling_ts = row->median_ts * d->step_ns / sm_loop_without_ns(d, bound);
+    sm_text_count(round(l->ceiling_ts), rate, sizeof(rate));
+    snprintf(l->verdict, sizeof(l->verdict), "Bound by %s: %.1f%% of a step %s: %s tokens/s, %.2f times as many.",
+             l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, l->ceiling_ts / row->median_ts);
+}
+
+static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
+    json_t *ceilings = json_object();
+    bool is_whole = ceilings != NULL;
+    for (int i = 0; i < SM_LOOP_BOUND_COUNT && is_whole; i++) {
+        const bool is_known = d->knows_ops || i == SM_LOOP_INPUT || i == SM_LOOP_COMMUNICATION;
+        const double without_ns = sm_loop_without_ns(d, (sm_loop_bound)i);
+        json_t *ceiling = sm_json_real(is_known ? row->median_ts * d->step_ns / without_ns : NAN);
+        is_whole = json_object_set_new(ceilings, sm_loop_bound_name((sm_loop_bound)i), ceiling) == 0;
+    }
+    row->loop.ceilings = ceilings;
+    return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its ceilings");
+}
+
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
+    sm_loop_division d;
+    if (row->op_ns.n != plan->n_ops) {
+        return sm_fail(SM_ERR_INTERNAL, "loop: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
+                       plan->n_ops);
+    }
+    SM_TRY(divide(plan, work_ns, row, &d));
+    write_verdict(&d, sm_loop_judge(&d), row);
+    return set_ceilings(&d, row);
+}

@@ -1,0 +1,56 @@
+// loop_verdict.h: what bounds a training loop: that which, removed alone, would make it fastest.
+//
+//   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
+//                  inline; and copying them to the device
+//   communication  waiting for other processes
+//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases;
+//   removed,
+//                  such ops take the shortest possible time
+//   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
+//   memory         ops that memory bounds: removed, they take the time of their arithmetic
+//
+// No step is shorter than what its data take the loader's threads, but where it is the input that is removed: so a loop
+// whose loader is the slowest is bound by input, though its device may be busy as long.
+#ifndef STEPMARK_LOOP_VERDICT_H
+#define STEPMARK_LOOP_VERDICT_H
+
+#include "profile.h"
+#include "row.h"
+
+// X(code, name)
+#define SM_LOOP_BOUND_LIST(X)       \
+    X(SM_LOOP_COMPUTE, "compute")   \
+    X(SM_LOOP_MEMORY, "memory")     \
+    X(SM_LOOP_LAUNCHES, "launches") \
+    X(SM_LOOP_INPUT, "input")       \
+    X(SM_LOOP_COMMUNICATION, "communication")
+
+typedef enum {
+#define X(code, name) code,
+    SM_LOOP_BOUND_LIST(X)
+#undef X
+        SM_LOOP_BOUND_COUNT
+} sm_loop_bound;
+
+const char *sm_loop_bound_name(sm_loop_bound bound);
+
+// A mean step, in nanoseconds.
+typedef struct {
+    double step_ns;                        // headline
+    double loader_ns;                      // no step is shorter: what its data take the loader's threads; 0: inline
+    double taken_ns[SM_LOOP_BOUND_COUNT];  // of the step
+    double gained_ns[SM_LOOP_BOUND_COUNT]; // if it were removed, the loader aside
+    bool knows_ops;                        // the ceilings are known, and so what bounds the ops
+} sm_loop_division;
+
+// The step without that.
+double sm_loop_without_ns(const sm_loop_division *division, sm_loop_bound bound);
+
+// SM_LOOP_BOUND_COUNT where it cannot be told.
+sm_loop_bound sm_loop_judge(const sm_loop_division *division);
+
+// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there. `work_ns` is
+// what a headline step takes beside its data: a median, since a step that was preempted says nothing of the loop.
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
+
+#endif

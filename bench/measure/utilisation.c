@@ -1,0 +1,334 @@
+// utilisation.c: see utilisation.h.
+#include "utilisation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "sensors_nvml.h"
+
+enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
+
+// What is kept of a look. X(member, name in the series)
+#define SERIES_LIST(X)                      \
+    X(cpu, "cpu")                           \
+    X(rss_bytes, "rss_bytes")               \
+    X(gpu, "gpu")                           \
+    X(gpu_memory_bytes, "gpu_memory_bytes") \
+    X(power_w, "power_w")
+
+enum {
+#define X(member, name) AT_##member,
+    SERIES_LIST(X)
+#undef X
+        N_SERIES
+};
+
+typedef struct {
+    int64_t busy;
+    int64_t total;
+} ticks;
+
+typedef struct {
+    double values[N_SERIES]; // NaN: not known
+} sample;
+
+struct sm_utilisation {
+    int stat_file; // -1: none
+    int memory_file;
+    sm_nvml *nvml; // NULL: none
+    char *text;    // of /proc/stat
+    ticks before;  // of all processors, at the last look
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t changed;
+    bool is_ended;
+    int64_t interval_ns;
+    sample samples[N_PLACES];
+    int n;
+    sm_utilisation_stage stage;
+    int first[SM_UTILISATION_COUNT]; // sample of a stage
+    int n_processors;
+    ticks at_begin[MAX_PROCESSORS]; // of the headline
+    ticks at_end[MAX_PROCESSORS];
+};
+
+// --- looking ---------------------------------------------------------------------------------------------
+
+// The text of a file of /proc, from its beginning; false where there is none.
+static bool read_whole(int file, char *text, size_t size_bytes) {
+    const ssize_t n = file >= 0 ? pread(file, text, size_bytes - 1, 0) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+// A line of /proc/stat behind its name: user nice system idle iowait irq softirq steal.
+static ticks read_ticks(const char *line) {
+    long long t[8] = {0};
+    (void)sscanf(line, "%lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
+                 &t[7]);
+    const int64_t busy = t[0] + t[1] + t[2] + t[5] + t[6];
+    return (ticks){.busy = busy, .total = busy + t[3] + t[4] + t[7]};
+}
+
+static ticks all_ticks(const sm_utilisation *u) {
+    return strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
+}
+
+// Those of each processor, in the order of the file.
+static int each_ticks(const sm_utilisation *u, ticks each[MAX_PROCESSORS]) {
+    int n = 0;
+    for (const char *line = u->text; line != NULL && n < MAX_PROCESSORS; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        int used = 0;
+        if (strncmp(line, "cpu ", 4) != 0 && sscanf(line, "cpu%*d%n", &used) == 0 && used > 0) {
+            each[n++] = read_ticks(line + used);
+        }
+    }
+    return n;
+}
+
+static double share_of(ticks before, ticks after) {
+    const int64_t total = after.total - before.total;
+    return total > 0 ? (double)(after.busy - before.busy) / (double)total : NAN;
+}
+
+static double resident_bytes(const sm_utilisation *u) {
+    char text[128];
+    long long pages;
+    const bool found = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
+    return found ? (double)pages * (double)sysconf(_SC_PAGESIZE) : NAN;
+}
+
+static sample look(sm_utilisation *u) {
+    sample s;
+    const ticks before = u->before;
+    (void)read_whole(u->stat_file, u->text, STAT_BYTES);
+    u->before = all_ticks(u);
+    s.values[AT_cpu] = share_of(before, u->before);
+    s.values[AT_rss_bytes] = resident_bytes(u);
+    s.values[AT_gpu] = u->nvml != NULL ? sm_nvml_busy_share(u->nvml) : NAN;
+    const int64_t gpu_bytes = u->nvml != NULL ? sm_nvml_memory_bytes(u->nvml) : SM_ABSENT;
+    s.values[AT_gpu_memory_bytes] = gpu_bytes != SM_ABSENT ? (double)gpu_bytes : NAN;
+    s.values[AT_power_w] = u->nvml != NULL ? sm_nvml_power_w(u->nvml) : NAN;
+    return s;
+}
+
+// --- keeping ----------------------------------------------------------------------------------------------
+
+static double mean_of(double a, double b) { return isnan(a) ? b : isnan(b) ? a : (a + b) / 2; }
+
+static void halve(sm_utilisation *u) {
+    for (int i = 0; i < u->n / 2; i++) {
+        for (int k = 0; k < N_SERIES; k++) {
+            u->samples[i].values[k] = mean_of(u->samples[2 * i].values[k], u->samples[2 * i + 1].values[k]);
+        }
+    }
+    u->n /= 2;
+    for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {
+        u->first[stage] /= 2;
+    }
+    u->interval_ns *= 2;
+}
+
+static void keep(sm_utilisation *u, const sample *s) {
+    if (u->n == N_PLACES) {
+        halve(u);
+    }
+    u->samples[u->n++] = *s;
+}
+
+static void wait_until(sm_utilisation *u, int64_t when_ns) {
+    const struct timespec when = {.tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000};
+    while (!u->is_ended && sm_now_ns() < when_ns) {
+        (void)pthread_cond_timedwait(&u->changed, &u->lock, &when);
+    }
+}
+
+static void *watch(void *ctx) {
+    sm_utilisation *u = ctx;
+    int64_t next_ns = sm_now_ns();
+    pthread_mutex_lock(&u->lock);
+    for (;;) {
+        next_ns += u->interval_ns;
+        wait_until(u, next_ns);
+        if (u->is_ended) {
+            break;
+        }
+        const sample s = look(u);
+        keep(u, &s);
+        next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // what was missed is not made up for
+    }
+    pthread_mutex_unlock(&u->lock);
+    return NULL;
+}
+
+// --- begin and end -------------------------------------------------------------------------------------------
+
+static int open_below(const char *root, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *background) {
+    u->text = malloc(STAT_BYTES);
+    if (u->text == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to watch the machine with");
+    }
+    if (gpu[0] != '\0' && sm_nvml_open(gpu, &u->nvml) != SM_OK) {
+        u->nvml = NULL; // sensors.h says why
+    }
+    (void)look(u);
+    SM_TRY(sm_background_start(background, watch, u, &u->thread));
+    u->has_thread = true;
+    return SM_OK;
+}
+
+sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
+                               sm_utilisation **utilisation) {
+    pthread_condattr_t monotonic;
+    sm_utilisation *u = calloc(1, sizeof(*u));
+    *utilisation = NULL;
+    if (u == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to watch the machine with");
+    }
+    u->stat_file = open_below(root, "/proc/stat");
+    u->memory_file = open_below(root, "/proc/self/statm");
+    u->interval_ns = interval_ns;
+    pthread_mutex_init(&u->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&u->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sm_status status = start(u, gpu, background);
+    if (status != SM_OK) {
+        sm_utilisation_close(u);
+        return status;
+    }
+    *utilisation = u;
+    return SM_OK;
+}
+
+// Between stages, with no clock running.
+void sm_utilisation_enter(sm_utilisation *u, sm_utilisation_stage stage) {
+    if (u == NULL || stage <= u->stage) {
+        return;
+    }
+    pthread_mutex_lock(&u->lock);
+    (void)read_whole(u->stat_file, u->text, STAT_BYTES);
+    for (int next = u->stage + 1; next <= (int)stage; next++) {
+        u->first[next] = u->n;
+        u->n_processors = each_ticks(u, next == SM_UTILISATION_HEADLINE ? u->at_begin : u->at_end);
+    }
+    u->stage = stage;
+    pthread_mutex_unlock(&u->lock);
+}
+
+static void end_thread(sm_utilisation *u) {
+    if (u->has_thread) {
+        pthread_mutex_lock(&u->lock);
+        u->is_ended = true;
+        pthread_cond_broadcast(&u->changed);
+        pthread_mutex_unlock(&u->lock);
+        pthread_join(u->thread, NULL);
+        u->has_thread = false;
+    }
+}
+
+// --- the series ------------------------------------------------------------------------------------------------
+
+// Three digits of a share, whole bytes and watts: a row stays short.
+static double rounded(double value, int which) {
+    return which == AT_cpu || which == AT_gpu ? round(1e3 * value) / 1e3
+           : which == AT_power_w              ? round(10 * value) / 10
+                                              : round(value);
+}
+
+// NULL where nothing was seen of it.
+static json_t *values_of(const sm_utilisation *u, int which) {
+    json_t *values = json_array();
+    bool has_any = false;
+    for (int i = 0; i < u->n; i++) {
+        const double value = u->samples[i].values[which];
+        const bool is_whole = which == AT_rss_bytes || which == AT_gpu_memory_bytes;
+        has_any |= isfinite(value);
+        json_array_append_new(values, is_whole && isfinite(value) ? json_integer((json_int_t)value)
+                                                                  : sm_json_real(rounded(value, which)));
+    }
+    if (!has_any) {
+        json_decref(values);
+        return NULL;
+    }
+    return values;
+}
+
+static json_t *processors_of(const sm_utilisation *u) {
+    json_t *values = json_array();
+    for (int i = 0; i < u->n_processors; i++) {
+        json_array_append_new(values, sm_json_real(rounded(share_of(u->at_begin[i], u->at_end[i]), AT_cpu)));
+    }
+    return values;
+}
+
+static json_t *make_series(const sm_utilisation *u) {
+    static const char *const counts[] = {
+#define X(code, name) name,
+        SM_UTILISATION_LIST(X)
+#undef X
+    };
+    static const char *const names[] = {
+#define X(member, name) name,
+        SERIES_LIST(X)
+#undef X
+    };
+    json_t *series = json_object();
+    sm_json_set_new(series, "interval_ms", sm_json_real((double)u->interval_ns / 1e6));
+    for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {
+        const int end = stage + 1 < SM_UTILISATION_COUNT ? u->first[stage + 1] : u->n;
+        sm_json_set_new(series, counts[stage], json_integer(end - u->first[stage]));
+    }
+    for (int which = 0; which < N_SERIES; which++) {
+        json_t *values = values_of(u, which);
+        if (values != NULL) {
+            sm_json_set_new(series, names[which], values);
+        }
+    }
+    if (u->first[SM_UTILISATION_AFTER] > u->first[SM_UTILISATION_HEADLINE]) {
+        sm_json_set_new(series, "processors", processors_of(u));
+    }
+    return series;
+}
+
+sm_status sm_utilisation_stop(sm_utilisation *u, json_t **series) {
+    sm_utilisation_enter(u, SM_UTILISATION_AFTER);
+    end_thread(u);
+    *series = make_series(u);
+    return *series != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for what was seen of the machine");
+}
+
+void sm_utilisation_close(sm_utilisation *u) {
+    if (u == NULL) {
+        return;
+    }
+    end_thread(u);
+    sm_nvml_close(u->nvml);
+    if (u->stat_file >= 0) {
+        close(u->stat_file);
+    }
+    if (u->memory_file >= 0) {
+        close(u->memory_file);
+    }
+    pthread_cond_destroy(&u->changed);
+    pthread_mutex_destroy(&u->lock);
+    free(u->text);
+    free(u);
+}

@@ -1,0 +1,46 @@
+// utilisation.h: how busy the machine is while something is measured: a thread looks at even intervals. It takes a
+// fraction of a millisecond a look, on a processor that may be one of those measured.
+//
+//   processors  /proc/stat, which counts in hundredths of a second
+//   memory      resident, of this process
+//   GPU         NVML: busy share, memory taken and power, of the device of that name
+//
+// What it looked at is kept in 1024 places; when they are full, neighbours become one and the interval doubles.
+#ifndef STEPMARK_UTILISATION_H
+#define STEPMARK_UTILISATION_H
+
+#include "background.h"
+#include "json_values.h"
+
+// X(code, name)
+#define SM_UTILISATION_LIST(X)               \
+    X(SM_UTILISATION_WARMUP, "n_warmup")     \
+    X(SM_UTILISATION_HEADLINE, "n_headline") \
+    X(SM_UTILISATION_AFTER, "n_after")
+
+typedef enum {
+#define X(code, name) code,
+    SM_UTILISATION_LIST(X)
+#undef X
+        SM_UTILISATION_COUNT
+} sm_utilisation_stage;
+
+static const int64_t sm_utilisation_interval_ns = 100000000;
+
+typedef struct sm_utilisation sm_utilisation;
+
+// Begins to look, as warm-up. `root` and `gpu` as in sm_sensors_open.
+sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
+                               sm_utilisation **utilisation);
+
+// What is seen from now on belongs to that stage. A stage that is under way, or over, changes nothing. NULL is fine.
+void sm_utilisation_enter(sm_utilisation *utilisation, sm_utilisation_stage stage);
+
+// Ends the thread. *series: {interval_ms, n_warmup, n_headline, n_after: how many samples each, in turn; cpu: busy
+// share of all processors, by sample; processors: busy share of each, in the headline; rss_bytes; gpu,
+// gpu_memory_bytes, power_w}. What cannot be read is left out. The caller owns it.
+sm_status sm_utilisation_stop(sm_utilisation *utilisation, json_t **series);
+
+void sm_utilisation_close(sm_utilisation *utilisation); // NULL is fine
+
+#endif

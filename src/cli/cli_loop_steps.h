@@ -1,0 +1,43 @@
+// cli_loop_steps.h: what a training loop has that a measured step has not: data that a loader reads, a log, and
+// somebody who looks how busy the machine is.
+#ifndef STEPMARK_CLI_LOOP_STEPS_H
+#define STEPMARK_CLI_LOOP_STEPS_H
+
+#include "cli_measure.h"
+#include "cli_train_data.h"
+#include "loop.h"
+#include "train_log.h"
+#include "utilisation.h"
+
+typedef struct {
+    cli_options options; // with the files of a folder set
+    cli_train_data data;
+    sm_train_settings settings;
+    sm_load_share share;
+    sm_loader *loader;
+    sm_train_log *log;
+    sm_loop *loop;
+    sm_utilisation *utilisation;
+} cli_loop_steps;
+
+// As a row says it: "inline", "threads:2".
+enum { CLI_LOADER_NAME_SIZE = 32 };
+void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
+
+// Is that what the options ask for?
+bool cli_is_loop(const cli_options *options);
+
+// Attribution steps for as many samples: enough for an interval.
+int cli_loop_attribution(const cli_options *options);
+
+// Opens the data. Its threads may run where the calling one may now. All that is not opened is zero.
+sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cli_loop_steps *steps);
+
+// Opens the rest for a session; `checks` are those of the first steps.
+sm_status cli_loop_steps_start(cli_loop_steps *steps, const cli_job *job, sm_session *session,
+                               const sm_workload *checks, const sm_row *row);
+void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage); // NULL is fine
+sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row);
+void cli_loop_steps_close(cli_loop_steps *steps); // one that is all zero is fine
+
+#endif

@@ -1,0 +1,114 @@
+// rewrite_gather_rows.c: the token table's gradient is summed early, and the embedding's rows of all processes are
+// added to the sum.
+//
+//   dwte += the head's part                     dwte += the head's part
+//   ... the rest of the backward                begin: dwte = sum over the processes
+//   dwte += rows of dx by token        =>       ... the rest of the backward
+//   begin: dwte = sum over the processes        gather: tokens and dx of all processes
+//   ...                                         finish: dwte
+//                                               dwte += rows of all dx by all tokens
+//
+// The table is the largest parameter, and its gradient is complete only when the backward ends: nothing is left to hide
+// the sum behind. Its rows are few. Micro-batches before a step's last add their own rows, as one process does.
+#include <stdlib.h>
+#include <string.h>
+
+#include "rewrite_passes.h"
+#include "shard.h"
+
+// The op that adds rows to the table; -1: none, or several.
+static int find_embedding(const sm_plan *plan) {
+    int found = -1;
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind == SM_OP_EMBEDDING_BACKWARD) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = i;
+        }
+    }
+    return found;
+}
+
+// Does the tensor's slice of a gathered one begin at its place among the processes'?
+static bool is_even(const sm_plan *plan, int tensor) {
+    const int64_t n = sm_tensor_elems(&plan->tensors[tensor]);
+    const sm_slice own = sm_slice_of(n * plan->processes.n, plan->processes.rank, plan->processes.n);
+    const sm_slice first = sm_slice_of(n * plan->processes.n, 0, plan->processes.n);
+    return own.first == n * plan->processes.rank && own.end - own.first == n && first.end == n;
+}
+
+// Are the rows fewer bytes than the table, and can they be written where they are gathered?
+static bool is_worth_it(const sm_plan *plan, const sm_op *op) {
+    const int dx = op->in[SM_IN(embedding_backward, dx)];
+    const sm_tensor *rows = &plan->tensors[dx];
+    const sm_tensor *table = &plan->tensors[op->out[SM_OUT(embedding_backward, dwte)]];
+    if (op->in[SM_IN(embedding_backward, starts)] != SM_NO_TENSOR || rows->view_of != SM_NO_TENSOR ||
+        rows->role != SM_ROLE_ACTIVATION || !is_even(plan, dx) || !is_even(plan, plan->tokens)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (plan->tensors[i].view_of == dx) {
+            return false;
+        }
+    }
+    return (size_t)plan->processes.n * sm_tensor_bytes(rows) <= sm_tensor_bytes(table);
+}
+
+// Room for those of all processes. It is shared memory, as gradients are.
+static int add_gathered(sm_plan *plan, int of, const char *name) {
+    sm_tensor one = plan->tensors[of];
+    one.dims[0] *= plan->processes.n;
+    return sm_plan_add_tensor(plan, SM_ROLE_GRADIENT, one.dtype, one.n_dims, one.dims, "%s", name);
+}
+
+// The ops that take the place of op `at`: its own rows' where micro-batches follow; else the gathering, and all rows'.
+static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
+    sm_op own = plan->ops[at];
+    sm_op all = own;
+    sm_op gather = sm_op_make(SM_OP_GATHER_ROWS, own.range, -1);
+    own.attr.when = SM_WHEN_MORE;
+    all.attr.when = SM_WHEN_LAST;
+    all.in[SM_IN(embedding_backward, dx)] = rows;
+    all.in[SM_IN(embedding_backward, token)] = tokens;
+    gather.phase = SM_PHASE_COMMUNICATION;
+    gather.attr.n_processes = plan->processes.n;
+    gather.out[SM_OUT(gather_rows, x)] = rows;
+    gather.out[SM_OUT(gather_rows, token)] = tokens;
+    const int n_tail = plan->n_ops - at - 1;
+    const size_t cap = (size_t)plan->n_ops + 2;
+    sm_op *ops = malloc(cap * sizeof *ops);
+    if (ops == NULL) {
+        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
+    }
+    memcpy(ops, plan->ops, (size_t)at * sizeof *ops);
+    int n = at;
+    if (!plan->one_micro_batch) {
+        ops[n++] = own;
+    }
+    ops[n++] = gather;
+    ops[n++] = all;
+    memcpy(&ops[n], &plan->ops[at + 1], (size_t)n_tail * sizeof *ops);
+    sm_rewrite_take_ops(plan, ops, n + n_tail, cap);
+    SM_TRY(sm_op_check(plan, &gather));
+    return sm_op_check(plan, &all);
+}
+
+sm_status sm_rewrite_gather_rows(sm_plan *plan) {
+    const int at = find_embedding(plan);
+    if (at < 0 || !is_worth_it(plan, &plan->ops[at])) {
+        return SM_OK;
+    }
+    const int dx = plan->ops[at].in[SM_IN(embedding_backward, dx)];
+    const int rows = add_gathered(plan, dx, "gathered.d.encoded");
+    const int tokens = add_gathered(plan, plan->tokens, "gathered.tokens");
+    if (rows == SM_NO_TENSOR || tokens == SM_NO_TENSOR) {
+        return SM_ERR_OOM; // its message was set where it failed
+    }
+    sm_tensor *own = &plan->tensors[dx];
+    own->role = SM_ROLE_GRADIENT;
+    own->view_of = rows;
+    own->view_offset_elems = plan->processes.rank * sm_tensor_elems(own);
+    plan->gathered_tokens = tokens;
+    return replace(plan, at, rows, tokens);
+}

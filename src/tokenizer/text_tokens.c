@@ -1,0 +1,301 @@
+// text_tokens.c: an index of pieces, and readers that encode them. A reader keeps the piece that it read last, for rows
+// that follow one another share one.
+#include "text_tokens.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "encoder.h"
+#include "input_file.h"
+#include "text_source.h"
+
+enum { PIECE_BYTES = 4096 };
+
+typedef struct {
+    int64_t first_token; // of the stream
+    int64_t at_bytes;    // in the file
+    int64_t n_bytes;
+    bool ends_document; // the separator comes behind it
+} piece;
+
+typedef struct reader {
+    sm_encoder *encoder;
+    uint8_t *text;
+    size_t capacity;
+    sm_ids ids; // of a piece
+    int64_t piece;
+    struct reader *next;
+} reader;
+
+typedef struct {
+    char *path;
+    int fd;
+    sm_tokenizer *tokenizer;
+    piece *pieces; // and one behind the last
+    int64_t n;
+    int64_t capacity;
+    pthread_mutex_t lock; // of what follows
+    reader *idle;
+} text_tokens;
+
+// --- readers -------------------------------------------------------------------------------
+
+static void free_reader(reader *r) {
+    sm_encoder_free(r->encoder);
+    free(r->text);
+    free(r->ids.ids);
+    free(r);
+}
+
+static sm_status new_reader(const text_tokens *t, reader **taken) {
+    reader *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", t->path);
+    }
+    r->piece = -1;
+    const sm_status status = sm_encoder_new(t->tokenizer, &r->encoder);
+    if (status != SM_OK) {
+        free_reader(r);
+        return status;
+    }
+    *taken = r;
+    return SM_OK;
+}
+
+static sm_status take_reader(text_tokens *t, reader **taken) {
+    pthread_mutex_lock(&t->lock);
+    reader *r = t->idle;
+    t->idle = r != NULL ? r->next : NULL;
+    pthread_mutex_unlock(&t->lock);
+    *taken = r;
+    return r != NULL ? SM_OK : new_reader(t, taken);
+}
+
+static void give_back(text_tokens *t, reader *r) {
+    pthread_mutex_lock(&t->lock);
+    r->next = t->idle;
+    t->idle = r;
+    pthread_mutex_unlock(&t->lock);
+}
+
+// --- a piece -------------------------------------------------------------------------------
+
+static sm_status encode(const text_tokens *t, reader *r, const uint8_t *text, const piece *p) {
+    r->ids.n = 0;
+    SM_TRY(sm_encoder_encode(r->encoder, text, (size_t)p->n_bytes, &r->ids));
+    return p->ends_document && t->tokenizer->end_of_text != SM_NO_ID ? sm_ids_append(&r->ids, t->tokenizer->end_of_text)
+                                                                     : SM_OK;
+}
+
+static sm_status reserve_text(const text_tokens *t, reader *r, size_t n_bytes) {
+    if (n_bytes <= r->capacity) {
+        return SM_OK;
+    }
+    uint8_t *grown = realloc(r->text, n_bytes);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu bytes of text", t->path, n_bytes);
+    }
+    r->text = grown;
+    r->capacity = n_bytes;
+    return SM_OK;
+}
+
+static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_tokens_cost *cost) {
+    const piece *p = &t->pieces[number];
+    if (r->piece == number) {
+        return SM_OK;
+    }
+    r->piece = -1;
+    const int64_t start_ns = sm_now_ns();
+    SM_TRY(reserve_text(t, r, (size_t)p->n_bytes));
+    SM_TRY(sm_input_read(t->fd, t->path, p->at_bytes, r->text, (size_t)p->n_bytes));
+    const int64_t read_ns = sm_now_ns();
+    SM_TRY(encode(t, r, r->text, p));
+    cost->read_ns += read_ns - start_ns;
+    cost->tokenise_ns += sm_now_ns() - read_ns;
+    if ((int64_t)r->ids.n != p[1].first_token - p->first_token) {
+        return sm_fail(SM_ERR_INVALID, "%s: its text at byte %lld has changed since it was opened", t->path,
+                       (long long)p->at_bytes);
+    }
+    r->piece = number;
+    return SM_OK;
+}
+
+// The piece that a token is in: the last that begins there or before. A piece without tokens is none.
+static int64_t find_piece(const text_tokens *t, int64_t token) {
+    int64_t low = 0;
+    int64_t high = t->n - 1;
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        if (t->pieces[middle].first_token <= token) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
+static sm_status read_pieces(const text_tokens *t, reader *r, int64_t first, int64_t n, int32_t *ids,
+                             sm_tokens_cost *cost) {
+    for (int64_t number = find_piece(t, first); n > 0; number++) {
+        SM_TRY(read_piece(t, r, number, cost));
+        const int64_t skipped = first - t->pieces[number].first_token;
+        const int64_t left = (int64_t)r->ids.n - skipped;
+        const int64_t taken = left < n ? left : n;
+        memcpy(ids, r->ids.ids + skipped, (size_t)taken * sizeof *ids);
+        ids += taken;
+        first += taken;
+        n -= taken;
+    }
+    return SM_OK;
+}
+
+static sm_status read_tokens(void *ctx, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost) {
+    text_tokens *t = ctx;
+    reader *r;
+    SM_TRY(take_reader(t, &r));
+    const sm_status status = read_pieces(t, r, first, n, ids, cost);
+    give_back(t, r);
+    return status;
+}
+
+// --- the index -----------------------------------------------------------------------------
+
+static sm_status append(text_tokens *t, piece p) {
+    if (t->n + 1 >= t->capacity) {
+        const int64_t capacity = t->capacity > 0 ? 2 * t->capacity : 256;
+        piece *grown = realloc(t->pieces, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory for an index of %lld pieces", t->path, (long long)capacity);
+        }
+        t->pieces = grown;
+        t->capacity = capacity;
+    }
+    t->pieces[t->n++] = p;
+    return SM_OK;
+}
+
+// Where the piece that begins with a text ends: at the last place to cut in the first PIECE_BYTES, or else in as many
+// behind them, and so on.
+static size_t cut(const uint8_t *text, size_t n) {
+    size_t at = n > PIECE_BYTES ? sm_encoder_part(text, PIECE_BYTES, 1) : 0;
+    for (size_t end = 2 * PIECE_BYTES; at == 0 && end < n; end *= 2) {
+        at = sm_encoder_part(text, end, end / 2);
+    }
+    return at > 0 ? at : n;
+}
+
+// Counts the tokens of a part, piece by piece.
+static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, const sm_text_part *part,
+                            int64_t *n_tokens) {
+    size_t done = 0;
+    do { // a part of no bytes may end a document
+        const size_t n = cut(text + done, part->n_bytes - done);
+        const piece p = {.first_token = *n_tokens,
+                         .at_bytes = part->at_bytes + (int64_t)done,
+                         .n_bytes = (int64_t)n,
+                         .ends_document = part->ends_document && done + n == part->n_bytes};
+        SM_TRY(encode(t, r, text + done, &p));
+        *n_tokens += (int64_t)r->ids.n;
+        SM_TRY(r->ids.n > 0 ? append(t, p) : SM_OK);
+        done += n;
+    } while (done < part->n_bytes);
+    return SM_OK;
+}
+
+static sm_status index_blocks(text_tokens *t, sm_text_source *source, reader *r, sm_text_block *block,
+                              int64_t *n_tokens) {
+    for (;;) {
+        SM_TRY(sm_text_source_next(source, block));
+        if (block->n_parts == 0) {
+            return SM_OK;
+        }
+        for (size_t i = 0; i < block->n_parts; i++) {
+            const sm_text_part *part = &block->parts[i];
+            SM_TRY(index_part(t, r, block->text + part->offset, part, n_tokens));
+        }
+    }
+}
+
+static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
+    sm_status status = SM_OK;
+    sm_text_files files = {0};
+    sm_text_source *source = NULL;
+    sm_text_block block = {0};
+    reader *r = NULL;
+    SM_TRY_GOTO(sm_text_files_list((char *const *)&t->path, 1, &files));
+    SM_TRY_GOTO(sm_text_source_open(&files, 0, NULL, &source));
+    SM_TRY_GOTO(take_reader(t, &r));
+    SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
+    if (*n_tokens == 0) {
+        status = sm_fail(SM_ERR_INVALID, "%s: has no text", t->path);
+        goto cleanup;
+    }
+    t->pieces[t->n].first_token = *n_tokens;
+cleanup:
+    if (r != NULL) {
+        give_back(t, r);
+    }
+    sm_text_block_free(&block);
+    sm_text_source_close(source);
+    sm_text_files_free(&files);
+    return status;
+}
+
+// --- beginning and end ---------------------------------------------------------------------
+
+static void close_text(void *ctx) {
+    text_tokens *t = ctx;
+    while (t->idle != NULL) {
+        reader *r = t->idle;
+        t->idle = r->next;
+        free_reader(r);
+    }
+    if (t->fd >= 0) {
+        close(t->fd);
+    }
+    pthread_mutex_destroy(&t->lock);
+    sm_tokenizer_free(t->tokenizer);
+    free(t->pieces);
+    free(t->path);
+    free(t);
+}
+
+static sm_status open_tokenizer(text_tokens *t, const char *path, int64_t vocab) {
+    SM_TRY(sm_tokenizer_read(path, &t->tokenizer));
+    return t->tokenizer->n_tokens <= vocab
+               ? SM_OK
+               : sm_fail(SM_ERR_INVALID,
+                         "%s: a tokenizer of %d tokens, and the model's vocabulary has %lld; give the "
+                         "model's tokenizer, or a model of that vocabulary",
+                         path, t->tokenizer->n_tokens, (long long)vocab);
+}
+
+sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,
+                              char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens) {
+    sm_status status = SM_OK;
+    int64_t size_bytes;
+    int64_t n_tokens = 0;
+    *tokens = NULL;
+    text_tokens *t = calloc(1, sizeof *t);
+    if (t == NULL || (t->path = strdup(path)) == NULL) {
+        free(t);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    }
+    t->fd = -1;
+    pthread_mutex_init(&t->lock, NULL);
+    SM_TRY_GOTO(open_tokenizer(t, tokenizer, vocab));
+    sm_tokenizer_digest(t->tokenizer, digest);
+    SM_TRY_GOTO(sm_input_open(path, &t->fd, &size_bytes));
+    SM_TRY_GOTO(make_index(t, &n_tokens));
+    return sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text},
+                          tokens);
+
+cleanup:
+    close_text(t);
+    return status;
+}

@@ -1,0 +1,316 @@
+// loader.c: rooms for loads, which threads fill in turn: load of step s goes to room s modulo their number, and is made
+// by whichever thread is free first.
+#include "loader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+
+enum { DEPTH_PER_THREAD = 2, MESSAGE_BYTES = 512 };
+
+typedef struct {
+    int32_t *inputs; // and targets, starts and a row of T + 1 behind them
+    int32_t *targets;
+    int32_t *starts;
+    int32_t *row;
+    int64_t *n_real;
+    sm_load load;
+    int64_t step; // whose load it holds; 0: none
+    sm_status status;
+    char message[MESSAGE_BYTES];
+} room;
+
+typedef struct {
+    sm_loader *loader;
+    int number;
+    pthread_t thread;
+} maker;
+
+struct sm_loader {
+    sm_loader_settings settings;
+    sm_load_share share;
+    int64_t n_micro;
+    room *rooms;
+    int64_t n_rooms;
+    maker *makers;
+    int n_makers; // that were started
+
+    pthread_mutex_t lock; // of what follows, and of the rooms' step
+    pthread_cond_t changed;
+    int64_t next_step; // to be handed out
+    int64_t made_step; // the next that a thread takes on
+    bool is_ended;
+};
+
+const char *sm_loader_name(sm_loader_kind kind) {
+    static const char *const names[] = {
+#define X(code, name) [code] = name,
+        SM_LOADER_LIST(X)
+#undef X
+    };
+    return names[kind];
+}
+
+int64_t sm_load_epoch(const sm_load_share *share, int64_t step) {
+    return 1 + (step - 1) * share->stride / share->order.n_sequences;
+}
+
+int64_t sm_load_first_token(const sm_load_share *share, int64_t step) {
+    const int64_t piece = sm_data_order_at(&share->order, (step - 1) * share->stride);
+    const sm_collation *c = share->collation;
+    return c != NULL ? c->placements[c->first_of[piece]].document.first : piece * share->T;
+}
+
+// ---- a load -------------------------------------------------------------------------------
+
+static sm_status load_row(const sm_load_share *s, int64_t sequence, int64_t i, const room *r, sm_tokens_cost *cost) {
+    const size_t row_bytes = (size_t)s->T * sizeof *r->row;
+    SM_TRY(sm_tokens_read_timed(s->tokens, sequence * s->T, s->T + 1, r->row, cost));
+    memcpy(r->inputs + i * s->T, r->row, row_bytes);
+    memcpy(r->targets + i * s->T, r->row + 1, row_bytes);
+    return SM_OK;
+}
+
+static sm_status load_documents(const sm_load_share *s, int64_t batch, int64_t i, room *r, sm_tokens_cost *cost) {
+    const int64_t at = i * s->B * s->T;
+    r->n_real[i] = sm_collation_real_tokens(s->collation, batch);
+    return sm_collation_fill(s->collation, s->tokens, batch, r->inputs + at, r->targets + at, r->starts + at, cost);
+}
+
+static sm_status load_pieces(const sm_load_share *s, int64_t step, room *r, sm_tokens_cost *cost) {
+    const int64_t first = (step - 1) * s->stride + s->first;
+    for (int64_t i = 0; i < s->n; i++) {
+        const int64_t piece = sm_data_order_at(&s->order, first + i);
+        SM_TRY(s->collation != NULL ? load_documents(s, piece, i, r, cost) : load_row(s, piece, i, r, cost));
+    }
+    return SM_OK;
+}
+
+static int64_t count_real_of_all(const sm_load_share *s, int64_t step) {
+    if (s->collation == NULL) {
+        return s->stride * s->T;
+    }
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->stride; i++) {
+        n += sm_collation_real_tokens(s->collation, sm_data_order_at(&s->order, (step - 1) * s->stride + i));
+    }
+    return n;
+}
+
+static void delay(int64_t ns, int64_t *cost_ns) {
+    if (ns <= 0) {
+        return;
+    }
+    const int64_t start_ns = sm_now_ns();
+    struct timespec left = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    *cost_ns += sm_now_ns() - start_ns;
+}
+
+// Makes the load of a step, and says what that took.
+static void make_load(const sm_loader *l, int64_t step, int thread, room *r) {
+    const sm_load_cost *d = &l->settings.delay;
+    sm_tokens_cost cost = {0};
+    sm_load_cost delayed = {0};
+    r->load.begin_ns = sm_now_ns();
+    r->status = load_pieces(&l->share, step, r, &cost);
+    snprintf(r->message, sizeof r->message, "%s", r->status != SM_OK ? sm_error_message() : "");
+    r->load.n_real_of_all = count_real_of_all(&l->share, step);
+    delay(d->read_ns, &delayed.read_ns);
+    delay(d->tokenise_ns, &delayed.tokenise_ns);
+    delay(d->collate_ns, &delayed.collate_ns);
+    r->load.end_ns = sm_now_ns();
+    r->load.thread = thread;
+    r->load.cost.read_ns = cost.read_ns + delayed.read_ns;
+    r->load.cost.tokenise_ns = cost.tokenise_ns + delayed.tokenise_ns;
+    r->load.cost.collate_ns = r->load.end_ns - r->load.begin_ns - r->load.cost.read_ns - r->load.cost.tokenise_ns;
+}
+
+// ---- threads ------------------------------------------------------------------------------
+
+// Beside the load that is in use, as many as the queue is deep.
+static bool may_make(const sm_loader *l) { return l->made_step < l->next_step + l->n_rooms - 1; }
+
+static void *make_loads(void *ctx) {
+    const maker *m = ctx;
+    sm_loader *l = m->loader;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->is_ended && !may_make(l)) {
+            pthread_cond_wait(&l->changed, &l->lock);
+        }
+        if (l->is_ended) {
+            break;
+        }
+        const int64_t step = l->made_step++;
+        pthread_mutex_unlock(&l->lock);
+        room *r = &l->rooms[step % l->n_rooms];
+        make_load(l, step, m->number, r);
+        pthread_mutex_lock(&l->lock);
+        r->step = step;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static sm_status start_threads(sm_loader *l) {
+    const int n = l->settings.n_threads;
+    l->makers = calloc((size_t)n, sizeof *l->makers);
+    if (l->makers == NULL) {
+        return sm_fail(SM_ERR_OOM, "loader: no memory for %d threads", n);
+    }
+    for (int i = 0; i < n; i++) {
+        maker *m = &l->makers[i];
+        *m = (maker){.loader = l, .number = i};
+        SM_TRY(sm_background_start(&l->settings.background, make_loads, m, &m->thread));
+        l->n_makers++;
+    }
+    return SM_OK;
+}
+
+static void end_threads(sm_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    l->is_ended = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->n_makers; i++) {
+        pthread_join(l->makers[i].thread, NULL);
+    }
+}
+
+// ---- beginning and end --------------------------------------------------------------------
+
+static bool has_starts(const sm_load_share *s) {
+    return s->collation != NULL && s->collation->padding != SM_PADDING_NONE;
+}
+
+static bool allocate_room(const sm_loader *l, room *r) {
+    const sm_load_share *s = &l->share;
+    int64_t n_tokens;
+    int64_t n_ids;
+    size_t size_bytes;
+    if (__builtin_mul_overflow(l->n_micro * s->B, s->T, &n_tokens) || __builtin_mul_overflow(n_tokens, 3, &n_ids) ||
+        __builtin_mul_overflow((size_t)(n_ids + s->T + 1), sizeof(int32_t), &size_bytes)) {
+        return false;
+    }
+    r->inputs = malloc(size_bytes);
+    r->n_real = malloc((size_t)l->n_micro * sizeof *r->n_real);
+    if (r->inputs == NULL || r->n_real == NULL) {
+        return false;
+    }
+    r->targets = r->inputs + n_tokens;
+    r->starts = r->targets + n_tokens;
+    r->row = r->starts + n_tokens;
+    for (int64_t i = 0; i < l->n_micro; i++) {
+        r->n_real[i] = s->B * s->T;
+    }
+    r->load = (sm_load){.inputs = r->inputs,
+                        .targets = r->targets,
+                        .starts = has_starts(s) ? r->starts : NULL,
+                        .n_micro = l->n_micro,
+                        .n_real = r->n_real};
+    return true;
+}
+
+static sm_status allocate(sm_loader *l) {
+    l->rooms = calloc((size_t)l->n_rooms, sizeof *l->rooms);
+    bool fits = l->rooms != NULL;
+    for (int64_t i = 0; i < l->n_rooms && fits; i++) {
+        fits = allocate_room(l, &l->rooms[i]);
+    }
+    return fits ? SM_OK
+                : sm_fail(SM_ERR_OOM,
+                          "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
+                          (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
+}
+
+static void set_sizes(sm_loader *l) {
+    sm_loader_settings *s = &l->settings;
+    s->n_threads = s->n_threads > 1 ? s->n_threads : 1;
+    s->queue_depth = s->queue_depth > 0 ? s->queue_depth : DEPTH_PER_THREAD * s->n_threads;
+    l->n_micro = l->share.collation != NULL ? l->share.n : l->share.n / l->share.B;
+    l->n_rooms = s->kind == SM_LOADER_THREADS ? s->queue_depth + 1 : 1;
+}
+
+sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
+                         sm_loader **loader) {
+    sm_status status = SM_OK;
+    *loader = NULL;
+    sm_loader *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return sm_fail(SM_ERR_OOM, "loader: no memory to read data");
+    }
+    l->settings = *settings;
+    l->share = *share;
+    l->next_step = step;
+    l->made_step = step;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    set_sizes(l);
+    SM_TRY_GOTO(allocate(l));
+    SM_TRY_GOTO(settings->kind == SM_LOADER_THREADS ? start_threads(l) : SM_OK);
+    *loader = l;
+    return SM_OK;
+
+cleanup:
+    sm_loader_close(l);
+    return status;
+}
+
+void sm_loader_close(sm_loader *l) {
+    if (l == NULL) {
+        return;
+    }
+    end_threads(l);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    for (int64_t i = 0; i < l->n_rooms && l->rooms != NULL; i++) {
+        free(l->rooms[i].inputs);
+        free(l->rooms[i].n_real);
+    }
+    free(l->rooms);
+    free(l->makers);
+    free(l);
+}
+
+// ---- handing out --------------------------------------------------------------------------
+
+static int64_t count_ready(const sm_loader *l) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->n_rooms; i++) {
+        n += l->rooms[i].step >= l->next_step;
+    }
+    return n;
+}
+
+static void wait_for(sm_loader *l, int64_t step, room *r) {
+    pthread_mutex_lock(&l->lock);
+    r->load.n_ready = count_ready(l);
+    while (r->step != step) {
+        pthread_cond_wait(&l->changed, &l->lock);
+    }
+    l->next_step = step + 1;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+sm_status sm_loader_next(sm_loader *l, sm_load *load) {
+    const int64_t step = l->next_step;
+    room *r = &l->rooms[step % l->n_rooms];
+    const int64_t start_ns = sm_now_ns();
+    if (l->settings.kind == SM_LOADER_INLINE) {
+        make_load(l, step, -1, r);
+        l->next_step++;
+    } else {
+        wait_for(l, step, r);
+        r->load.waited_ns = sm_now_ns() - start_ns;
+    }
+    *load = r->load;
+    return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
+}

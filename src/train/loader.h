@@ -1,0 +1,90 @@
+// loader.h: what makes the batches of a training's steps: reads or tokenises, places documents, and has some ready
+// before they are asked for. The batches and their order are the same for every kind of loader and number of threads.
+//
+// A load is what one process takes in one step: its micro-batches, one behind the other. Inline, the thread that trains
+// makes it when it asks for it; else threads make loads ahead, `queue_depth` of them at most beside the one in use.
+#ifndef STEPMARK_LOADER_H
+#define STEPMARK_LOADER_H
+
+#include "background.h"
+#include "collate.h"
+#include "data_order.h"
+#include "tokens.h"
+
+// X(code, name)
+#define SM_LOADER_LIST(X)         \
+    X(SM_LOADER_INLINE, "inline") \
+    X(SM_LOADER_THREADS, "threads")
+
+typedef enum {
+#define X(code, name) code,
+    SM_LOADER_LIST(X)
+#undef X
+} sm_loader_kind;
+
+const char *sm_loader_name(sm_loader_kind kind);
+
+// What a load took its thread. The three parts are all of it.
+typedef struct {
+    int64_t read_ns;     // of files
+    int64_t tokenise_ns; // text to ids
+    int64_t collate_ns;  // the rest: to rows, targets and starts of documents
+} sm_load_cost;
+
+enum { SM_LOADER_MAX_THREADS = 256, SM_LOADER_MAX_DEPTH = 4096 };
+
+typedef struct {
+    sm_loader_kind kind;
+    int n_threads;            // of threads: at least 1
+    int queue_depth;          // of threads: loads made ahead; 0: two a thread
+    sm_background background; // where they may run
+    sm_load_cost delay;       // each load sleeps as long in addition, in these parts: for tests
+} sm_loader_settings;
+
+// What a process takes of the data. A piece is what the order puts in order: a row, or of documents a batch of B rows.
+typedef struct {
+    const sm_tokens *tokens;
+    const sm_collation *collation; // of documents, in rows of T; NULL: a row is T tokens of the stream
+    sm_data_order order;           // of pieces
+    int64_t B;                     // rows of a micro-batch
+    int64_t T;
+    int64_t stride; // pieces a step, of all processes
+    int64_t first;  // of these, the first that this process takes
+    int64_t n;      // and how many
+} sm_load_share;
+
+int64_t sm_load_epoch(const sm_load_share *share, int64_t step);       // 1, 2, ...: of its first piece
+int64_t sm_load_first_token(const sm_load_share *share, int64_t step); // of the stream
+
+typedef struct {
+    const int32_t *inputs;  // n_micro x B x T
+    const int32_t *targets; // -1: padding
+    const int32_t *starts;  // where in its row each position's document begins; NULL: at its beginning
+    int64_t n_micro;
+    const int64_t *n_real; // of each micro-batch: targets that count, at least one
+    int64_t n_real_of_all; // of the step's micro-batches of all processes
+
+    sm_load_cost cost;
+    int thread;        // that made it: 0, 1, ...; -1: the one that asked
+    int64_t begin_ns;  // of sm_now_ns: when that thread began to make it
+    int64_t end_ns;    // and when it was ready
+    int64_t waited_ns; // by who asked, which inline never waits: its cost is on the main line
+    int64_t n_ready;   // loads that were ready when it was asked for, of queue_depth at most
+} sm_load;
+
+// What the thread that trains spends on it: waiting, or all of its making.
+static inline int64_t sm_load_main_ns(const sm_load *load) {
+    return load->thread < 0 ? load->end_ns - load->begin_ns : load->waited_ns;
+}
+
+typedef struct sm_loader sm_loader;
+
+// Begins with what step `step` = 1, 2, ... takes. `share` is copied; what it points to must outlive the loader.
+sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
+                         sm_loader **loader);
+void sm_loader_close(sm_loader *loader); // NULL is fine
+
+// The load of the step after the last that was asked for. Its arrays stay until the next call.
+sm_status sm_loader_next(sm_loader *loader, sm_load *load);
+
+#endif
