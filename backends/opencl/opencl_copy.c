@@ -165,6 +165,13 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
     return opencl_check(id_of(e), "clWaitForEvents", code);
 }
 
+bool opencl_is_copied(sm_executable *executable, void *ticket) {
+    (void)executable;
+    cl_int state = CL_COMPLETE;
+    const cl_int code = opencl.clGetEventInfo(ticket, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return code != CL_SUCCESS || state <= CL_COMPLETE;
+}
+
 // A buffer over the memory has the driver pin its pages, so that it copies from and to them at the bus's speed and at
 // once (H100, driver 580: 55 GB/s; pages that are not pinned: 12 out and 8 in, the caller waiting). It is used for
 // nothing else.
