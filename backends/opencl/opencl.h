@@ -242,6 +242,7 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
 bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
+size_t opencl_copy_bytes(const sm_plan *plan); // that two processes' sums land in
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 
