@@ -319,10 +319,13 @@ static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_n
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     SM_ROW_TEXT(row->loop.loader, loop->loader);
-    if (row->samples_ns.n == 0 || loop->n_apart == 0) {
+    if (row->samples_ns.n == 0) {
         return SM_OK;
     }
     set_headline(loop, row);
+    if (loop->n_apart == 0) {
+        return SM_OK;
+    }
     SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
     double work_ns;

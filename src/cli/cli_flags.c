@@ -466,7 +466,8 @@ static const cli_flag flags[] = {
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
      SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
-     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
+     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT | LOOP, AT(no_phases),
+     NO_RANGE},
 
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
      WITHIN(0, 86400)},
