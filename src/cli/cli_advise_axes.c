@@ -13,7 +13,7 @@ static const struct {
 } choosable[] = {
     {"batch-size", "batch"}, {"accum", "batch"},  {"precision", "rounding"}, {"optimizer", "optimizer"},
     {"mode", NULL},          {"attention", NULL}, {"recompute", NULL},       {"threads", NULL},
-    {"isa", NULL},           {"padding", NULL},
+    {"isa", NULL},           {"padding", NULL},   {"loader", NULL},          {"queue-depth", NULL},
 };
 
 enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
@@ -139,11 +139,17 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
 
 char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration) {
     const cli_configuration *c = &plan->items[configuration];
-    json_t *args = json_array();
-    for (int i = 1; i < c->n_args; i++) {
-        json_array_append_new(args, sm_json_text(c->args[i]));
+    char *line = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&line, &size);
+    if (out == NULL) {
+        return NULL;
     }
-    char *line = cli_run_args_line(args);
-    json_decref(args);
+    fputs("stepmark", out);
+    for (int i = 0; i < c->n_args; i++) {
+        fputc(' ', out);
+        cli_put_shell_word(out, c->args[i]);
+    }
+    fclose(out);
     return line;
 }

@@ -21,7 +21,7 @@ char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, 
 // What of the training it changes, "batch, rounding"; "" for nothing: the same sums, perhaps in another order.
 char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
-// "stepmark run ..." that measures it.
+// "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
 char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration);
 
 #endif
