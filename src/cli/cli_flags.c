@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli_advise_axes.h"
 #include "cli_sweep_plan.h"
 #include "collate.h"
 #include "data_order.h"
@@ -689,8 +690,10 @@ bool cli_has_own_list(const cli_flag *flag) {
 }
 
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
-    bool swept =
-        cli_command_sweeps(command) && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    if (command == CLI_ADVISE) {
+        return cli_advise_chooses(flag->name);
+    }
+    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 
