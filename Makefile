@@ -135,6 +135,7 @@ deps: ## install the Debian packages that the program needs
 .PHONY: deps-dev
 deps-dev: ## install also what the tests and checks need
 	@tools/deps.sh run dev mpi
+	@tools/deps.sh browser || echo "no Chromium with its driver and Selenium could be installed: pages are not tested in it" >&2
 
 .PHONY: deps-torture
 deps-torture: ## install also what the long tests need
