@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli_advise_axes.h"
 #include "cli_sweep_plan.h"
 #include "collate.h"
 #include "data_order.h"
@@ -318,12 +319,12 @@ static const cli_flag flags[] = {
     {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", NULL,
      "each configuration is measured by `loop`, not by `run`, with a loader that makes a step's batches: the thread "
      "that trains, when it needs them, or N threads beside it",
-     SWEEP | CLI_LISTED, AT(loader), NO_RANGE},
+     SWEEP | ADVISE | CLI_LISTED, AT(loader), NO_RANGE},
     {"Work", "queue-depth", 0, CLI_INT, "N", NULL, "of --loader: steps whose batches threads make ahead",
-     SWEEP | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+     SWEEP | ADVISE | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
      "of --loader: --data is text, and this folder's tokenizer makes tokens of it while the loop reads it",
-     SWEEP | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
+     SWEEP | ADVISE | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
      NOT_ADVISE(SWEPT) | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
     {"Work", "accum", 0, CLI_INT, "N", "1,4", "micro-batches whose gradients one optimizer step sums", ADVISED,
@@ -692,8 +693,10 @@ bool cli_has_own_list(const cli_flag *flag) {
 }
 
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
-    bool swept =
-        cli_command_sweeps(command) && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    if (command == CLI_ADVISE) {
+        return cli_advise_chooses(flag->name);
+    }
+    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 
