@@ -172,6 +172,7 @@ struct sm_backend {
     // ticket. One thread copies out, and one in.
     sm_status (*begin_copy)(sm_executable *executable, const sm_copy *copy, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
+    bool (*is_copied)(sm_executable *executable, void *ticket); // true where it cannot be told: wait_copy then can
 
     // Lets the device reach host memory at full speed, for begin_copy, as long as the executable lives; NULL: there is
     // no such thing.

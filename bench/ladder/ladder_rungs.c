@@ -48,6 +48,42 @@ static const sm_ladder ladders[] = {
       {"vectorised", "a register of keys at once", "attention_vectorised.c"},
       {"threads", "heads to each thread", "attention_threads.c"},
       {"shipped", "the kernel of the step", NULL}}},
+    {"matmul",
+     "opencl",
+     SM_OP_MATMUL_FORWARD,
+     "N=256 C=768 F=768",
+     {
+      {"global", "an item an element", "rung_matmul_global.cl"},
+      {"local", "tiles in local memory", "rung_matmul_local.cl"},
+      {"registers", "4 by 4 elements an item", "rung_matmul_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"layernorm",
+     "opencl",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=4096 C=768",
+     {
+      {"global", "an item a row", "rung_layernorm_global.cl"},
+      {"local", "a work-group a row", "rung_layernorm_local.cl"},
+      {"registers", "a row in registers, read once", "rung_layernorm_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"softmax",
+     "opencl",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     {
+      {"global", "an item a row", "rung_softmax_global.cl"},
+      {"local", "a work-group a row", "rung_softmax_local.cl"},
+      {"registers", "eight numbers at a time", "rung_softmax_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"attention",
+     "opencl",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=128 C=512 NH=8",
+     {
+      {"global", "scores anew in each loop", "rung_attention_global.cl"},
+      {"local", "keys in local memory, one loop", "rung_attention_local.cl"},
+      {"registers", "query and sums in registers", "rung_attention_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
 };
 
 int sm_ladder_count(void) { return (int)(sizeof ladders / sizeof ladders[0]); }
@@ -104,6 +140,11 @@ enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel) {
     const size_t length = strcspn(rung->file, ".");
     *kernel = (sm_own_kernel){.kind = ladder->kind};
+    if (strcmp(rung->file + length, ".cl") == 0) {
+        kernel->name = rung->file;
+        kernel->source = sm_ladder_text(rung->file);
+        return sm_own_opencl_check(ladder->kind, kernel->source, kernel->name);
+    }
     for (int i = 0; i < N_FUNCTIONS; i++) {
         if (strlen(functions[i].stem) == length && strncmp(functions[i].stem, rung->file, length) == 0) {
             kernel->run = functions[i].run;

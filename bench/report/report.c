@@ -135,6 +135,7 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
     SM_TRY(write_loops(doc, report, figures));
     begin_section(doc, PUBLISHED);
     sm_report_published(doc, report);
+    sm_report_micro(doc, report);
     begin_section(doc, FAILURES);
     SM_TRY(sm_report_failures(doc, report));
     begin_section(doc, WARNINGS);

@@ -345,7 +345,7 @@ static const cli_flag flags[] = {
      "tokens where the model has no words for it",
      PAGE, AT(text), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED, AT(data_format),
      ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALKED | VERIFY,
      AT(seed), WITHIN(0, MAX_SEED)},
@@ -369,6 +369,8 @@ static const cli_flag flags[] = {
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
      PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, AT(backends), NO_RANGE},
+    {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "reference,all",
+     "backends or devices to time the step on (see `stepmark devices`); none: no times", PAGE, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", NOT_ADVISE(SWEPT) | VERIFY,
@@ -404,7 +406,7 @@ static const cli_flag flags[] = {
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | LOOP | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
+     PROFILE | LOOP | ABLATE | TRAIN | WALKED | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
