@@ -29,7 +29,7 @@ except ImportError:
 LACKING = "left out: it needs Debian's chromium, chromium-driver and python3-selenium (make deps-dev)"
 
 
-MOST_SECONDS = 40
+MOST_SECONDS = 120
 
 
 def is_there():
@@ -76,7 +76,7 @@ class Browser:
         """The value of an expression, or of a body that returns one."""
         return self.driver.execute_script(code if "return" in code else "return " + code, *arguments)
 
-    def until(self, expression, seconds=20):
+    def until(self, expression, seconds=60):
         end = time.monotonic() + seconds
         while not self.js(expression):
             assert time.monotonic() < end, f"not within {seconds} s: {expression}"
