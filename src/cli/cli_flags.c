@@ -267,7 +267,7 @@ static const cli_flag flags[] = {
     {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | LOOP | ABLATE | TRAIN, AT(seq_lens),
      WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
-    {"Work", "seq-len", 0, CLI_INTS, "T", "16", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "32", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
