@@ -261,7 +261,7 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     sm_status status = SM_OK;
     climb c = {.ladder = ladder, .options = options, .result = result};
     *result = (sm_ladder_result){.n_rungs = sm_ladder_rungs(ladder), .ceiling.ns = NAN};
-    snprintf(result->shape, sizeof result->shape, "%s", options->shape != NULL ? options->shape : ladder->shape);
+    snprintf(result->shape, sizeof result->shape, "%s", options->shape);
     c.climbers = calloc((size_t)result->n_rungs, sizeof *c.climbers);
     if (c.climbers == NULL) {
         return sm_fail(SM_ERR_OOM, "ladder: no memory for its rungs");

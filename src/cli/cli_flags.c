@@ -485,6 +485,8 @@ static const cli_flag flags[] = {
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
+    {"Exercise", "backend", 0, CLI_TEXTS, "NAME", "opencl", "device that a FILE.cl is checked on", EXERCISE, AT(backends),
+     NO_RANGE},
     {"Exercise", "timeout", 0, CLI_REAL, "SECONDS", "10", "for all cases together", EXERCISE, AT(timeout_s),
      WITHIN(0.1, 3600)},
     {"Exercise", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave times and ceilings unmeasured", EXERCISE, AT(no_peaks),
