@@ -27,7 +27,7 @@
 enum {
     MAX_PRINTED_BYTES = 1 << 16,
     MAX_FILE_BYTES = 1 << 26, // that a driver keeps
-    STACK_BYTES = 1 << 16, // of the signals' handler
+    STACK_BYTES = 1 << 16,    // of the signals' handler
     EXIT_OF_HANDLER = 99,
     POLL_MS = 50,
 };
@@ -117,10 +117,11 @@ static unsigned short append_open(struct sock_filter *code, unsigned short n, in
 // A driver opens devices, starts threads, keeps files and calls compilers: of a kernel in OpenCL C, which has no system
 // calls of its own, the network and other processes are kept away.
 static bool confine_driver(void) {
-    static const int refused[] = {SYS_socket, SYS_connect, SYS_bind,   SYS_ptrace,       SYS_process_vm_writev, SYS_mount,
-                                  SYS_reboot, SYS_setns,   SYS_chroot, SYS_pidfd_open,   SYS_kill,
+    static const int refused[] = {
+        SYS_socket, SYS_connect, SYS_bind,       SYS_ptrace, SYS_process_vm_writev, SYS_mount, SYS_reboot,
+        SYS_setns,  SYS_chroot,  SYS_pidfd_open, SYS_kill,
 #ifdef SYS_fork
-                                  SYS_fork,
+        SYS_fork,
 #endif
     };
     enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]) };

@@ -49,7 +49,9 @@ typedef struct {
 } device_case;
 
 // The operand's tensor in the device's plan: plans of the same case are alike.
-static int tensor_of(const device_case *c, const sm_case_operand *o) { return (int)(o->tensor - c->from->plan->tensors); }
+static int tensor_of(const device_case *c, const sm_case_operand *o) {
+    return (int)(o->tensor - c->from->plan->tensors);
+}
 
 // The op under test alone: what its forward op leaves is uploaded.
 static void drop_others(sm_plan *plan) {
@@ -64,7 +66,8 @@ static void move_apart(sm_plan *plan) {
         moved[i] = plan->tensors[i].offset_bytes + GAP_BYTES;
         for (int k = 0; k < plan->n_tensors; k++) {
             const sm_tensor *other = &plan->tensors[k];
-            bool is_first = other->arena == plan->tensors[i].arena && other->offset_bytes < plan->tensors[i].offset_bytes;
+            bool is_first =
+                other->arena == plan->tensors[i].arena && other->offset_bytes < plan->tensors[i].offset_bytes;
             for (int before = 0; before < k; before++) { // of those at its address
                 is_first = is_first && (plan->tensors[before].arena != other->arena ||
                                         plan->tensors[before].offset_bytes != other->offset_bytes);
@@ -157,7 +160,8 @@ static sm_status download(const device_case *c) {
         }
         SM_TRY(backend->download(c->executable, tensor_of(c, o), 0, o->n_elems, o->data));
         if (!o->is_output && memcmp(o->data, o->before, o->size_bytes) != 0) {
-            return sm_fail(SM_ERR_MISMATCH, "case %s: it writes to %s, which is an input", c->from->text, o->info->name);
+            return sm_fail(SM_ERR_MISMATCH, "case %s: it writes to %s, which is an input", c->from->text,
+                           o->info->name);
         }
     }
     return SM_OK;

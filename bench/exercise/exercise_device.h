@@ -13,8 +13,8 @@ typedef struct {
     bool is_memory_bound;
 } sm_exercise_device_times;
 
-// Runs every case on the device of that id, or the backend's first ("opencl"), into the operands' memory; *case_index is
-// the one under way. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote to what it must not.
+// Runs every case on the device of that id, or the backend's first ("opencl"), into the operands' memory; *case_index
+// is the one under way. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote to what it must not.
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index);
 

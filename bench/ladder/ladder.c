@@ -275,7 +275,8 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;
     if (!options->without_peaks) {
-        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false, &result->ceiling));
+        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false,
+                                          &result->ceiling));
     }
 cleanup:
     close_climb(&c);

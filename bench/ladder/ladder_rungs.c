@@ -57,8 +57,7 @@ static const sm_ladder ladders[] = {
      SM_OP_MATMUL_FORWARD,
      "N=256 C=768 F=768",
      "N=4096 C=768 F=3072",
-     {
-      {"global", "an item an element", "rung_matmul_global.cl"},
+     {{"global", "an item an element", "rung_matmul_global.cl"},
       {"local", "tiles in local memory", "rung_matmul_local.cl"},
       {"registers", "4 by 4 elements an item", "rung_matmul_registers.cl"},
       {"shipped", "the kernel of the step", NULL}}},
@@ -67,8 +66,7 @@ static const sm_ladder ladders[] = {
      SM_OP_LAYERNORM_FORWARD,
      "N=4096 C=768",
      "N=32768 C=768",
-     {
-      {"global", "an item a row", "rung_layernorm_global.cl"},
+     {{"global", "an item a row", "rung_layernorm_global.cl"},
       {"local", "a work-group a row", "rung_layernorm_local.cl"},
       {"registers", "a row in registers, read once", "rung_layernorm_registers.cl"},
       {"shipped", "the kernel of the step", NULL}}},
@@ -77,8 +75,7 @@ static const sm_ladder ladders[] = {
      SM_OP_CROSSENTROPY_FORWARD,
      "N=32 vocab=50257 Vp=50304",
      "N=512 vocab=50257 Vp=50304",
-     {
-      {"global", "an item a row", "rung_softmax_global.cl"},
+     {{"global", "an item a row", "rung_softmax_global.cl"},
       {"local", "a work-group a row", "rung_softmax_local.cl"},
       {"registers", "eight numbers at a time", "rung_softmax_registers.cl"},
       {"shipped", "the kernel of the step", NULL}}},
@@ -87,8 +84,7 @@ static const sm_ladder ladders[] = {
      SM_OP_FLASH_ATTENTION_FORWARD,
      "B=2 T=128 C=512 NH=8",
      "B=8 T=512 C=768 NH=12",
-     {
-      {"global", "scores anew in each loop", "rung_attention_global.cl"},
+     {{"global", "scores anew in each loop", "rung_attention_global.cl"},
       {"local", "keys in local memory, one loop", "rung_attention_local.cl"},
       {"registers", "query and sums in registers", "rung_attention_registers.cl"},
       {"shipped", "the kernel of the step", NULL}}},
@@ -126,7 +122,7 @@ const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name) {
 
 // --- their functions -------------------------------------------------------------------------------
 
-#define RUNG(stem, isa)                                       \
+#define RUNG(stem, isa)                                         \
     extern void rung_##stem##_##isa(const sm_own_member *args); \
     extern const int rung_##stem##_##isa##_threads __attribute__((weak));
 #include "ladder_rungs.list"

@@ -155,8 +155,10 @@ static sm_status write_record(const cli_options *options, const sm_exercise *exe
 // --- the subcommand --------------------------------------------------------------------------------
 
 static sm_status check(const cli_options *options, const sm_exercise *exercise) {
-    const sm_exercise_options how = {
-        .timeout_s = options->timeout_s, .without_times = options->no_peaks, .device = options->backends.texts[0], .interrupted = &cli_interrupted};
+    const sm_exercise_options how = {.timeout_s = options->timeout_s,
+                                     .without_times = options->no_peaks,
+                                     .device = options->backends.texts[0],
+                                     .interrupted = &cli_interrupted};
     sm_exercise_report report;
     sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
     if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {
