@@ -1,5 +1,5 @@
 // prelude.cl: what every kernel file begins with: a vector type of the device's width, the plan's data type, exp,
-// GELU, reductions over a row, Philox. The host puts it before each of the other files.
+// GELU, reductions over a row. The host puts it, and philox.cl, before each of the other files.
 //
 // Every tensor comes to a kernel as the buffer it lies in and where it begins there, in elements:
 // sub-buffers would have to be aligned. Indices that can pass 2^31 are ulong.
@@ -213,6 +213,17 @@ typedef float4 result4;
         }                                                                                   \
     }
 #endif
+// A vec of data as it lies, whole: what is on its way to be widened later.
+#if defined(WHOLE) && VECTOR > 1
+#if DATA_IS_NARROW
+typedef JOIN(ushort, VECTOR) raw_vec;
+#define widen_raw(x) JOIN(widen, VECTOR)(x)
+#else
+typedef vec raw_vec;
+#define widen_raw(x) (x)
+#endif
+#define load_raw(p) (*(const global raw_vec *)(p))
+#endif
 #define same(x) (x)
 #define same4(x) (x)
 #define same8(x) (x)
@@ -420,7 +431,8 @@ ROW_REDUCTION(row_largest, float, fmax)
 #define LANES_SHARED(shared)
 #define lanes_sum(x, shared) (x)
 #else
-#define LANES_SHARED(shared) local vec shared[ROW_ITEMS]
+#define LANES_ITEMS 128 // of a work-group, at most
+#define LANES_SHARED(shared) local vec shared[LANES_ITEMS]
 
 static inline vec lanes_sum(vec x, local vec *shared) {
     const uint n_columns = (uint)get_local_size(0);
@@ -467,6 +479,35 @@ static inline vec lanes_sum(vec x, local vec *shared) {
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))
 
+// Of rows that a group walks one after the other, those that come next are on their way while one is computed: this
+// item's vecs of their dy, their x and, with `residual`, their dskip, one after the other.
+#if ROW_VECS > 0
+enum { ROWS_AHEAD = 2, ROW_PARTS = 3 };
+
+// Of a row beyond the last, that one.
+static inline void ask_for_row(uint residual, ulong n, ulong N, ulong C, const global data *dy, const global data *x,
+                               const global data *dskip, raw_vec row[ROW_PARTS * ROW_VECS]) {
+    const ulong first = row_start(min(n, N - 1), C);
+    FOR_VECS(k, c, C) {
+        row[k] = load_raw(dy + first + c);
+        row[ROW_VECS + k] = load_raw(x + first + c);
+        row[2 * ROW_VECS + k] = load_raw((residual ? dskip : x) + first + c);
+    }
+}
+
+// The row that comes next, out of those on their way.
+static inline void take_row(raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS], raw_vec row[ROW_PARTS * ROW_VECS]) {
+    UNROLLED
+    for (uint i = 0; i < ROW_PARTS * ROW_VECS; i++) {
+        row[i] = ahead[i];
+        UNROLLED
+        for (uint later = 1; later < ROWS_AHEAD; later++) {
+            ahead[(later - 1) * ROW_PARTS * ROW_VECS + i] = ahead[later * ROW_PARTS * ROW_VECS + i];
+        }
+    }
+}
+#endif
+
 // --- tiles of a product --------------------------------------------------------------------------
 
 // The tile of C and the part of K that a work-group owns.
@@ -489,50 +530,6 @@ static inline product_tile find_product_tile(ulong M, uint tile_m, uint tile_n, 
     p.n = (ulong)(in_band / height) * tile_n;
     p.part = part;
     return p;
-}
-
-// --- random numbers ----------------------------------------------------------------------------
-
-// Philox4x32-10 (Salmon et al. 2011, section 3.3), as include/philox.h.
-static inline uint4 philox(ulong key, ulong counter_low, ulong counter_high) {
-    uint k0 = (uint)key;
-    uint k1 = (uint)(key >> 32);
-    uint4 c = (uint4)((uint)counter_low, (uint)(counter_low >> 32), (uint)counter_high, (uint)(counter_high >> 32));
-    for (int round = 0; round < 10; round++) {
-        const uint low0 = 0xD2511F53u * c.x;
-        const uint high0 = mul_hi(0xD2511F53u, c.x);
-        const uint low1 = 0xCD9E8D57u * c.z;
-        const uint high1 = mul_hi(0xCD9E8D57u, c.z);
-        c = (uint4)(high1 ^ c.y ^ k0, low1, high0 ^ c.w ^ k1, low0);
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return c;
-}
-
-static inline ulong micro_step(const global uint *rng_step) { return rng_step[0] | (ulong)rng_step[1] << 32; }
-
-// What element e of a tensor is multiplied by: 0 when dropped, `scale` = 1/(1 - p) when kept.
-static inline float keep_factor(ulong key, ulong step, ulong e, uint threshold, float scale) {
-    const uint4 words = philox(key, e / 4, step);
-    const uint word = e % 4 == 0 ? words.x : e % 4 == 1 ? words.y : e % 4 == 2 ? words.z : words.w;
-    return word >= threshold ? scale : 0.0f;
-}
-
-// Dropout of attention's weights: drawn only where threshold > 0.
-typedef struct {
-    ulong key, step;
-    uint threshold;
-    float scale;
-} mask;
-
-static inline mask make_mask(ulong key, uint threshold, float scale, const global uint *rng_step) {
-    mask m;
-    m.key = key;
-    m.threshold = threshold;
-    m.scale = scale;
-    m.step = threshold > 0 ? micro_step(rng_step) : 0;
-    return m;
 }
 
 // --- documents and weights of attention ----------------------------------------------------------

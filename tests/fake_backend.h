@@ -78,6 +78,7 @@ static struct {
     int sleep_at_step; // this step takes sleep_ms
     int sleep_ms;
     int interrupt_at_step;
+    int ms_of_step;     // op 1 sleeps that long
     int64_t op_cost_ns; // op i is said to take (i + 1) times this; 0 = its real time
     sm_status check_result;
     bool check_is_mute;
@@ -150,6 +151,9 @@ static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t
     for (int i = range.first; i < range.end; i++) {
         int64_t begin_ns = clock_ns();
         fake.n_executed[i]++;
+        if (i == 1 && fake.ms_of_step > 0) {
+            nanosleep(&(struct timespec){.tv_nsec = 1000000L * fake.ms_of_step}, NULL);
+        }
         fake.n_untimed[i] += op_ns == NULL;
         if (op_ns != NULL) {
             op_ns[i] += fake.op_cost_ns > 0 ? (i + 1) * fake.op_cost_ns : clock_ns() - begin_ns;

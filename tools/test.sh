@@ -17,6 +17,8 @@ $make tests >/dev/null
 $make run-tests
 step "manual pages and completions"
 $make test-pages
+step "pages in Chromium"
+tools/test_report_page.py build/release/stepmark
 step "several processes"
 $make CONFIG=mpi build >/dev/null
 tools/test_mpi.sh

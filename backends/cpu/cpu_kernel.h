@@ -17,6 +17,7 @@
 #include "host_memory.h"
 
 #include "cpu_data.h"
+#include "cpu_topology.h"
 
 #ifndef CPU_ISA
 #define CPU_ISA baseline
@@ -43,8 +44,14 @@ typedef struct {
     int64_t grid_rows;   // parts that the rows are divided into among the threads; 0: by an estimate of the cost
 } cpu_blocking;
 
-// A slice of a block of a is at most 576 KiB, one of a block of b at most 2.3 MiB.
-static const cpu_blocking cpu_default_blocking = {.slice_k = 1536, .block_tiles = 12, .block_cols = 384};
+// Where the second-level cache has 2 MiB, a slice of a block of a fills most of it, so that b is packed while many rows
+// are multiplied; else it is at most 576 KiB. One of a block of b is at most 2.3 MiB.
+static inline cpu_blocking cpu_default_blocking(void) {
+    enum { LARGE_BYTES = 2 << 20 };
+    return cpu_topology_level2_bytes() >= LARGE_BYTES
+               ? (cpu_blocking){.slice_k = 768, .block_tiles = 64, .block_cols = 768}
+               : (cpu_blocking){.slice_k = 1536, .block_tiles = 12, .block_cols = 384};
+}
 
 // Who computes it.
 typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } cpu_method;

@@ -95,8 +95,8 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
     (void)n;
     (void)k;
     (void)n_threads;
-    const cpu_blocking *d = &cpu_default_blocking;
-    return (size_t)(d->block_cols + d->block_tiles * CPU_PRODUCT_ROWS) * (size_t)d->slice_k * sizeof(float);
+    const cpu_blocking d = cpu_default_blocking();
+    return (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
 }
 
 // A block of rows, over a block of columns.
@@ -280,7 +280,7 @@ static void choose_part(const cpu_team *team, job *j) {
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     float *scratch = team->scratch[team->thread];
-    job j = {.p = p, .b_panels = scratch, .blocking = cpu_default_blocking};
+    job j = {.p = p, .b_panels = scratch, .blocking = cpu_default_blocking()};
     if (team->choice != NULL && team->choice->method == CPU_BY_PACKED) {
         j.blocking = team->choice->blocking;
     }

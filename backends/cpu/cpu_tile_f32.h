@@ -10,7 +10,9 @@
 #include "cpu_ask.h"
 #include "cpu_tile_size.h"
 
-enum { CPU_AHEAD = 32 }; // operands that a tile packs are asked for so many steps of k before they are needed
+// So many steps of k before they are needed, operands are asked for: what a tile packs, or rows of a where they lie; a
+// packed b, which is in the second-level cache.
+enum { CPU_AHEAD = 32, CPU_AHEAD_OF_PANEL = 4, CPU_LINE_FLOATS = 64 / sizeof(float) };
 
 // Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step].
 typedef struct {
@@ -32,6 +34,14 @@ typedef struct {
 // What a tile packs while it multiplies.
 enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
+// Lines of rows that lie along k, of which every step reads one number a row: into the first-level cache.
+static inline __attribute__((always_inline)) void cpu_ask_for_rows(cpu_a_rows a) {
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        __builtin_prefetch(a.data + CPU_AHEAD + r * a.row);
+    }
+}
+
 // sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
 // wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart. n_vectors and packs are constants where it
 // is called.
@@ -40,6 +50,9 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
                float *restrict b_pack, cpu_asking *asking, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0; left -= CPU_ASK_STEPS) {
         cpu_ask(asking);
+        if (!(packs & CPU_PACK_A) && a.step == 1) {
+            cpu_ask_for_rows(a);
+        }
         const int64_t n_steps = left < CPU_ASK_STEPS ? left : CPU_ASK_STEPS;
         for (int64_t j = 0; j < n_steps; j++) {
             if (packs & CPU_PACK_A) {
@@ -56,6 +69,8 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
                 if (packs & CPU_PACK_B) {
                     *(cpu_vector *)(b_pack + v * CPU_VECTOR) = row[v];
                     __builtin_prefetch(b + CPU_AHEAD * b_step + v * CPU_VECTOR);
+                } else if (v * CPU_VECTOR % CPU_LINE_FLOATS == 0) {
+                    __builtin_prefetch(b + CPU_AHEAD_OF_PANEL * b_step + v * CPU_VECTOR);
                 }
             }
 #pragma GCC unroll 8

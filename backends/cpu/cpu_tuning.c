@@ -83,7 +83,7 @@ static void list_candidates(tuner *t) {
     }
     for (int rows = 1; packed && t->e->n_threads > 1 && rows <= t->e->n_threads; rows++) {
         if (t->e->n_threads % rows == 0) {
-            cpu_blocking blocking = cpu_default_blocking;
+            cpu_blocking blocking = cpu_default_blocking();
             blocking.grid_rows = rows;
             add_candidate(t, CPU_BY_PACKED, blocking);
         }

@@ -49,7 +49,7 @@ static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output
 static void bind_bias_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
-    const int64_t n_strips = opencl_count_strips(b->e->device, N, C);
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
     opencl_begin_rows(b, "bias", "bias_backward_strips", C);
     arg_count(b, N);
     arg_count(b, C);
@@ -116,7 +116,6 @@ static void bind_layernorm_backward(opencl_binder *b) {
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, n_strips);
-    arg_count(b, opencl_strip_rows(N, n_strips));
     opencl_arg_uint(b, (uint32_t)n_sums);
     for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
         arg_in(b, i);
@@ -180,7 +179,6 @@ static void bind_rmsnorm_backward(opencl_binder *b) {
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, n_strips);
-    arg_count(b, opencl_strip_rows(N, n_strips));
     for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
@@ -256,7 +254,7 @@ static void bind_embedding_forward(opencl_binder *b) {
 // Ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them. They are token
 // ids, or positions, which lie in scratch behind what is made here.
 static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
-    enum { BLOCK = 256, GROUP = 64, LANES = 4 }; // of cl/embedding.cl
+    enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
     const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
     arg_count(b, N);
@@ -287,6 +285,7 @@ static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 
 
 // Rows of dx are added to those of output `table`, as the ids that were sorted say.
 static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
+    enum { RUN_LANES = 8 };
     opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
     arg_count(b, N);
     arg_count(b, C);
@@ -301,7 +300,7 @@ static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
     opencl_arg_scratch(b, 2 * (size_t)N);
     opencl_arg_scratch(b, (size_t)partial_rows_at(N));
     arg_out(b, table);
-    opencl_launch_grid(b, C, count_windows(N));
+    opencl_launch_lanes(b, C, count_windows(N), RUN_LANES);
 }
 
 static void bind_positions_backward(opencl_binder *b, int64_t B, int64_t T, int64_t C) {
@@ -429,6 +428,9 @@ bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *pro
 }
 
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    if (device->own[op->kind] != NULL) {
+        return 0;
+    }
     const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
     if (sm_op_is_matmul(op->kind)) {
         const opencl_product p = opencl_describe_product(plan, op);
@@ -448,8 +450,8 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
         return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
     }
     case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
-    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, R, C) * C + 2 * R + 2);
-    case SM_OP_BIAS_BACKWARD: return (size_t)(opencl_count_strips(device, R, C) * C);
+    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
+    case SM_OP_BIAS_BACKWARD: return (size_t)(opencl_count_strips(device, plan, R, C) * C);
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
         return (size_t)(layernorm_sums(op) * opencl_count_row_strips(device, R) * C);
@@ -464,7 +466,11 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
         return SM_OK;
     }
     opencl_binder b = {.e = e, .op = op};
-    binders[op->kind](&b);
+    if (e->device->own[op->kind] != NULL) {
+        opencl_bind_own(&b);
+    } else {
+        binders[op->kind](&b);
+    }
     return b.status;
 }
 
@@ -472,6 +478,12 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     const char *id = device->base.info.id;
     if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
+    }
+    if (device->own[op->kind] != NULL) {
+        return plan->dtype == SM_F32
+                   ? SM_OK
+                   : sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
+                             id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
     SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {

@@ -41,8 +41,8 @@ static const sm_column columns[] = {
     {SM_COLUMN("phase", SM_COLUMN_TEXT, "", "part of the step; step: all of them; undisturbed: a step not timed apart"),
      .heading = "phase", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what it is"), .heading = "what it is"},
-    {SM_COLUMN("ns", SM_COLUMN_INTEGER, "ns", "mean of the steps timed apart; undisturbed: median"), .heading = "ms",
-     .show = sm_show_ms, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("ns", SM_COLUMN_INTEGER, "ns", "mean of the middle half of the steps timed apart; undisturbed: median"),
+     .heading = "ms", .show = sm_show_ms, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("share", SM_COLUMN_REAL, "", "of the step timed apart"), .heading = "share", .show = sm_show_percent,
      .rank = 8},
     {SM_COLUMN("alone_ts", SM_COLUMN_REAL, "tokens/s", "throughput that it alone would allow"),
@@ -142,7 +142,7 @@ static sm_status add_phase(const json_t *row, const json_t *baseline, const char
     snprintf(samples, sizeof(samples), "loop.samples.%s", member);
     const double ns = sm_json_number(row, field);
     const double then_ns = baseline != NULL ? sm_json_number(baseline, field) : NAN;
-    if (!(ns != 0) && !(then_ns > 0)) {
+    if (!(fabs(ns) > 0) && !(then_ns > 0)) { // nor is it known, of a row that does not say
         return SM_OK;
     }
     json_t *record = start_record(row, name, meaning, field);

@@ -7,10 +7,16 @@
 #include "clock.h"
 #include "json_values.h"
 #include "loop_verdict.h"
+#include "pass_stats.h"
+#include "stats.h"
+
+enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
 
 // What every step that is not timed apart has.
 typedef struct {
+    int64_t elapsed_ns;
     int64_t input_ns; // waited, or inline
+    int64_t comm_ns;
     int64_t busy_ns;
     int64_t n_ready;
 } plain_step;
@@ -24,7 +30,7 @@ struct sm_loop {
     int64_t room;
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
-    int64_t *op_ns; // two times plan->n_ops a step apart
+    int64_t *op_ns; // n_attribution times plan->n_ops, and as many for what belongs to a phase already
 };
 
 // --- steps -------------------------------------------------------------------------------------
@@ -40,7 +46,7 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     return SM_OK;
 }
 
-static sm_status keep_plain(sm_loop *l, const sm_train_step *step) {
+static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elapsed_ns) {
     if (l->n_plain == l->room) {
         const int64_t room = l->room > 0 ? 2 * l->room : 64;
         plain_step *grown = realloc(l->plain, (size_t)room * sizeof(*grown));
@@ -50,8 +56,23 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step) {
         l->plain = grown;
         l->room = room;
     }
-    l->plain[l->n_plain++] = (plain_step){
-        .input_ns = step->data_ns, .busy_ns = step->load.end_ns - step->load.begin_ns, .n_ready = step->load.n_ready};
+    l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
+                                          .input_ns = step->data_ns,
+                                          .comm_ns = step->comm_ns,
+                                          .busy_ns = step->load.end_ns - step->load.begin_ns,
+                                          .n_ready = step->load.n_ready};
+    return SM_OK;
+}
+
+sm_step_phases *sm_loop_time_apart(sm_loop *l) {
+    return l->n_apart < l->settings.n_attribution ? &l->apart[l->n_apart].phases : NULL;
+}
+
+sm_status sm_loop_keep(sm_loop *l, const sm_train_step *step, const sm_step_phases *phases) {
+    if (phases == NULL) {
+        return l->n_plain < MOST_PLAIN ? keep_plain(l, step, step->elapsed_ns) : SM_OK;
+    }
+    l->apart[l->n_apart++].step = *step;
     return SM_OK;
 }
 
@@ -61,23 +82,23 @@ static sm_status run_plain(sm_loop *l, int64_t number, int64_t *elapsed_ns, doub
     SM_TRY(take_step(l, number, NULL, &step));
     *elapsed_ns = sm_now_ns() - begin_ns;
     *loss = step.loss;
-    return keep_plain(l, &step);
+    return keep_plain(l, &step, *elapsed_ns);
 }
 
 static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     const sm_plan *plan = l->stepper.session->plan;
-    if (l->n_apart == l->settings.n_attribution) {
+    sm_train_step step;
+    sm_step_phases *phases = sm_loop_time_apart(l);
+    if (phases == NULL) {
         return sm_fail(SM_ERR_INTERNAL, "loop: more than %d steps are timed apart", l->n_apart);
     }
-    sm_loop_step *s = &l->apart[l->n_apart];
-    sm_phases_begin(&s->phases, plan);
-    SM_TRY(take_step(l, number, &s->phases, &s->step));
-    sm_phases_end(&s->phases);
-    memcpy(op_ns, s->phases.op_ns, (size_t)plan->n_ops * sizeof(*op_ns));
-    *elapsed_ns = s->phases.wall_ns;
-    *loss = s->step.loss;
-    l->n_apart++;
-    return SM_OK;
+    sm_phases_begin(phases, plan);
+    SM_TRY(take_step(l, number, phases, &step));
+    sm_phases_end(phases);
+    memcpy(op_ns, phases->op_ns, (size_t)plan->n_ops * sizeof(*op_ns));
+    *elapsed_ns = phases->wall_ns;
+    *loss = step.loss;
+    return sm_loop_keep(l, &step, phases);
 }
 
 static sm_status run_step(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
@@ -131,8 +152,8 @@ static sm_status allocate(sm_loop *l) {
         return sm_fail(SM_ERR_OOM, "loop: no memory for %zu steps timed apart", n_apart);
     }
     for (size_t i = 0; i < n_apart; i++) {
-        l->apart[i].phases.op_ns = l->op_ns + 2 * i * n_ops;
-        l->apart[i].phases.lapped_ns = l->op_ns + (2 * i + 1) * n_ops;
+        l->apart[i].phases.op_ns = l->op_ns + i * n_ops;
+        l->apart[i].phases.lapped_ns = l->op_ns + (n_apart + i) * n_ops;
     }
     return SM_OK;
 }
@@ -171,44 +192,74 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
 
 // --- the row -------------------------------------------------------------------------------------------
 
-// The last steps that were not timed apart are the headline's.
+// The last steps that were not timed apart are the headline's: as many as it has samples, or fewer.
+static const plain_step *headline_of(const sm_loop *l, const sm_row *row, int64_t *n) {
+    *n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
+    return l->plain + l->n_plain - *n;
+}
+
 static void set_headline(const sm_loop *l, sm_row *row) {
-    const int64_t n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
+    int64_t n;
+    const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
+    double comm_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
-    for (int64_t i = l->n_plain - n; i < l->n_plain; i++) {
-        input_ns += (double)l->plain[i].input_ns / (double)n;
-        busy_ns += (double)l->plain[i].busy_ns / (double)n;
-        n_ready += (double)l->plain[i].n_ready / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        input_ns += (double)steps[i].input_ns / (double)n;
+        comm_ns += (double)steps[i].comm_ns / (double)n;
+        busy_ns += (double)steps[i].busy_ns / (double)n;
+        n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
+    row->loop.headline_comm_ns = (int64_t)comm_ns;
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;
     }
 }
 
-// The means of whole numbers that add up, so that they do, too: what is left goes to what is unaccounted.
-static void set_means(const sm_loop *l, sm_row *row) {
+static int by_wall(const void *a, const void *b) {
+    const int64_t x = (*(const sm_loop_step *const *)a)->phases.wall_ns;
+    const int64_t y = (*(const sm_loop_step *const *)b)->phases.wall_ns;
+    return (x > y) - (x < y);
+}
+
+// Means over these steps. They are whole numbers, whose remainders go to what is unaccounted, so that they add up.
+static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
     int64_t means_ns[SM_STEP_PHASE_COUNT] = {0};
-    int64_t rest_ns = 0;
     row->loop.wall_ns = 0;
-    for (int i = 0; i < l->n_apart; i++) {
-        row->loop.wall_ns += l->apart[i].phases.wall_ns / l->n_apart;
+    for (int i = 0; i < n; i++) {
+        row->loop.wall_ns += steps[i]->phases.wall_ns / n;
     }
-    rest_ns = row->loop.wall_ns;
+    means_ns[SM_STEP_UNACCOUNTED] = row->loop.wall_ns;
     for (int phase = 0; phase < SM_STEP_UNACCOUNTED; phase++) {
-        for (int i = 0; i < l->n_apart; i++) {
-            means_ns[phase] += l->apart[i].phases.ns[phase];
+        for (int i = 0; i < n; i++) {
+            means_ns[phase] += steps[i]->phases.ns[phase];
         }
-        means_ns[phase] /= l->n_apart;
-        rest_ns -= means_ns[phase];
+        means_ns[phase] /= n;
+        means_ns[SM_STEP_UNACCOUNTED] -= means_ns[phase];
     }
-    means_ns[SM_STEP_UNACCOUNTED] = rest_ns;
 #define X(code, member, name, text) row->loop.member##_ns = means_ns[code];
     SM_STEP_PHASE_LIST(X)
 #undef X
+}
+
+// Of the steps whose wall clock is in the middle half: one that was preempted says nothing of the loop.
+static sm_status set_means(const sm_loop *l, sm_row *row) {
+    const int n = l->n_apart;
+    const sm_loop_step **steps = malloc((size_t)n * sizeof(const sm_loop_step *));
+    if (steps == NULL) {
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %d steps", n);
+    }
+    for (int i = 0; i < n; i++) {
+        steps[i] = &l->apart[i];
+    }
+    qsort(steps, (size_t)n, sizeof(*steps), by_wall);
+    row->loop.n_steps = n - 2 * (n / 4);
+    set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
+    free(steps);
+    return SM_OK;
 }
 
 static bool has_time(const sm_loop *l, int phase) {
@@ -248,14 +299,60 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
 }
 
+// What a headline step takes beside its data and other processes.
+static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
+    int64_t n;
+    sm_stats stats;
+    const plain_step *steps = headline_of(l, row, &n);
+    int64_t *rest_ns = malloc((size_t)n * sizeof(*rest_ns) + 1);
+    if (rest_ns == NULL) {
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %lld samples", (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
+    }
+    sm_status status = sm_stats_compute(rest_ns, n, &stats);
+    *work_ns = stats.median;
+    free(rest_ns);
+    return status;
+}
+
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     SM_ROW_TEXT(row->loop.loader, loop->loader);
     if (row->samples_ns.n == 0 || loop->n_apart == 0) {
         return SM_OK;
     }
-    row->loop.n_steps = loop->n_apart;
     set_headline(loop, row);
-    set_means(loop, row);
+    SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
-    return sm_loop_verdict(loop->stepper.session->plan, row);
+    double work_ns;
+    SM_TRY(median_work(loop, row, &work_ns));
+    return sm_loop_verdict(loop->stepper.session->plan, work_ns, row);
+}
+
+// --- of a training -------------------------------------------------------------------------------------
+
+static sm_status set_steps(const sm_loop *l, sm_row *row) {
+    int64_t *walls_ns = malloc((size_t)l->n_apart * sizeof(*walls_ns) + 1);
+    row->samples_ns.values = malloc((size_t)l->n_plain * sizeof(int64_t) + 1);
+    if (row->samples_ns.values == NULL || walls_ns == NULL) {
+        free(walls_ns);
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %lld steps", (long long)l->n_plain);
+    }
+    row->samples_ns.n = l->n_plain;
+    for (int64_t i = 0; i < l->n_plain; i++) {
+        row->samples_ns.values[i] = l->plain[i].elapsed_ns;
+    }
+    for (int i = 0; i < l->n_apart; i++) {
+        walls_ns[i] = l->apart[i].phases.wall_ns;
+    }
+    sm_status status = sm_pass_attribute(row, l->stepper.session->plan, walls_ns, l->op_ns, l->n_apart);
+    free(walls_ns);
+    return status;
+}
+
+sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row) {
+    SM_TRY(set_steps(loop, row));
+    SM_TRY(sm_pass_summarize(row, loop->stepper.session->plan, SM_PASS_STEP, (int)loop->stepper.n_accum));
+    return sm_loop_report(loop, row);
 }

@@ -12,11 +12,11 @@
 #include "train_step.h"
 
 typedef struct {
-    const sm_workload *workload; // whose checks the first steps have
-    sm_train_stepper stepper;    // with a loader that begins with step SM_CHECKED_STEPS + 1
-    const char *loader;          // as a row says it
-    int n_loader_threads;        // 0: inline
-    int n_attribution;           // of the protocol
+    const sm_workload *workload; // whose checks the first steps have; NULL where a training runs the steps
+    sm_train_stepper stepper; // with a loader that begins with step SM_CHECKED_STEPS + 1; likewise, but for the session
+    const char *loader;       // as a row says it
+    int n_loader_threads;     // 0: inline
+    int n_attribution;        // of the protocol; more are not kept
 
     // Tells a step, as a training does, within its time; NULL: nobody is told.
     sm_status (*log)(void *ctx, const sm_train_step *step);
@@ -37,11 +37,23 @@ void sm_loop_close(sm_loop *loop); // NULL is fine
 // What the harness measures; `loop` outlives that.
 sm_workload sm_loop_workload(sm_loop *loop);
 
+// For a training that runs its steps itself: the recorder of one that is to be timed apart (NULL: there are enough),
+// and each step when it is over, with that or NULL. sm_loop_conclude fills all that such steps say of a row, `loop`
+// included.
+sm_step_phases *sm_loop_time_apart(sm_loop *loop);
+sm_status sm_loop_keep(sm_loop *loop, const sm_train_step *step, const sm_step_phases *phases);
+sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row);
+
 // Fills the row's `loop`, verdict included, after the harness has filled the rest. Nothing where no step was timed
 // apart.
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 
 // Its attribution steps.
 const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
+
+// They as a trace (trace_events.h): the main line's phases, the device's ops, each thread of the loader, and how many
+// loads were ready. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
+sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
+                        json_t **trace);
 
 #endif

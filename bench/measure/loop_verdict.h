@@ -3,7 +3,9 @@
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
 //   communication  waiting for other processes
-//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases
+//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases;
+//   removed,
+//                  such ops take the shortest possible time
 //   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
 //   memory         ops that memory bounds: removed, they take the time of their arithmetic
 //
@@ -47,7 +49,8 @@ double sm_loop_without_ns(const sm_loop_division *division, sm_loop_bound bound)
 // SM_LOOP_BOUND_COUNT where it cannot be told.
 sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 
-// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there.
-sm_status sm_loop_verdict(const sm_plan *plan, sm_row *row);
+// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there. `work_ns` is
+// what a headline step takes beside its data: a median, since a step that was preempted says nothing of the loop.
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
 #endif

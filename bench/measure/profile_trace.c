@@ -1,40 +1,11 @@
 // profile_trace.c: an attribution step in the format of Chrome's trace viewer ("Trace Event Format": an object
 // with an array of events; times in microseconds).
 #include "profile.h"
+#include "trace_events.h"
 
 #include <stdlib.h>
 
-enum { PROCESS = 1, STEP_TRACK = 1, OP_TRACK = 2 };
-
-static double microseconds(int64_t ns) { return (double)ns / 1e3; }
-
-// An event with what all of them have. NULL when out of memory.
-static json_t *make_event(const char *phase, const char *name, const char *category, int track, int64_t start_ns) {
-    json_t *event = json_object();
-    sm_json_set_new(event, "ph", json_string(phase));
-    sm_json_set_new(event, "name", sm_json_bytes(name));
-    sm_json_set_new(event, "cat", json_string(category));
-    sm_json_set_new(event, "pid", json_integer(PROCESS));
-    sm_json_set_new(event, "tid", json_integer(track));
-    sm_json_set_new(event, "ts", json_real(microseconds(start_ns)));
-    return event;
-}
-
-static void add_span(json_t *events, const char *name, const char *category, int track, int64_t start_ns,
-                     int64_t elapsed_ns, json_t *args) {
-    json_t *event = make_event("X", name, category, track, start_ns);
-    sm_json_set_new(event, "dur", json_real(microseconds(elapsed_ns)));
-    json_object_set_new(event, "args", args);
-    json_array_append_new(events, event);
-}
-
-static void add_name(json_t *events, const char *what, int track, const char *name) {
-    json_t *event = make_event("M", what, "__metadata", track, 0);
-    json_t *args = json_object();
-    sm_json_set_new(args, "name", sm_json_bytes(name));
-    json_object_set_new(event, "args", args);
-    json_array_append_new(events, event);
-}
+enum { STEP_TRACK = 1, OP_TRACK = 2 };
 
 static json_t *op_args(const sm_profile_input *in, int index) {
     const sm_op *op = &in->plan->ops[index];
@@ -55,14 +26,12 @@ static json_t *op_args(const sm_profile_input *in, int index) {
 // The counter's value from `start_ns` on: bytes by role.
 static void add_memory(json_t *events, const sm_profile_input *in, const size_t *alive_bytes, int index,
                        int64_t start_ns) {
-    json_t *event = make_event("C", "memory alive, bytes", "memory", STEP_TRACK, start_ns);
     json_t *args = json_object();
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
         size_t bytes = alive_bytes[(size_t)role * (size_t)in->plan->n_ops + (size_t)index];
         json_object_set_new(args, sm_role_name((sm_role)role), json_integer((json_int_t)bytes));
     }
-    json_object_set_new(event, "args", args);
-    json_array_append_new(events, event);
+    sm_trace_counter(events, "memory alive, bytes", STEP_TRACK, start_ns, args);
 }
 
 // The ops end to end, then what is left of the wall clock.
@@ -71,15 +40,15 @@ static void add_ops(json_t *events, const sm_profile_input *in, const char *cate
     for (int i = 0; i < in->plan->n_ops; i++) {
         if (in->op_ns[i] > 0) {
             add_memory(events, in, alive_bytes, i, now_ns);
-            add_span(events, sm_op_name(in->plan->ops[i].kind), category, OP_TRACK, now_ns, in->op_ns[i],
-                     op_args(in, i));
+            sm_trace_span(events, sm_op_name(in->plan->ops[i].kind), category, OP_TRACK, now_ns, in->op_ns[i],
+                          op_args(in, i));
             now_ns += in->op_ns[i];
         }
     }
     if (in->wall_ns > now_ns) {
-        add_span(events, "unaccounted", category, OP_TRACK, now_ns, in->wall_ns - now_ns, json_object());
+        sm_trace_span(events, "unaccounted", category, OP_TRACK, now_ns, in->wall_ns - now_ns, json_object());
     }
-    add_span(events, "step", category, STEP_TRACK, 0, in->wall_ns > now_ns ? in->wall_ns : now_ns, json_object());
+    sm_trace_span(events, "step", category, STEP_TRACK, 0, in->wall_ns > now_ns ? in->wall_ns : now_ns, json_object());
 }
 
 sm_status sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace) {
@@ -94,17 +63,11 @@ sm_status sm_profile_trace(const sm_profile_input *input, const char *category, 
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
         SM_TRY_GOTO(sm_plan_alive_bytes(input->plan, (sm_role)role, alive_bytes + (size_t)role * n_ops));
     }
-    add_name(events, "process_name", STEP_TRACK, device);
-    add_name(events, "thread_name", STEP_TRACK, "step");
-    add_name(events, "thread_name", OP_TRACK, "ops");
+    sm_trace_name(events, "process_name", STEP_TRACK, device);
+    sm_trace_name(events, "thread_name", STEP_TRACK, "step");
+    sm_trace_name(events, "thread_name", OP_TRACK, "ops");
     add_ops(events, input, category, alive_bytes);
-    *trace = json_object();
-    sm_json_set_new(*trace, "displayTimeUnit", json_string("ms"));
-    if (json_object_set(*trace, "traceEvents", events) != 0) {
-        json_decref(*trace);
-        *trace = NULL;
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "trace: no memory for %zu events", json_array_size(events)));
-    }
+    SM_TRY_GOTO(sm_trace_make(events, trace));
 cleanup:
     json_decref(events);
     free(alive_bytes);

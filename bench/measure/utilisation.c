@@ -89,7 +89,7 @@ static int each_ticks(const sm_utilisation *u, ticks each[MAX_PROCESSORS]) {
     for (const char *line = u->text; line != NULL && n < MAX_PROCESSORS; line = strchr(line, '\n')) {
         line += *line == '\n';
         int used = 0;
-        if (sscanf(line, "cpu%*d%n", &used) == 0 && used > 0) {
+        if (strncmp(line, "cpu ", 4) != 0 && sscanf(line, "cpu%*d%n", &used) == 0 && used > 0) {
             each[n++] = read_ticks(line + used);
         }
     }

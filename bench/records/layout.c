@@ -167,7 +167,7 @@ static const char *skip_figure(const char *text) {
     return has_exponent ? text + 2 + strspn(text + 2, figures) : text;
 }
 
-static bool same_kind(const char *a, const char *b) {
+bool sm_same_but_figures(const char *a, const char *b) {
     for (;;) {
         bool has_figure = isdigit((unsigned char)*a);
         if (has_figure != (isdigit((unsigned char)*b) != 0)) {
@@ -189,7 +189,7 @@ static bool has_note(const json_t *record, const sm_note *n) {
     size_t k;
     json_t *text;
     json_array_foreach(sm_json_get(record, n->column->name), k, text) {
-        if (json_is_string(text) && same_kind(json_string_value(text), n->text)) {
+        if (json_is_string(text) && sm_same_but_figures(json_string_value(text), n->text)) {
             return true;
         }
     }
@@ -199,7 +199,7 @@ static bool has_note(const json_t *record, const sm_note *n) {
 static sm_status add_note(sm_layout *l, const sm_column *column, const char *text) {
     for (int i = 0; i < l->n_notes; i++) {
         sm_note *known = &l->notes[i];
-        if (known->column == column && same_kind(known->text, text)) {
+        if (known->column == column && sm_same_but_figures(known->text, text)) {
             known->has_variants = known->has_variants || strcmp(known->text, text) != 0;
             return SM_OK;
         }

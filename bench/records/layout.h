@@ -45,6 +45,9 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text);
 // "[1] warning: ..."; the caller frees it.
 sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
 
+// Texts that differ at most in the numbers that they hold.
+bool sm_same_but_figures(const char *a, const char *b);
+
 // Characters on the screen.
 int sm_text_width(const char *text);
 

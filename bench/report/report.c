@@ -3,6 +3,7 @@
 
 #include "evidence.h"
 #include "report_charts.h"
+#include "report_loops.h"
 
 #include <string.h>
 
@@ -10,80 +11,97 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"short", "In short"},       {"pictures", "Pictures"},        {"published", "Beside published figures"},
-    {"failures", "What failed"}, {"warnings", "Warnings"},        {"machines", "Machines"},
-    {"rows", "All rows"},        {"reading", "How to read this"},
+    {"rows", "All rows"},
+    {"short", "In short"},
+    {"pictures", "Pictures"},
+    {"loops", "Training loops"},
+    {"published", "Beside published figures"},
+    {"failures", "What failed"},
+    {"warnings", "Warnings"},
+    {"machines", "Machines"},
+    {"reading", "How to read this"},
 };
-enum { SHORT, PICTURES, PUBLISHED, FAILURES, WARNINGS, MACHINES, ROWS, READING, N_SECTIONS };
+enum { ROWS, SHORT, PICTURES, LOOPS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
+
+static const char *const scripts[] = {"report_view.js", NULL};
 
 static void begin_section(sm_doc *doc, int section) {
     sm_doc_heading(doc, sections[section].id, sections[section].title);
 }
 
-static void write_contents(sm_doc *doc) {
+static void write_contents(sm_doc *doc, bool has_loops) {
     if (!doc->html) {
         return;
     }
     fputs("<nav>", doc->out);
     for (int i = 0; i < N_SECTIONS; i++) {
-        fprintf(doc->out, "%s<a href=\"#%s\">%s</a>", i > 0 ? " · " : "", sections[i].id, sections[i].title);
+        if (i == LOOPS && !has_loops) {
+            continue;
+        }
+        fprintf(doc->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].title);
     }
     fputs("</nav>\n", doc->out);
 }
 
-static void write_charts_of(sm_doc *doc, const sm_plots *plots, sm_chart kind) {
+static bool is_drawn(const sm_figures *figures, const char *id) {
+    for (size_t i = 0; i < json_array_size(figures->list); i++) {
+        if (strcmp(json_string_value(json_object_get(json_array_get(figures->list, i), "id")), id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What the rows have no data for is said once, below.
+static void write_missing(sm_doc *doc, const sm_figures *figures) {
     bool any = false;
-    sm_doc_subheading(doc, sm_chart_heading(kind));
-    for (int i = 0; i < plots->n; i++) {
-        if (plots->plots[i].kind == (int)kind) {
-            fputs(any ? "" : "<div class=\"figures\">\n", doc->out);
+    for (int chart = 0; chart < SM_CHART_COUNT; chart++) {
+        if (!is_drawn(figures, sm_chart_id((sm_chart)chart))) {
+            if (!any) {
+                sm_doc_text(doc, "Not drawn, for want of data:");
+                sm_doc_items_begin(doc);
+            }
             any = true;
-            sm_doc_figure(doc, plots->plots[i].svg, plots->plots[i].caption);
+            sm_doc_item(doc, "%s.", sm_chart_missing((sm_chart)chart));
         }
     }
     if (any) {
-        fputs("</div>\n", doc->out);
-    } else {
-        sm_doc_text(doc, "No picture: %s.", sm_chart_missing(kind));
+        sm_doc_items_end(doc);
     }
 }
 
-static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
-    sm_plots plots;
-    sm_names panels;
-    sm_status status = SM_OK;
-    int n_panels = sm_report_panels(report, &panels);
-    if (n_panels > panels.n) {
-        sm_doc_text(doc,
-                    "There are pictures of the %d combinations of model, length and pass type that have most rows; "
-                    "all of them are in the table of rows.",
-                    panels.n);
-    }
-    SM_TRY_GOTO(sm_plots_open(&plots));
-    SM_TRY_GOTO(sm_report_charts(report, &plots));
-    SM_TRY_GOTO(sm_plots_draw(&plots));
-    for (int kind = 0; kind < SM_CHART_COUNT; kind++) {
-        write_charts_of(doc, &plots, (sm_chart)kind);
-    }
-cleanup:
-    sm_plots_free(&plots);
-    return status;
-}
-
-// Where nothing draws them, the page says so, among its warnings, too; its tables do without.
-static sm_status write_pictures_if_any(sm_doc *doc, const sm_report_rows *report, json_t *warnings) {
+static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
     if (!doc->html) {
         sm_doc_text(doc, "The pictures are in the HTML form of this report.");
         return SM_OK;
     }
-    sm_status status = write_pictures(doc, report);
-    if (status != SM_ERR_UNSUPPORTED) {
-        return status;
+    if (report->n_panels > SM_MAX_PANELS) {
+        sm_doc_text(doc, "Of the %d combinations of model, length and pass type these are the %d that have most rows.",
+                    report->n_panels, SM_MAX_PANELS);
     }
-    sm_doc_text(doc, "%s", sm_error_message());
-    return json_array_append_new(warnings, sm_json_text(sm_error_message())) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "no memory for a warning");
+    if (report->n_series > SM_MAX_SERIES) {
+        sm_doc_text(doc, "A picture has place for the %d fastest configurations; the table above holds all.",
+                    SM_MAX_SERIES);
+    }
+    SM_TRY(sm_report_charts(report, figures));
+    sm_doc_figures(doc, figures, 0);
+    write_missing(doc, figures);
+    return SM_OK;
+}
+
+// Only where there are any.
+static sm_status write_loops(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
+    const size_t first = json_array_size(figures->list);
+    if (!sm_report_has_loops(report)) {
+        return SM_OK;
+    }
+    begin_section(doc, LOOPS);
+    SM_TRY(sm_report_loop_tables(doc, report));
+    if (doc->html) {
+        SM_TRY(sm_report_loop_figures(report, figures));
+        sm_doc_figures(doc, figures, first);
+    }
+    return SM_OK;
 }
 
 static void write_legend(sm_doc *doc) {
@@ -106,31 +124,49 @@ static void write_legend(sm_doc *doc) {
     sm_doc_items_end(doc);
 }
 
+static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
+                                const json_t *of_files, sm_figures *figures) {
+    begin_section(doc, ROWS);
+    sm_report_comparison(doc, report, warnings);
+    begin_section(doc, SHORT);
+    SM_TRY(sm_report_shortly(doc, report));
+    begin_section(doc, PICTURES);
+    SM_TRY(write_pictures(doc, report, figures));
+    SM_TRY(write_loops(doc, report, figures));
+    begin_section(doc, PUBLISHED);
+    sm_report_published(doc, report);
+    sm_report_micro(doc, report);
+    begin_section(doc, FAILURES);
+    SM_TRY(sm_report_failures(doc, report));
+    begin_section(doc, WARNINGS);
+    sm_warnings_write(doc, report, warnings, of_files);
+    begin_section(doc, MACHINES);
+    sm_report_machines(doc, report);
+    begin_section(doc, READING);
+    write_legend(doc);
+    if (doc->html) {
+        SM_TRY(sm_figures_write(figures, doc->out));
+        SM_TRY(sm_report_data(report, doc->out));
+    }
+    return SM_OK;
+}
+
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     sm_doc doc = {.out = out, .html = html};
+    sm_figures figures = {.list = NULL};
     sm_report_rows report;
+    sm_warning_groups warnings;
     sm_status status = SM_OK;
     SM_TRY(sm_report_rows_make(rows->rows, &report));
+    SM_TRY_GOTO(sm_figures_open(&figures));
+    sm_warnings_group(&report, &warnings);
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
-    write_contents(&doc);
-    begin_section(&doc, SHORT);
-    SM_TRY_GOTO(sm_report_shortly(&doc, &report));
-    begin_section(&doc, PICTURES);
-    SM_TRY_GOTO(write_pictures_if_any(&doc, &report, rows->warnings));
-    begin_section(&doc, PUBLISHED);
-    sm_report_published(&doc, &report);
-    begin_section(&doc, FAILURES);
-    sm_report_failures(&doc, &report);
-    begin_section(&doc, WARNINGS);
-    SM_TRY_GOTO(sm_report_warnings(&doc, &report, rows->warnings));
-    begin_section(&doc, MACHINES);
-    sm_report_machines(&doc, &report);
-    begin_section(&doc, ROWS);
-    sm_report_all_rows(&doc, &report);
-    begin_section(&doc, READING);
-    write_legend(&doc);
-    sm_doc_end(&doc);
+    sm_report_begin(&doc, &report);
+    write_contents(&doc, sm_report_has_loops(&report));
+    SM_TRY_GOTO(write_sections(&doc, &report, &warnings, rows->warnings, &figures));
+    sm_doc_end(&doc, scripts);
 cleanup:
+    sm_figures_free(&figures);
     sm_report_rows_free(&report);
     return status;
 }

@@ -1,23 +1,32 @@
-// report.h: one page from any set of rows: pictures, tables, failures, warnings, the machine.
+// report.h: one page from any set of rows: a table to compare them, pictures, published figures, warnings, machines.
 #ifndef STEPMARK_REPORT_H
 #define STEPMARK_REPORT_H
 
 #include "read_rows.h"
 #include "report_doc.h"
 #include "report_rows.h"
+#include "report_warnings.h"
 
-// Writes the page: self-contained HTML, or Markdown without charts. Charts need gnuplot; a page without them says so,
-// and so does a warning that rows->warnings gets.
+// Writes the page: self-contained HTML, or Markdown without pictures.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
+
+// Its table of all rows (report_comparison.c).
+void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings);
+
+// The rows as the page's script finds them under "row-data": {rows: [{device, panel, colour, row: {...}}], contexts:
+// [...]}; row.context is an index into contexts (report_data.c).
+sm_status sm_report_data(const sm_report_rows *report, FILE *out);
 
 // Its tables beside published figures (report_published.c).
 void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 
-// Its tables of rows, failures, warnings and machines (report_tables.c).
+// Loops beside a published profile of a step (report_micro.c); nothing where there are no loops.
+void sm_report_micro(sm_doc *doc, const sm_report_rows *report);
+
+// What it says of the best rows, of failures and of machines (report_tables.c).
+void sm_report_begin(sm_doc *doc, const sm_report_rows *report);
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);
 void sm_report_machines(sm_doc *doc, const sm_report_rows *report);
-void sm_report_all_rows(sm_doc *doc, const sm_report_rows *report);
-void sm_report_failures(sm_doc *doc, const sm_report_rows *report);
-sm_status sm_report_warnings(sm_doc *doc, const sm_report_rows *report, const json_t *of_files);
+sm_status sm_report_failures(sm_doc *doc, const sm_report_rows *report);
 
 #endif

@@ -1,35 +1,94 @@
-// report_charts.c: charts against the batch, and the bars of the warm-up.
+// report_charts.c: side by side, against the batch, and where time goes.
 #include "report_charts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "compare_match.h"
 #include "compare_stats.h"
 #include "read_rows.h"
 #include "show.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+enum { MOST_COMPARED = 500, TEXT_SIZE = 512 }; // samples a side: the work grows with their product
 
-enum { MOST_COMPARED = 500 }; // samples a side: the work grows with their product
+// --- what each chart is --------------------------------------------------------------------------
 
-static const double gib = 1024.0 * 1024.0 * 1024.0;
-
-static const char *const headings[] = {
-#define X(code, heading, missing) heading,
+static const struct {
+    const char *id;
+    const char *heading;
+    const char *missing;
+} charts[] = {
+#define X(code, id, heading, missing) {id, heading, missing},
     SM_CHART_LIST(X)
 #undef X
 };
 
-static const char *const missing_texts[] = {
-#define X(code, heading, missing) missing,
-    SM_CHART_LIST(X)
-#undef X
-};
+const char *sm_chart_id(sm_chart chart) { return charts[chart].id; }
+const char *sm_chart_missing(sm_chart chart) { return charts[chart].missing; }
 
-const char *sm_chart_heading(sm_chart chart) { return headings[chart]; }
-const char *sm_chart_missing(sm_chart chart) { return missing_texts[chart]; }
+json_t *sm_chart_begin(sm_figures *figures, sm_chart chart, const char *kind, const char *caption) {
+    return sm_figure_add(figures, kind, charts[chart].id, charts[chart].heading, caption);
+}
 
-// --- lines against the batch -----------------------------------------------------------------
+int sm_chart_n_panels(const sm_report_rows *report) {
+    return report->n_panels < SM_MAX_PANELS ? report->n_panels : SM_MAX_PANELS;
+}
+
+json_t *sm_chart_panel_at_batch(const sm_report_rows *report, int p, sm_figures *figures, json_t *figure,
+                                const sm_report_row *rows[SM_MAX_SERIES], int *n) {
+    char title[2 * SM_SERIES_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
+    *n = sm_report_at_batch(report, report->panels[p].id, rows);
+    sm_report_batch(rows[0], batch, sizeof(batch));
+    snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
+    return sm_figure_panel(figures, figure, title);
+}
+
+// --- side by side ----------------------------------------------------------------------------------
+
+static json_t *interval_point(sm_figures *figures, json_t *figure, const sm_report_row *row, bool by_device) {
+    char mode[SM_SERIES_NAME_SIZE];
+    char precision[SM_SERIES_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
+    char text[3 * SM_SERIES_NAME_SIZE + 4];
+    const char *name = by_device ? row->device : row->series;
+    sm_text_mode(row->json, mode, sizeof(mode));
+    sm_text_precision(row->json, precision, sizeof(precision));
+    sm_report_batch(row, batch, sizeof(batch));
+    if (by_device) {
+        snprintf(text, sizeof(text), "%s %s, %s", mode, precision, batch);
+    } else {
+        snprintf(text, sizeof(text), "%s", batch);
+    }
+    int series = sm_figure_series(figures, figure, name, row->colour, 0);
+    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:i, s:o}", "name", sm_json_bytes(name), "series", series, "x",
+                     sm_json_real(row->tokens_per_s), "lo", sm_json_real(row->tokens_lo), "hi",
+                     sm_json_real(row->tokens_hi), "row", row->index, "text", sm_json_bytes(text));
+}
+
+static void add_side_by_side(const sm_report_rows *report, sm_figures *figures) {
+    const sm_report_row *rows[SM_MAX_SERIES];
+    bool by_device = report->n_devices > 1;
+    json_t *figure = sm_chart_begin(
+        figures, SM_CHART_SIDE_BY_SIDE, "intervals",
+        by_device ? "The fastest row of each device, at the batch and mode that suit it; bars: 95% interval of the "
+                    "median, or the quartiles where there are too few samples."
+                  : "The fastest row of each configuration; bars: 95% interval of the median, or the quartiles where "
+                    "there are too few samples.");
+    sm_figure_axis(figures, figure, "x", "tokens per second", "auto");
+    for (int p = 0; p < sm_chart_n_panels(report); p++) {
+        int n;
+        json_t *panel = sm_figure_panel(figures, figure, report->panels[p].name);
+        sm_report_best(report, report->panels[p].id, by_device, rows, &n);
+        for (int i = 0; i < n; i++) {
+            sm_figure_append(figures, panel, "points", interval_point(figures, figure, rows[i], by_device));
+        }
+    }
+    sm_figure_close(figures, figure, "points", 2);
+}
+
+// --- lines against the batch -----------------------------------------------------------------------
 
 // What a row puts into a chart: y with its interval. y NaN: nothing. `baseline` is the panel's.
 typedef sm_status (*value_of)(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y,
@@ -40,7 +99,7 @@ typedef struct {
     const char *y_label;
     const char *caption;
     value_of value;
-    bool from_zero;
+    double level; // a line across; NaN: none
 } line_chart;
 
 static sm_status throughput(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
@@ -53,11 +112,20 @@ static sm_status throughput(const sm_report_rows *report, const sm_report_row *r
     return SM_OK;
 }
 
+// The unit of all panels.
+static double memory_unit(const sm_report_rows *report, const char **unit) {
+    double largest = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        largest = fmax(largest, report->rows[i].memory_bytes);
+    }
+    return sm_figure_byte_unit(largest, unit);
+}
+
 static sm_status memory(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
                         double *hi) {
+    const char *unit;
     (void)baseline;
-    (void)report;
-    *y = row->memory_bytes > 0 ? row->memory_bytes / gib : NAN;
+    *y = row->memory_bytes > 0 ? row->memory_bytes / memory_unit(report, &unit) : NAN;
     *lo = *y;
     *hi = *y;
     return SM_OK;
@@ -91,7 +159,7 @@ static bool is_baseline(const json_t *row, int b) {
 static const sm_report_row *find_baseline(const sm_report_rows *report, const sm_report_row *row, int b) {
     for (size_t i = 0; i < report->n && row->usable && !is_baseline(row->json, b); i++) {
         const sm_report_row *other = &report->rows[i];
-        if (other->batch != row->batch || !other->usable || strcmp(other->panel, row->panel) != 0 ||
+        if (other->batch != row->batch || !other->usable || other->panel_id != row->panel_id ||
             !is_baseline(other->json, b)) {
             continue;
         }
@@ -104,11 +172,11 @@ static const sm_report_row *find_baseline(const sm_report_rows *report, const sm
 }
 
 // The first factor for which there is a baseline counts for the whole panel; N_BASELINES: none.
-static int find_baseline_of_panel(const sm_report_rows *report, const char *panel) {
+static int find_baseline_of_panel(const sm_report_rows *report, int panel_id) {
     for (int b = 0; b < N_BASELINES; b++) {
         for (size_t i = 0; i < report->n; i++) {
             const sm_report_row *row = &report->rows[i];
-            if (strcmp(row->panel, panel) == 0 && find_baseline(report, row, b) != NULL) {
+            if (row->panel_id == panel_id && find_baseline(report, row, b) != NULL) {
                 return b;
             }
         }
@@ -130,8 +198,8 @@ static sm_status speedup_interval(const json_t *base, const json_t *row, double 
         SM_TRY_GOTO(sm_compare_unpaired(a, n_a, b, n_b, 0.05, &d));
     }
     if (d.has_interval) {
-        *lo = fmin(*lo, 100 * expm1(-d.hi));
-        *hi = fmax(*hi, 100 * expm1(-d.lo));
+        *lo = fmin(*lo, exp(-d.hi));
+        *hi = fmax(*hi, exp(-d.lo));
     }
 cleanup:
     free(a);
@@ -142,7 +210,7 @@ cleanup:
 static sm_status speedup(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
                          double *hi) {
     const sm_report_row *base = baseline < N_BASELINES ? find_baseline(report, row, baseline) : NULL;
-    *y = base != NULL ? 100 * (base->step_s / row->step_s - 1) : NAN;
+    *y = base != NULL ? base->step_s / row->step_s : NAN;
     *lo = *y;
     *hi = *y;
     return base != NULL ? speedup_interval(base->json, row->json, lo, hi) : SM_OK;
@@ -151,14 +219,16 @@ static sm_status speedup(const sm_report_rows *report, const sm_report_row *row,
 static const line_chart line_charts[] = {
     {SM_CHART_THROUGHPUT, "tokens per second",
      "Median of the samples; bars: its 95% interval, or the quartiles where there are too few samples.", throughput,
-     true},
-    {SM_CHART_MEMORY, "peak memory, GiB",
-     "Peak resident memory of the process, or what is allocated on a device with memory of its own.", memory, true},
-    {SM_CHART_SPEEDUP, "speed-up, % tokens per second",
+     NAN},
+    {SM_CHART_MEMORY, "peak memory, ",
+     "Peak resident memory of the process, or what is allocated on a device with memory of its own. Crosses: out of "
+     "memory.",
+     memory, NAN},
+    {SM_CHART_SPEEDUP, "times the baseline's tokens per second",
      "Each point against the row of the same batch, length and model that differs in one thing only: mode naive; in a "
-     "picture without it precision fp32, else one thread, else the cpu. Bars: 95% interval of the difference, from the "
+     "picture without it precision fp32, else one thread, else the cpu. Bars: 95% interval of the ratio, from the "
      "samples.",
-     speedup, false},
+     speedup, 1},
 };
 
 // --- writing them ----------------------------------------------------------------------------
@@ -166,11 +236,11 @@ static const line_chart line_charts[] = {
 static int by_batch(const void *a, const void *b) {
     const sm_report_row *x = *(const sm_report_row *const *)a;
     const sm_report_row *y = *(const sm_report_row *const *)b;
-    return x->batch != y->batch ? (x->batch > y->batch) - (x->batch < y->batch) : (x > y) - (x < y);
+    return x->batch != y->batch ? (x->batch > y->batch) - (x->batch < y->batch) : x->index - y->index;
 }
 
-// The panel's rows, by batch; the caller frees them.
-static sm_status sorted_rows(const sm_report_rows *report, const char *panel, const sm_report_row ***rows, size_t *n) {
+// The panel's rows of a named batch, by batch; the caller frees them.
+static sm_status sorted_rows(const sm_report_rows *report, int panel_id, const sm_report_row ***rows, size_t *n) {
     *rows = malloc((report->n + 1) * sizeof(**rows));
     *n = 0;
     if (*rows == NULL) {
@@ -178,7 +248,7 @@ static sm_status sorted_rows(const sm_report_rows *report, const char *panel, co
     }
     for (size_t i = 0; i < report->n; i++) {
         const sm_report_row *row = &report->rows[i];
-        if (row->batch > 0 && strcmp(row->panel, panel) == 0) {
+        if (row->batch > 0 && row->panel_id == panel_id) {
             (*rows)[(*n)++] = row;
         }
     }
@@ -186,225 +256,165 @@ static sm_status sorted_rows(const sm_report_rows *report, const char *panel, co
     return SM_OK;
 }
 
-static sm_status write_series(FILE *script, const sm_report_rows *report, const sm_report_row **rows, size_t n,
-                              const char *series, int number, const line_chart *chart, int baseline, size_t *n_points) {
-    fprintf(script, "$s%d << EOD\n", number);
-    for (size_t i = 0; i < n; i++) {
-        double y;
-        double lo;
-        double hi;
-        if (!rows[i]->usable || strcmp(rows[i]->series, series) != 0) {
-            continue;
-        }
-        SM_TRY(chart->value(report, rows[i], baseline, &y, &lo, &hi));
-        if (isfinite(y)) {
-            fprintf(script, "%.9g %.9g %.9g %.9g\n", rows[i]->batch, y, lo, hi);
-            (*n_points)++;
+static bool is_chosen(const sm_report_row *row, const sm_report_row *const *best, int n_best) {
+    for (int k = 0; k < n_best; k++) {
+        if (best[k]->series_id == row->series_id) {
+            return true;
         }
     }
-    fputs("EOD\n", script);
-    return SM_OK;
+    return false;
 }
 
-// Batches that did not fit: a cross at the top.
-static size_t write_oom(FILE *script, const sm_report_row **rows, size_t n) {
-    size_t n_points = 0;
-    fputs("$oom << EOD\n", script);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(rows[i]->status, "oom") == 0) {
-            fprintf(script, "%.9g 0\n", rows[i]->batch);
-            n_points++;
-        }
-    }
-    fputs("EOD\n", script);
-    return n_points;
-}
-
-static void write_batch_axis(FILE *script, const sm_report_row **rows, size_t n) {
-    double lo = rows[0]->batch;
-    double hi = rows[n - 1]->batch;
-    double last = 0;
-    fputs("set xlabel 'batch, sequences'\nset xtics (", script);
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i]->batch > last * (hi > 4 * lo ? 1.3 : 1.0)) {
-            fprintf(script, "%s'%.0f' %.9g", last > 0 ? ", " : "", rows[i]->batch, rows[i]->batch);
-            last = rows[i]->batch;
-        }
-    }
-    fputs(")\n", script);
-    if (hi > 4 * lo) {
-        fprintf(script, "set logscale x 2\nset xrange [%.9g:%.9g]\n", lo / 1.3, hi * 1.3);
-    } else {
-        fprintf(script, "set xrange [%.9g:%.9g]\n", lo - 0.5, hi + 0.5);
-    }
-}
-
-static void write_lines(FILE *script, const sm_names *series, const size_t n_points[], size_t n_oom) {
-    const char *before = "plot ";
-    for (int k = 0; k < series->n; k++) {
-        if (n_points[k] > 0) {
-            fprintf(script, "%s$s%d using 1:2:3:4 with yerrorlines", before, k);
-            sm_plot_style(script, k);
-            fputs(" title ", script);
-            sm_plot_text(script, series->names[k]);
-            before = ", ";
-        }
-    }
-    if (n_oom > 0) {
-        fprintf(script, "%s$oom using 1:2 with points pt 2 ps 1.2 lc rgb '#030303' title 'out of memory'", before);
-    }
-    fputc('\n', script);
-}
-
-// Where the series have nothing to show, the chart is taken back: its script draws nothing.
-static sm_status add_line_chart(const sm_report_rows *report, const char *panel, const line_chart *chart,
-                                sm_plots *plots) {
-    sm_names series;
+static sm_status add_lines_of_panel(const sm_report_rows *report, int panel_id, const line_chart *chart,
+                                    sm_figures *figures, json_t *figure, json_t *panel) {
+    const sm_report_row *best[SM_MAX_SERIES];
     const sm_report_row **rows = NULL;
     size_t n_rows = 0;
-    size_t n_points[SM_MAX_SERIES] = {0};
-    size_t n_all = 0;
     sm_status status = SM_OK;
-    SM_TRY(sorted_rows(report, panel, &rows, &n_rows));
-    int n_series = sm_report_series(report, panel, &series);
-    int baseline = chart->kind == SM_CHART_SPEEDUP ? find_baseline_of_panel(report, panel) : N_BASELINES;
-    FILE *script = plots->script;
-    for (int k = 0; k < series.n; k++) {
-        SM_TRY_GOTO(write_series(script, report, rows, n_rows, series.names[k], k, chart, baseline, &n_points[k]));
-        n_all += n_points[k];
-    }
-    size_t n_oom = chart->kind == SM_CHART_MEMORY ? write_oom(script, rows, n_rows) : 0;
-    sm_plot *plot = n_all > 0 ? sm_plots_begin(plots, chart->kind, 330 + 19 * series.n, panel) : NULL;
-    if (plot != NULL) {
-        snprintf(plot->caption, sizeof(plot->caption), "%s%s", chart->caption,
-                 n_series > series.n ? " Only the first 8 lines found a place." : "");
-        write_batch_axis(script, rows, n_rows);
-        fprintf(script, "set ylabel '%s'\nset format y '%%.7g'\n%s", chart->y_label,
-                chart->from_zero ? "set yrange [0:*]\n"
-                                 : "set yrange [*<0:0<*]\nset xzeroaxis lt 1 lc rgb '#010101'\n");
-        write_lines(script, &series, n_points, n_oom);
+    SM_TRY(sorted_rows(report, panel_id, &rows, &n_rows));
+    int n_best = sm_report_chosen(report, panel_id, best);
+    int baseline = chart->kind == SM_CHART_SPEEDUP ? find_baseline_of_panel(report, panel_id) : N_BASELINES;
+    for (size_t i = 0; i < n_rows; i++) {
+        sm_figure_point point = {.x = rows[i]->batch, .row = rows[i]->index};
+        if (chart->kind == SM_CHART_MEMORY && strcmp(rows[i]->status, "oom") == 0) {
+            sm_figure_append(figures, panel, "crosses", json_pack("[f, i]", rows[i]->batch, rows[i]->index));
+        }
+        if (rows[i]->usable && is_chosen(rows[i], best, n_best)) {
+            SM_TRY_GOTO(chart->value(report, rows[i], baseline, &point.y, &point.lo, &point.hi));
+            if (isfinite(point.y)) {
+                int series = sm_figure_series(figures, figure, rows[i]->series, rows[i]->colour, rows[i]->style);
+                sm_figure_add_point(figures, panel, series, &point);
+            }
+        }
     }
 cleanup:
     free(rows);
     return status;
 }
 
-// --- warm-up -----------------------------------------------------------------------------------
-
-int sm_chart_rows_at_batch(const sm_report_rows *report, const char *panel, const sm_report_row **rows) {
-    sm_names series;
-    int best = 0;
-    double best_batch = NAN;
-    sm_report_series(report, panel, &series);
-    for (size_t i = 0; i < report->n; i++) {
-        const sm_report_row *row = &report->rows[i];
-        const sm_report_row *found[SM_MAX_SERIES] = {NULL};
-        int n = 0;
-        if (!row->usable || strcmp(row->panel, panel) != 0 || row->batch == best_batch) {
-            continue;
-        }
-        for (int k = 0; k < series.n; k++) {
-            for (size_t j = 0; j < report->n && found[k] == NULL; j++) {
-                const sm_report_row *other = &report->rows[j];
-                bool same_batch = other->batch == row->batch || (isnan(other->batch) && isnan(row->batch));
-                bool fits = same_batch && other->usable && strcmp(other->panel, panel) == 0 &&
-                            strcmp(other->series, series.names[k]) == 0;
-                found[k] = fits ? other : NULL;
-            }
-            if (found[k] != NULL) {
-                found[n++] = found[k];
-            }
-        }
-        if (n > best || (n == best && row->batch > best_batch)) {
-            best = n;
-            best_batch = row->batch;
-            memcpy(rows, found, (size_t)n * sizeof(rows[0]));
-        }
+static sm_status add_line_chart(const sm_report_rows *report, const line_chart *chart, sm_figures *figures) {
+    json_t *figure = sm_chart_begin(figures, chart->kind, "lines", chart->caption);
+    sm_figure_axis(figures, figure, "x", "batch, sequences", "log2");
+    const char *unit = "";
+    char label[64];
+    if (chart->kind == SM_CHART_MEMORY) {
+        memory_unit(report, &unit);
     }
-    return best;
+    snprintf(label, sizeof(label), "%s%s", chart->y_label, unit);
+    json_t *y = sm_figure_axis(figures, figure, "y", label, "auto");
+    sm_figure_set(figures, y, "from_zero", json_true());
+    sm_figure_set(figures, y, "level", sm_json_real(chart->level));
+    for (int p = 0; p < sm_chart_n_panels(report); p++) {
+        json_t *panel = sm_figure_panel(figures, figure, report->panels[p].name);
+        SM_TRY(add_lines_of_panel(report, report->panels[p].id, chart, figures, figure, panel));
+    }
+    sm_figure_close(figures, figure, "series", 2);
+    return SM_OK;
 }
+
+// --- where time goes -----------------------------------------------------------------------------
 
 static double or_zero(double value) { return isfinite(value) ? value : 0; }
 
-// A distance between ticks that cuts `range` into at most five: 1, 2 or 5 times a power of ten.
-static double tick_distance(double range) {
-    double power = pow(10, floor(log10(range / 5)));
-    double digits = range / 5 / power;
-    return power * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
+// A bar's parts, with what stands beside it.
+typedef struct {
+    const char *field; // of the row, in ns
+    const char *name;
+    int colour;
+} part;
+
+static const part step_parts[] = {
+    {"phases.zero_grad_ns", "zero gradients", 8}, {"phases.forward_ns", "forward", 1},
+    {"phases.backward_ns", "backward", 2},        {"phases.optimizer_ns", "optimizer", 3},
+    {"phases.scaler_ns", "loss scaler", 4},       {"phases.unaccounted_ns", "unaccounted", 5},
+};
+
+static const part start_parts[] = {
+    {"open_ns", "open the device", 6},  {"build_ns", "build the plan", 1}, {"tune_ns", "tune kernels", 4},
+    {"first_step_ns", "first step", 2}, {"warmup_ns", "warm-up steps", 3},
+};
+
+typedef struct {
+    sm_chart kind;
+    const char *unit;
+    double per_ns;
+    const char *caption;
+    const part *parts;
+    int n_parts;
+    const char *mark_field; // NULL: none
+    const char *mark_name;
+} stack_chart;
+
+#define PARTS(array) array, sizeof(array) / sizeof((array)[0])
+static const stack_chart stack_charts[] = {
+    {SM_CHART_PHASES, "ms", 1e-6,
+     "Parts of one step of the attribution pass, which times each op; the line is the median of the plain samples.",
+     PARTS(step_parts), "median_ns", "plain step"},
+    {SM_CHART_WARMUP, "s", 1e-9,
+     "What a process pays before its steady state, part by part. Measuring the device's ceilings and checking the loss "
+     "are not in it.",
+     PARTS(start_parts), NULL, NULL},
+};
+
+// The sum of its parts is returned.
+static double add_bar(const stack_chart *chart, const sm_report_row *row, sm_figures *figures, json_t *panel) {
+    double sum = 0;
+    char text[SM_SERIES_NAME_SIZE] = "";
+    json_t *parts = json_array();
+    for (int k = 0; k < chart->n_parts; k++) {
+        double value = or_zero(sm_json_number(row->json, chart->parts[k].field)) * chart->per_ns;
+        value = value >= 0 && value < 1e15 ? value : 0;
+        sum += value;
+        figures->failed |= json_array_append_new(parts, json_real(value)) != 0;
+    }
+    if (chart->mark_field == NULL) {
+        char step[64];
+        sm_text_ms(row->step_s * 1e9, step, sizeof(step));
+        snprintf(text, sizeof(text), "step %s ms", step);
+    }
+    double mark = chart->mark_field != NULL ? sm_json_number(row->json, chart->mark_field) * chart->per_ns : NAN;
+    json_t *bar = json_pack("{s:o, s:i, s:o, s:o, s:s, s:i}", "name", sm_json_bytes(row->series), "colour", row->colour,
+                            "parts", parts, "mark", sm_json_real(mark), "text", text, "row", row->index);
+    if (sum > 0) {
+        sm_figure_append(figures, panel, "bars", bar);
+    } else {
+        json_decref(bar);
+    }
+    return sum;
 }
 
-// Horizontal bars, one a configuration, in four parts; the step time as a line, on the upper axis.
-static void add_warmup(const sm_report_rows *report, const char *panel, sm_plots *plots) {
-    static const char *const parts[] = {"open device, build plan", "tune kernels", "first step", "warm-up steps"};
+static void add_stack_chart(const sm_report_rows *report, const stack_chart *chart, sm_figures *figures) {
     const sm_report_row *rows[SM_MAX_SERIES];
-    char title[SM_TITLE_SIZE];
-    FILE *script = plots->script;
-    double n_all = 0;
-    double slowest_ms = 0;
-    double longest_s = 0;
-    int n = sm_chart_rows_at_batch(report, panel, rows);
-    for (int i = 0; i < n; i++) {
-        double start_s = or_zero(rows[i]->open_s) + or_zero(rows[i]->build_s) + or_zero(rows[i]->first_step_s);
-        n_all += start_s;
-        longest_s = fmax(longest_s, start_s + or_zero(rows[i]->tune_s) + or_zero(rows[i]->warmup_s));
-        slowest_ms = fmax(slowest_ms, rows[i]->step_s * 1e3);
+    json_t *figure = sm_chart_begin(figures, chart->kind, "stacks", chart->caption);
+    json_t *x = sm_figure_axis(figures, figure, "x", chart->unit, "linear");
+    sm_figure_set(figures, x, "unit", json_string(chart->unit));
+    if (chart->mark_name != NULL) {
+        sm_figure_set(figures, figure, "mark_name", json_string(chart->mark_name));
     }
-    if (!(n_all > 0)) {
-        return;
+    for (int k = 0; k < chart->n_parts; k++) {
+        sm_figure_series(figures, figure, chart->parts[k].name, chart->parts[k].colour, 0);
     }
-    char batch[SM_SERIES_NAME_SIZE];
-    sm_report_batch(rows[0], batch, sizeof(batch));
-    snprintf(title, sizeof(title), "%.110s, %.40s", panel, batch);
-    const int key_height = 19 * 5; // its lines lie below the picture, from the left edge on
-    const int height = 190 + 30 * n + key_height;
-    sm_plot *plot = sm_plots_begin(plots, SM_CHART_WARMUP, height, title);
-    if (plot == NULL) {
-        return;
+    for (int p = 0; p < sm_chart_n_panels(report); p++) {
+        int n;
+        json_t *panel = sm_chart_panel_at_batch(report, p, figures, figure, rows, &n);
+        for (int i = 0; i < n; i++) {
+            add_bar(chart, rows[i], figures, panel);
+        }
     }
-    snprintf(plot->caption, sizeof(plot->caption),
-             "What a process pays before its steady state, part by part (lower axis), and the steady step time (upper "
-             "axis). Measuring the device's ceilings and checking the loss are not in it.");
-    fputs("$w << EOD\n", script);
-    for (int i = 0; i < n; i++) {
-        double build = or_zero(rows[i]->open_s) + or_zero(rows[i]->build_s);
-        double tune = build + or_zero(rows[i]->tune_s);
-        double first = tune + or_zero(rows[i]->first_step_s);
-        fprintf(script, "%d 0 %.9g %.9g %.9g %.9g %.9g\n", i, build, tune, first, first + or_zero(rows[i]->warmup_s),
-                rows[i]->step_s * 1e3);
-    }
-    fputs("EOD\nset ytics (", script);
-    for (int i = 0; i < n; i++) {
-        char label[40];
-        snprintf(label, sizeof(label), "%.34s", rows[i]->series);
-        fputs(i > 0 ? ", " : "", script);
-        sm_plot_text(script, label);
-        fprintf(script, " %d", i);
-    }
-    fprintf(script,
-            ")\nset border 7\nset ytics scale 0\nset yrange [%g:-0.6]\nset xrange [0:%.6g]\nset xtics %.6g\n"
-            "set x2range [0:%.6g]\nset x2tics %.6g\nset xlabel 'seconds'\nset x2label 'step time, ms'\n"
-            "set bmargin at screen %.4f\nset key at screen 0.02, screen 0.02 left bottom maxrows 5 maxcols 1\n"
-            "set title offset screen -0.17,0\nplot ",
-            n - 0.4, longest_s * 1.1, tick_distance(longest_s * 2.2), slowest_ms * 1.1, tick_distance(slowest_ms * 2.2),
-            (key_height + 50.0) / height);
-    for (int k = 0; k < 4; k++) {
-        fprintf(script, "$w using %d:1:%d:%d:($1-0.33):($1+0.33) with boxxyerror lc rgb '#0a00%02x' title '%s', ",
-                k + 2, k + 2, k + 3, k + 1, parts[k]);
-    }
-    fputs("$w using 7:1 axes x2y1 with linespoints pt 7 lc rgb '#010101' dt (3,3) title 'step time, ms'\n", script);
+    sm_figure_close(figures, figure, "bars", 1);
 }
 
-sm_status sm_report_charts(const sm_report_rows *report, sm_plots *plots) {
-    sm_names panels;
-    sm_report_panels(report, &panels);
-    for (int p = 0; p < panels.n; p++) {
-        for (size_t c = 0; c < sizeof(line_charts) / sizeof(line_charts[0]); c++) {
-            SM_TRY(add_line_chart(report, panels.names[p], &line_charts[c], plots));
-        }
-        add_warmup(report, panels.names[p], plots);
-        SM_TRY(sm_chart_spread(report, panels.names[p], plots));
-        SM_TRY(sm_chart_distribution(report, panels.names[p], plots));
+// --- all -----------------------------------------------------------------------------------------
+
+sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures) {
+    add_side_by_side(report, figures);
+    for (size_t c = 0; c < sizeof(line_charts) / sizeof(line_charts[0]); c++) {
+        SM_TRY(add_line_chart(report, &line_charts[c], figures));
     }
-    sm_chart_roofline(report, plots);
+    for (size_t c = 0; c < sizeof(stack_charts) / sizeof(stack_charts[0]); c++) {
+        add_stack_chart(report, &stack_charts[c], figures);
+    }
+    sm_chart_samples(report, figures);
+    sm_chart_roofline(report, figures);
     return SM_OK;
 }

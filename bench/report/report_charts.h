@@ -1,42 +1,53 @@
-// report_charts.h: the pictures of a report.
+// report_charts.h: the pictures of a report. Each is a figure of small panels, one a work; a picture that would show a
+// single point is left out.
 #ifndef STEPMARK_REPORT_CHARTS_H
 #define STEPMARK_REPORT_CHARTS_H
 
-#include "report_plot.h"
+#include "report_figure.h"
 #include "report_rows.h"
 
-// X(code, heading, what is said where no row has what it needs)
-#define SM_CHART_LIST(X)                                                                           \
-    X(SM_CHART_THROUGHPUT, "Tokens per second against batch", "no row has a batch and a time")     \
-    X(SM_CHART_MEMORY, "Memory against batch", "no row has a batch and a memory peak")             \
-    X(SM_CHART_WARMUP, "Time before the steady state", "no row says what came before its samples") \
-    X(SM_CHART_SPEEDUP, "Speed-up over a matched baseline",                                        \
-      "no two rows of the same work differ in only one of mode, precision, threads or device")     \
-    X(SM_CHART_SPREAD, "Spread of the step time", "no row has raw samples")                        \
-    X(SM_CHART_DISTRIBUTION, "Distribution of the step time", "no row has raw samples")            \
-    X(SM_CHART_ROOFLINE, "Roofline", "no row has its work, its memory traffic and the device's ceilings")
+// X(code, id, heading, what is said where no row has what it needs)
+#define SM_CHART_LIST(X)                                                                                              \
+    X(SM_CHART_SIDE_BY_SIDE, "side-by-side", "Side by side", "side by side: no two configurations did the same work") \
+    X(SM_CHART_THROUGHPUT, "throughput", "Tokens per second against batch",                                           \
+      "tokens per second against batch: no configuration ran with two batches")                                       \
+    X(SM_CHART_MEMORY, "memory", "Memory against batch",                                                              \
+      "memory against batch: no configuration ran with two batches and a memory peak")                                \
+    X(SM_CHART_SPEEDUP, "speedup", "Speed-up over a matched baseline",                                                \
+      "speed-up: no configuration ran with two batches beside one that differs in only one of mode, precision, "      \
+      "threads or device")                                                                                            \
+    X(SM_CHART_PHASES, "phases", "Where a step's time goes",                                                          \
+      "where a step's time goes: no row has an attribution pass")                                                     \
+    X(SM_CHART_WARMUP, "warmup", "Time before the steady state",                                                      \
+      "time before the steady state: no row says what came before its samples")                                       \
+    X(SM_CHART_SPREAD, "spread", "Spread of the step time", "spread of the step time: no row has raw samples")        \
+    X(SM_CHART_DISTRIBUTION, "distribution", "Distribution of the step time",                                         \
+      "distribution of the step time: no row has raw samples")                                                        \
+    X(SM_CHART_ROOFLINE, "roofline", "Roofline",                                                                      \
+      "roofline: no row has its work, its memory traffic and the device's ceilings")
 
 typedef enum {
-#define X(code, heading, missing) code,
+#define X(code, id, heading, missing) code,
     SM_CHART_LIST(X)
 #undef X
         SM_CHART_COUNT
 } sm_chart;
 
-const char *sm_chart_heading(sm_chart chart);
-const char *sm_chart_missing(sm_chart chart);
+const char *sm_chart_id(sm_chart chart);
+const char *sm_chart_missing(sm_chart chart); // "memory against batch: ..."
 
-// Adds every chart that the rows have data for. At most SM_MAX_PANELS panels and SM_MAX_SERIES lines
-// in each; the captions say what found no place.
-sm_status sm_report_charts(const sm_report_rows *report, sm_plots *plots);
+// Adds every chart that the rows have data for: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a panel.
+sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures);
 
-// Charts of samples and of the machine's ceilings (report_charts_samples.c), each of one panel.
-sm_status sm_chart_spread(const sm_report_rows *report, const char *panel, sm_plots *plots);
-sm_status sm_chart_distribution(const sm_report_rows *report, const char *panel, sm_plots *plots);
-void sm_chart_roofline(const sm_report_rows *report, sm_plots *plots);
+// Charts of samples and of the machine's ceilings (report_charts_samples.c).
+void sm_chart_samples(const sm_report_rows *report, sm_figures *figures);
+void sm_chart_roofline(const sm_report_rows *report, sm_figures *figures);
 
-// The rows of a panel with one batch: that which most series have; the first row of each series.
-// At most SM_MAX_SERIES; their number is returned.
-int sm_chart_rows_at_batch(const sm_report_rows *report, const char *panel, const sm_report_row **rows);
+json_t *sm_chart_begin(sm_figures *figures, sm_chart chart, const char *kind, const char *caption);
+int sm_chart_n_panels(const sm_report_rows *report);
+
+// The panel of report->panels[p] at one batch, with its rows (sm_report_at_batch).
+json_t *sm_chart_panel_at_batch(const sm_report_rows *report, int p, sm_figures *figures, json_t *figure,
+                                const sm_report_row *rows[SM_MAX_SERIES], int *n);
 
 #endif

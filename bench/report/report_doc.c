@@ -2,26 +2,18 @@
 #include "report_doc.h"
 
 #include "json_values.h"
+#include "layout.h"
 #include "report_page.h"
+#include "show.h"
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 2048, MAX_COLUMNS = 24 };
+enum { TEXT_SIZE = 2048 };
 
 // --- escaping ------------------------------------------------------------------------------
-
-static void put_html(FILE *out, char c) {
-    switch (c) {
-    case '&': fputs("&amp;", out); return;
-    case '<': fputs("&lt;", out); return;
-    case '>': fputs("&gt;", out); return;
-    case '"': fputs("&quot;", out); return;
-    case '\'': fputs("&#39;", out); return;
-    default: fputc(c, out);
-    }
-}
 
 static void put_markdown(FILE *out, char c) {
     if (c == '<') {
@@ -34,8 +26,12 @@ static void put_markdown(FILE *out, char c) {
     fputc(c, out);
 }
 
-// Control characters become spaces; what is not UTF-8 (text that was cut, too) becomes '?'.
+// In Markdown, as sm_page_text() does in HTML.
 static void put_text(const sm_doc *doc, const char *text) {
+    if (doc->html) {
+        sm_page_text(doc->out, text);
+        return;
+    }
     while (*text != '\0') {
         int length = sm_utf8_length(text);
         bool is_control = sm_control_length(text) > 0;
@@ -43,7 +39,7 @@ static void put_text(const sm_doc *doc, const char *text) {
             fwrite(text, 1, (size_t)length, doc->out);
         } else {
             char c = length == 0 ? '?' : is_control ? ' ' : *text;
-            (doc->html ? put_html : put_markdown)(doc->out, c);
+            put_markdown(doc->out, c);
         }
         text += length > 0 ? length : 1;
     }
@@ -59,14 +55,7 @@ static void put_formatted(const sm_doc *doc, const char *format, va_list argumen
 
 void sm_doc_begin(sm_doc *doc, const char *title) {
     if (doc->html) {
-        fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-              "<link rel=\"icon\" href=\"data:,\">\n<title>",
-              doc->out);
-        put_text(doc, title);
-        fprintf(doc->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", report_page_style);
-        put_text(doc, title);
-        fputs("</h1>\n", doc->out);
+        sm_page_begin(doc->out, title, NULL);
         return;
     }
     fputs("# ", doc->out);
@@ -74,7 +63,11 @@ void sm_doc_begin(sm_doc *doc, const char *title) {
     fputs("\n", doc->out);
 }
 
-void sm_doc_end(sm_doc *doc) { fputs(doc->html ? "</body>\n</html>\n" : "", doc->out); }
+void sm_doc_end(sm_doc *doc, const char *const *scripts) {
+    if (doc->html) {
+        sm_page_end(doc->out, scripts);
+    }
+}
 
 void sm_doc_heading(sm_doc *doc, const char *id, const char *text) {
     if (doc->html) {
@@ -116,53 +109,43 @@ void sm_doc_items_end(sm_doc *doc) { fputs(doc->html ? "</ul>\n" : "\n", doc->ou
 
 // --- tables --------------------------------------------------------------------------------
 
-void sm_doc_table_begin(sm_doc *doc, const char *headings, const char *folded_title) {
-    bool numbers[MAX_COLUMNS] = {false};
+static void put_heading(sm_doc *doc, const char *heading, size_t length) {
+    char text[TEXT_SIZE];
+    bool is_number = heading[0] == '#';
+    doc->is_number[doc->n_columns++] = is_number;
+    snprintf(text, sizeof(text), "%.*s", (int)length - is_number, heading + is_number);
+    fputs(!doc->html ? " " : is_number ? "<th class=\"n\">" : "<th>", doc->out);
+    put_text(doc, text);
+    fputs(doc->html ? "</th>" : " |", doc->out);
+}
+
+void sm_doc_table_begin(sm_doc *doc, const char *headings) {
     doc->n_columns = 0;
-    if (doc->html) {
-        if (folded_title != NULL) {
-            fputs("<details><summary>", doc->out);
-            put_text(doc, folded_title);
-            fputs("</summary>", doc->out);
-        }
-        fputs(folded_title != NULL ? "<div class=\"wide folded\"><table>\n<thead><tr>"
-                                   : "<div class=\"wide\"><table>\n<thead><tr>",
-              doc->out);
-    } else {
-        fputs("|", doc->out);
-    }
-    for (const char *from = headings; doc->n_columns < MAX_COLUMNS; doc->n_columns++) {
-        char heading[TEXT_SIZE];
+    fputs(doc->html ? "<div class=\"wide\"><table class=\"sorts-by\">\n<thead><tr>" : "|", doc->out);
+    for (const char *from = headings; from != NULL && doc->n_columns < SM_DOC_MAX_COLUMNS;) {
         size_t length = strcspn(from, "|");
-        bool is_number = from[0] == '#';
-        numbers[doc->n_columns] = is_number;
-        snprintf(heading, sizeof(heading), "%.*s", (int)length - is_number, from + is_number);
-        fputs(!doc->html ? " " : is_number ? "<th class=\"n\">" : "<th>", doc->out);
-        put_text(doc, heading);
-        fputs(doc->html ? "</th>" : " |", doc->out);
-        if (from[length] == '\0') {
-            doc->n_columns++;
-            break;
-        }
-        from += length + 1;
+        put_heading(doc, from, length);
+        from = from[length] == '|' ? from + length + 1 : NULL;
     }
     fputs(doc->html ? "</tr></thead>\n<tbody>\n" : "\n|", doc->out);
     for (int i = 0; i < doc->n_columns && !doc->html; i++) {
-        fputs(numbers[i] ? "---:|" : "---|", doc->out);
+        fputs(doc->is_number[i] ? "---:|" : "---|", doc->out);
     }
     fputs(doc->html ? "" : "\n", doc->out);
 }
 
-void sm_doc_row_begin(sm_doc *doc) { fputs(doc->html ? "<tr>" : "|", doc->out); }
+void sm_doc_row_begin(sm_doc *doc) {
+    doc->column = 0;
+    fputs(doc->html ? "<tr>" : "|", doc->out);
+}
 
-// What begins with a digit or a sign is a number to the eye.
 void sm_doc_cell(sm_doc *doc, const char *format, ...) {
     char text[TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    bool is_number = text[0] != '\0' && strchr("+-0123456789", text[0]) != NULL;
+    bool is_number = doc->column < doc->n_columns && doc->is_number[doc->column++];
     fputs(!doc->html ? " " : is_number ? "<td class=\"n\">" : "<td>", doc->out);
     put_text(doc, text[0] != '\0' ? text : "-");
     fputs(doc->html ? "</td>" : " |", doc->out);
@@ -178,16 +161,101 @@ void sm_doc_number(sm_doc *doc, double value, int decimals, const char *unit) {
 
 void sm_doc_row_end(sm_doc *doc) { fputs(doc->html ? "</tr>\n" : "\n", doc->out); }
 
-void sm_doc_table_end(sm_doc *doc, bool folded) {
-    if (doc->html) {
-        fputs(folded ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n", doc->out);
-    } else {
-        fputs("\n", doc->out);
+void sm_doc_table_end(sm_doc *doc) { fputs(doc->html ? "</tbody></table></div>\n" : "\n", doc->out); }
+
+void sm_doc_folded_begin(sm_doc *doc, const char *title) {
+    if (!doc->html) {
+        sm_doc_subheading(doc, title);
+        return;
     }
+    fputs("<details><summary>", doc->out);
+    put_text(doc, title);
+    fputs("</summary>\n", doc->out);
 }
 
-void sm_doc_figure(sm_doc *doc, const char *svg, const char *caption) {
-    fprintf(doc->out, "<figure>\n%s\n<figcaption>", svg);
-    put_text(doc, caption);
-    fputs("</figcaption>\n</figure>\n", doc->out);
+void sm_doc_folded_end(sm_doc *doc) { fputs(doc->html ? "</details>\n" : "", doc->out); }
+
+// --- tables of records -----------------------------------------------------------------------
+
+static bool is_number(const sm_column *column) {
+    return column->type == SM_COLUMN_INTEGER || column->type == SM_COLUMN_REAL;
+}
+
+static void put_record_cell(sm_doc *doc, const sm_column *column, const json_t *record) {
+    char text[SM_CELL_SIZE] = "";
+    double value = sm_json_number(record, column->name);
+    (column->show != NULL ? column->show : sm_show_by_type(column->type))(record, column, text, sizeof(text));
+    fputs(is_number(column) ? "<td class=n" : "<td class=name", doc->out);
+    if (is_number(column) && isfinite(value)) {
+        fprintf(doc->out, " data-v=%.9g", value);
+    }
+    fputc('>', doc->out);
+    put_text(doc, text[0] != '\0' ? text : "-");
+    fputs("</td>", doc->out);
+}
+
+static void put_record_head(sm_doc *doc, const sm_column *column) {
+    bool is_facet = column->type == SM_COLUMN_TEXT || column->view == SM_SHOWN_WHEN_VARIED;
+    fprintf(doc->out, "<th%s%s title=\"", is_number(column) ? " class=n" : "", is_facet ? " data-facet" : "");
+    put_text(doc, column->description);
+    fputs("\">", doc->out);
+    put_text(doc, column->heading);
+    fputs("</th>", doc->out);
+}
+
+static void put_records(sm_doc *doc, const char *id, const sm_layout *l) {
+    size_t i;
+    json_t *record;
+    fprintf(doc->out, "<div class=\"wide tall\" id=\"%s\"><table class=\"sorts-by\"><thead><tr>", id);
+    for (int j = 0; j < l->n_shown; j++) {
+        put_record_head(doc, &l->table->columns[l->shown[j]]);
+    }
+    fputs("</tr></thead>\n<tbody>\n", doc->out);
+    json_array_foreach((json_t *)l->records, i, record) {
+        fprintf(doc->out, "<tr data-row=%zu>", i);
+        for (int j = 0; j < l->n_shown; j++) {
+            put_record_cell(doc, &l->table->columns[l->shown[j]], record);
+        }
+        fputs("</tr>\n", doc->out);
+    }
+    fputs("</tbody></table></div>\n", doc->out);
+}
+
+sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records) {
+    sm_layout l = {.table = table, .records = records};
+    char *common = NULL;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(sm_layout_make(&l));
+    SM_TRY_GOTO(sm_layout_common_text(&l, &common));
+    if (common[0] != '\0') {
+        sm_doc_text(doc, "%s.", common);
+    }
+    put_records(doc, id, &l);
+cleanup:
+    sm_layout_free(&l);
+    free(common);
+    return status;
+}
+
+// --- figures ---------------------------------------------------------------------------------
+
+static void put_figure(sm_doc *doc, const json_t *figure) {
+    bool is_broad = json_array_size(json_object_get(figure, "panels")) > 1;
+    fprintf(doc->out, "<figure%s><h3>", is_broad ? " class=\"broad\"" : "");
+    put_text(doc, json_string_value(json_object_get(figure, "title")));
+    fputs("</h3><div data-figure=\"", doc->out);
+    put_text(doc, json_string_value(json_object_get(figure, "id")));
+    fputs("\"></div><figcaption>", doc->out);
+    put_text(doc, json_string_value(json_object_get(figure, "caption")));
+    fputs("</figcaption></figure>\n", doc->out);
+}
+
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first) {
+    fputs("<noscript><p>The pictures are drawn by a script, which this browser does not run; the tables hold the same "
+          "figures.</p></noscript>\n<div class=\"charts\">\n",
+          doc->out);
+    for (size_t i = first; i < json_array_size(figures->list); i++) {
+        put_figure(doc, json_array_get(figures->list, i));
+    }
+    fputs("</div>\n", doc->out);
 }

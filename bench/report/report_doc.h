@@ -3,19 +3,25 @@
 #ifndef STEPMARK_REPORT_DOC_H
 #define STEPMARK_REPORT_DOC_H
 
+#include "record.h"
+#include "report_figure.h"
 #include "status.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
+enum { SM_DOC_MAX_COLUMNS = 24 };
+
 typedef struct {
     FILE *out;
     bool html;
     int n_columns; // of the open table
+    int column;    // of the open row
+    bool is_number[SM_DOC_MAX_COLUMNS];
 } sm_doc;
 
 void sm_doc_begin(sm_doc *doc, const char *title);
-void sm_doc_end(sm_doc *doc);
+void sm_doc_end(sm_doc *doc, const char *const *scripts); // beside the base's, ended by NULL; NULL: none
 
 void sm_doc_heading(sm_doc *doc, const char *id, const char *text);
 void sm_doc_subheading(sm_doc *doc, const char *text);
@@ -24,16 +30,24 @@ void sm_doc_item(sm_doc *doc, const char *format, ...) __attribute__((format(pri
 void sm_doc_items_begin(sm_doc *doc);
 void sm_doc_items_end(sm_doc *doc);
 
-// A table: its headings, separated by '|' ('#' before one: a column of numbers), then rows, cell
-// after cell. A folded table is closed until a reader opens it (in HTML).
-void sm_doc_table_begin(sm_doc *doc, const char *headings, const char *folded_title);
+// A table: its headings, separated by '|' ('#' before one: a column of numbers), then rows, cell after cell. In HTML
+// it can be sorted.
+void sm_doc_table_begin(sm_doc *doc, const char *headings);
 void sm_doc_row_begin(sm_doc *doc);
 void sm_doc_cell(sm_doc *doc, const char *format, ...) __attribute__((format(printf, 2, 3))); // "" shows as -
 void sm_doc_number(sm_doc *doc, double value, int decimals, const char *unit);                // NaN shows as -
 void sm_doc_row_end(sm_doc *doc);
-void sm_doc_table_end(sm_doc *doc, bool folded); // as at its begin
+void sm_doc_table_end(sm_doc *doc);
 
-// A picture: `svg` is markup of our own making and goes out as it is. HTML only.
-void sm_doc_figure(sm_doc *doc, const char *svg, const char *caption);
+// A table of records, as in Markdown: what all share is said above it. HTML only: it sorts, and filters by its texts
+// where a script makes it so (page.filters); `id` is the table's place, and its lines have their record's index.
+sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records);
+
+// Closed until a reader opens it. HTML only: in Markdown it is a subheading.
+void sm_doc_folded_begin(sm_doc *doc, const char *title);
+void sm_doc_folded_end(sm_doc *doc);
+
+// The places of figures (report_figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first);
 
 #endif

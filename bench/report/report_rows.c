@@ -11,20 +11,22 @@
 
 // --- names ---------------------------------------------------------------------------------
 
-static const char *const how_fields[] = {"cpu_info", "gpu_info",  "device",    "isa",      "tier",
-                                         "mode",     "precision", "n_threads", "optimizer"};
-enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), FIRST_OF_DEVICE = 2 };
+// How a row ran: the machine, the device on it, what ran there.
+static const char *const how_fields[] = {"machine",   "device",    "isa",       "tier",       "mode",
+                                         "precision", "n_threads", "optimizer", "loop.loader"};
+enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), MACHINE = 0, DEVICE = 1 };
+
+static const char *device_of(const json_t *row) {
+    const char *device = sm_rows_text(row, "device");
+    const char *backend = sm_rows_text(row, "backend_used");
+    return device[0] != '\0' ? device : backend[0] != '\0' ? backend : sm_rows_text(row, "backend");
+}
 
 static void value_text(const json_t *row, const char *name, char *text, size_t size_bytes) {
     double number = sm_json_number(row, name);
-    const char *string = sm_rows_text(row, name);
-    if (strcmp(name, "device") == 0 && string[0] == '\0') {
-        string = sm_rows_text(row, "backend_used")[0] != '\0' ? sm_rows_text(row, "backend_used")
-                                                              : sm_rows_text(row, "backend");
-    }
-    if (strcmp(name, "optimizer") == 0) {
-        string = sm_rows_other_optimizer(row);
-    }
+    const char *string = strcmp(name, "device") == 0      ? device_of(row)
+                         : strcmp(name, "optimizer") == 0 ? sm_rows_other_optimizer(row)
+                                                          : sm_rows_text(row, name);
     snprintf(text, size_bytes, "%.60s", string);
     if (strcmp(name, "mode") == 0) {
         sm_text_mode(row, text, size_bytes);
@@ -38,42 +40,146 @@ static void value_text(const json_t *row, const char *name, char *text, size_t s
 }
 
 static void append(char *text, size_t size_bytes, const char *separator, const char *part) {
-    size_t used = strlen(text);
-    if (part[0] != '\0') {
-        snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? separator : "", part);
+    const char *const pieces[] = {text[0] != '\0' ? separator : "", part};
+    for (int i = 0; i < 2 && part[0] != '\0'; i++) {
+        size_t used = strlen(text);
+        size_t n = strlen(pieces[i]);
+        n = n < size_bytes - used ? n : size_bytes - used - 1;
+        memcpy(text + used, pieces[i], n);
+        text[used + n] = '\0';
     }
 }
 
 void sm_report_how(const json_t *row, char *text, size_t size_bytes) {
     char part[SM_SERIES_NAME_SIZE];
     text[0] = '\0';
-    for (int i = FIRST_OF_DEVICE; i < N_HOW_FIELDS; i++) {
+    for (int i = DEVICE; i < N_HOW_FIELDS; i++) {
         value_text(row, how_fields[i], part, sizeof(part));
         append(text, size_bytes, " ", part);
     }
 }
 
-static void find_varied(const json_t *rows, bool varied[N_HOW_FIELDS]) {
+// --- machines, devices, series -----------------------------------------------------------------
+
+// Two hosts with such a chip are told apart by their names.
+static void name_machines(sm_report_rows *report) {
+    for (size_t i = 0; i < report->n; i++) {
+        sm_rows_chip(report->rows[i].json, report->rows[i].device, SM_SERIES_NAME_SIZE);
+    }
+    for (size_t i = 0; i < report->n; i++) {
+        sm_report_row *r = &report->rows[i];
+        bool is_shared = false;
+        for (size_t k = 0; k < report->n && !is_shared; k++) {
+            is_shared = strcmp(report->rows[k].device, r->device) == 0 && strcmp(report->rows[k].host, r->host) != 0;
+        }
+        snprintf(r->machine, sizeof(r->machine), "%.90s", r->device);
+        append(r->machine, sizeof(r->machine), " of ", is_shared ? r->host : "");
+    }
+}
+
+static void how_text(const sm_report_row *r, int field, char *text, size_t size_bytes) {
+    if (field == MACHINE) {
+        snprintf(text, size_bytes, "%s", r->machine);
+    } else {
+        value_text(r->json, how_fields[field], text, size_bytes);
+    }
+}
+
+// The first row of the same machine; with `of_device` of the same device on it.
+static const sm_report_row *first_like(const sm_report_rows *report, const sm_report_row *r, bool of_device) {
+    const sm_report_row *other = report->rows;
+    while (strcmp(other->machine, r->machine) != 0 ||
+           (of_device && strcmp(device_of(other->json), device_of(r->json)) != 0)) {
+        other++;
+    }
+    return other;
+}
+
+// A field is named where it differs between rows that agree in what stands before it: the device where a machine has
+// several, the rest where a device ran with several.
+static void find_varied(const sm_report_rows *report, bool varied[N_HOW_FIELDS]) {
     char first[SM_SERIES_NAME_SIZE];
     char other[SM_SERIES_NAME_SIZE];
-    for (int f = 0; f < N_HOW_FIELDS; f++) {
-        varied[f] = false;
-        for (size_t i = 0; i < json_array_size(rows); i++) {
-            value_text(json_array_get(rows, i), how_fields[f], i == 0 ? first : other, SM_SERIES_NAME_SIZE);
-            varied[f] |= i > 0 && strcmp(first, other) != 0;
+    memset(varied, 0, N_HOW_FIELDS * sizeof(*varied));
+    for (size_t i = 1; i < report->n; i++) {
+        const sm_report_row *r = &report->rows[i];
+        varied[MACHINE] |= strcmp(r->machine, report->rows[0].machine) != 0;
+        for (int f = DEVICE; f < N_HOW_FIELDS; f++) {
+            const sm_report_row *same = first_like(report, r, f > DEVICE);
+            how_text(r, f, first, sizeof(first));
+            how_text(same, f, other, sizeof(other));
+            varied[f] |= strcmp(first, other) != 0;
         }
     }
 }
 
-static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r) {
+// The device: its machine, and which of its devices where it has several; the series: what differs. `rest`: the part of
+// it that is not the device.
+static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r, char rest[SM_SERIES_NAME_SIZE]) {
     char part[SM_SERIES_NAME_SIZE];
+    r->device[0] = '\0';
+    rest[0] = '\0';
     for (int f = 0; f < N_HOW_FIELDS; f++) {
-        value_text(r->json, how_fields[f], part, sizeof(part));
+        how_text(r, f, part, sizeof(part));
+        bool names_device = f == MACHINE || (f == DEVICE && (varied[f] || r->machine[0] == '\0'));
         append(r->series, sizeof(r->series), " ", varied[f] ? part : "");
+        append(r->device, sizeof(r->device), ", ", names_device ? part : "");
+        append(rest, SM_SERIES_NAME_SIZE, " ", f > DEVICE && varied[f] ? part : "");
+    }
+    if (r->device[0] == '\0') {
+        snprintf(r->device, sizeof(r->device), "device not named");
     }
     if (r->series[0] == '\0') {
         sm_report_how(r->json, r->series, sizeof(r->series));
     }
+}
+
+// Numbers of texts in the order of their first row.
+typedef struct {
+    char (*texts)[SM_SERIES_NAME_SIZE];
+    int n;
+} numbering;
+
+static int number_of(numbering *all, const char *text) {
+    int i = 0;
+    while (i < all->n && strcmp(all->texts[i], text) != 0) {
+        i++;
+    }
+    if (i == all->n) {
+        snprintf(all->texts[all->n++], SM_SERIES_NAME_SIZE, "%s", text);
+    }
+    return i;
+}
+
+static sm_status number_rows(sm_report_rows *report, const bool varied[N_HOW_FIELDS]) {
+    enum { DEVICES, SERIES, REST, PANELS, N };
+    numbering all[N] = {{NULL, 0}};
+    char rest[SM_SERIES_NAME_SIZE];
+    sm_status status = SM_OK;
+    for (int k = 0; k < N; k++) {
+        all[k].texts = malloc((report->n + 1) * sizeof(*all[k].texts));
+        SM_TRY_GOTO(all[k].texts != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a report"));
+    }
+    for (size_t i = 0; i < report->n; i++) {
+        sm_report_row *r = &report->rows[i];
+        name_series(varied, r, rest);
+        r->device_id = number_of(&all[DEVICES], r->device);
+        r->series_id = number_of(&all[SERIES], r->series);
+        r->style = number_of(&all[REST], rest);
+        r->panel_id = number_of(&all[PANELS], r->panel);
+    }
+    report->n_devices = all[DEVICES].n;
+    report->n_series = all[SERIES].n;
+    report->n_panels = all[PANELS].n;
+    for (size_t i = 0; i < report->n; i++) {
+        sm_report_row *r = &report->rows[i];
+        r->colour = 1 + (report->n_devices > 1 ? r->device_id : r->series_id);
+    }
+cleanup:
+    for (int k = 0; k < N; k++) {
+        free(all[k].texts);
+    }
+    return status;
 }
 
 // Dimensions that a command line may change under a model's name.
@@ -174,6 +280,7 @@ static void fill(const json_t *row, sm_report_row *r) {
     double allocated = number(row, "device_peak_bytes");
     r->json = row;
     r->status = sm_rows_status(row);
+    r->host = sm_rows_text(row, "context.host");
     r->usable = sm_row_is_usable(row);
     r->batch = number(row, "n_batch");
     r->tokens_per_s = number(row, "median_ts");
@@ -192,104 +299,164 @@ static void fill(const json_t *row, sm_report_row *r) {
     r->peak_bandwidth = number(row, "peak_bandwidth");
 }
 
-sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
-    bool varied[N_HOW_FIELDS];
-    models m;
-    size_t n = json_array_size(rows);
-    *report = (sm_report_rows){calloc(n + 1, sizeof(*report->rows)), n};
-    if (report->rows == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a report of %zu rows", n);
+static int by_rows(const void *a, const void *b) {
+    const sm_report_panel *x = a;
+    const sm_report_panel *y = b;
+    return x->n_usable != y->n_usable ? (x->n_usable < y->n_usable) - (x->n_usable > y->n_usable) : x->id - y->id;
+}
+
+// Panels with figures, those of most rows first.
+static sm_status list_panels(sm_report_rows *report) {
+    report->panels = calloc((size_t)report->n_panels + 1, sizeof(*report->panels));
+    if (report->panels == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report");
     }
-    find_varied(rows, varied);
-    find_models(rows, &m);
-    for (size_t i = 0; i < n; i++) {
-        fill(json_array_get(rows, i), &report->rows[i]);
-        name_panel(&m, &report->rows[i]);
-        name_series(varied, &report->rows[i]);
+    for (size_t i = 0; i < report->n; i++) {
+        const sm_report_row *r = &report->rows[i];
+        sm_report_panel *p = &report->panels[r->panel_id];
+        p->name = p->name != NULL ? p->name : r->panel;
+        p->id = r->panel_id;
+        p->n_usable += r->usable;
+        p->most_tokens_per_s = r->usable ? fmax(p->most_tokens_per_s, r->tokens_per_s) : p->most_tokens_per_s;
+    }
+    qsort(report->panels, (size_t)report->n_panels, sizeof(*report->panels), by_rows);
+    while (report->n_panels > 0 && report->panels[report->n_panels - 1].n_usable == 0) {
+        report->n_panels--;
     }
     return SM_OK;
 }
 
+sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
+    bool varied[N_HOW_FIELDS];
+    models m;
+    size_t n = json_array_size(rows);
+    sm_status status = SM_OK;
+    *report = (sm_report_rows){.rows = calloc(n + 1, sizeof(*report->rows)), .n = n};
+    if (report->rows == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report of %zu rows", n);
+    }
+    find_models(rows, &m);
+    for (size_t i = 0; i < n; i++) {
+        fill(json_array_get(rows, i), &report->rows[i]);
+        report->rows[i].index = (int)i;
+        name_panel(&m, &report->rows[i]);
+    }
+    name_machines(report);
+    find_varied(report, varied);
+    SM_TRY_GOTO(number_rows(report, varied));
+    SM_TRY_GOTO(list_panels(report));
+    return SM_OK;
+cleanup:
+    sm_report_rows_free(report);
+    return status;
+}
+
 void sm_report_rows_free(sm_report_rows *report) {
     free(report->rows);
-    *report = (sm_report_rows){NULL, 0};
+    free(report->panels);
+    *report = (sm_report_rows){.rows = NULL};
 }
 
-// --- lists ---------------------------------------------------------------------------------
+// --- choices ---------------------------------------------------------------------------------
 
-static int find(const sm_names *names, const char *name) {
-    for (int i = 0; i < names->n; i++) {
-        if (strcmp(names->names[i], name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
+static bool is_faster(const sm_report_row *a, const sm_report_row *b) { return a->tokens_per_s > b->tokens_per_s; }
 
-static bool seen_before(const sm_report_rows *report, sm_name_of name_of, size_t end, const char *name) {
-    for (size_t i = 0; i < end; i++) {
-        const char *other = name_of(&report->rows[i]);
-        if (other != NULL && strcmp(other, name) == 0) {
+static int key_of(const sm_report_row *row, bool by_device) { return by_device ? row->device_id : row->series_id; }
+
+static bool is_of(const sm_report_row *row, int panel_id) { return row->usable && row->panel_id == panel_id; }
+
+// Is another row of that panel and key faster, or as fast and before it?
+static bool is_beaten(const sm_report_rows *report, const sm_report_row *row, bool by_device) {
+    for (size_t i = 0; i < report->n; i++) {
+        const sm_report_row *other = &report->rows[i];
+        if (is_of(other, row->panel_id) && key_of(other, by_device) == key_of(row, by_device) &&
+            (is_faster(other, row) || (other->index < row->index && !is_faster(row, other)))) {
             return true;
         }
     }
     return false;
 }
 
-int sm_report_names(const sm_report_rows *report, sm_name_of name_of, int max, sm_names *names) {
+int sm_report_best(const sm_report_rows *report, int panel_id, bool by_device, const sm_report_row *rows[SM_MAX_SERIES],
+                   int *n) {
     int n_all = 0;
-    names->n = 0;
+    *n = 0;
     for (size_t i = 0; i < report->n; i++) {
-        const char *name = name_of(&report->rows[i]);
-        if (name == NULL || find(names, name) >= 0 || (n_all > names->n && seen_before(report, name_of, i, name))) {
+        const sm_report_row *row = &report->rows[i];
+        if (!is_of(row, panel_id) || is_beaten(report, row, by_device)) {
             continue;
         }
         n_all++;
-        if (names->n < max) {
-            names->names[names->n++] = name;
+        int at = *n < SM_MAX_SERIES ? (*n)++ : SM_MAX_SERIES;
+        while (at > 0 && is_faster(row, rows[at - 1])) {
+            if (at < SM_MAX_SERIES) {
+                rows[at] = rows[at - 1];
+            }
+            at--;
+        }
+        if (at < SM_MAX_SERIES) {
+            rows[at] = row;
         }
     }
     return n_all;
 }
 
-static const char *panel_of(const sm_report_row *row) { return row->usable ? row->panel : NULL; }
-
-static size_t count_rows(const sm_report_rows *report, const char *panel) {
-    size_t n = 0;
-    for (size_t i = 0; i < report->n; i++) {
-        n += report->rows[i].usable && strcmp(report->rows[i].panel, panel) == 0;
+int sm_report_chosen(const sm_report_rows *report, int panel_id, const sm_report_row *rows[SM_MAX_SERIES]) {
+    const sm_report_row *best[SM_MAX_SERIES];
+    int n = 0;
+    int n_best;
+    if (report->n_devices > 1) {
+        sm_report_best(report, panel_id, true, rows, &n);
+    }
+    sm_report_best(report, panel_id, false, best, &n_best);
+    for (int k = 0; k < n_best && n < SM_MAX_SERIES; k++) {
+        bool is_new = true;
+        for (int i = 0; i < n && is_new; i++) {
+            is_new = rows[i]->series_id != best[k]->series_id;
+        }
+        if (is_new) {
+            rows[n++] = best[k];
+        }
     }
     return n;
 }
 
-int sm_report_panels(const sm_report_rows *report, sm_names *panels) {
-    sm_names all;
-    int n_all = sm_report_names(report, panel_of, 16, &all);
-    panels->n = 0;
-    while (panels->n < all.n && panels->n < SM_MAX_PANELS) {
-        size_t most = 0;
-        const char *best = NULL;
-        for (int i = 0; i < all.n; i++) {
-            size_t n = find(panels, all.names[i]) < 0 ? count_rows(report, all.names[i]) : 0;
-            best = n > most ? all.names[i] : best;
-            most = n > most ? n : most;
-        }
-        panels->names[panels->n++] = best;
-    }
-    return n_all;
+static bool has_batch(const sm_report_row *row, double batch) {
+    return row->batch == batch || (isnan(row->batch) && isnan(batch));
 }
 
-int sm_report_series(const sm_report_rows *report, const char *panel, sm_names *series) {
-    series->n = 0;
-    for (size_t i = 0; i < report->n; i++) {
-        const sm_report_row *row = &report->rows[i];
-        bool fits = row->usable && strcmp(row->panel, panel) == 0;
-        if (fits && find(series, row->series) < 0) {
-            if (series->n == SM_MAX_SERIES) {
-                return SM_MAX_SERIES + 1;
+static int rows_at(const sm_report_rows *report, int panel_id, double batch, const sm_report_row *const *best,
+                   int n_best, const sm_report_row *rows[SM_MAX_SERIES]) {
+    int n = 0;
+    for (int k = 0; k < n_best; k++) {
+        for (size_t i = 0; i < report->n; i++) {
+            const sm_report_row *row = &report->rows[i];
+            if (is_of(row, panel_id) && row->series_id == best[k]->series_id && has_batch(row, batch)) {
+                rows[n++] = row;
+                break;
             }
-            series->names[series->n++] = row->series;
         }
     }
-    return series->n;
+    return n;
+}
+
+int sm_report_at_batch(const sm_report_rows *report, int panel_id, const sm_report_row *rows[SM_MAX_SERIES]) {
+    const sm_report_row *best[SM_MAX_SERIES];
+    const sm_report_row *found[SM_MAX_SERIES];
+    int most = 0;
+    double batch = NAN;
+    int n_best = sm_report_chosen(report, panel_id, best);
+    for (size_t i = 0; i < report->n; i++) {
+        const sm_report_row *row = &report->rows[i];
+        if (!is_of(row, panel_id) || (most > 0 && has_batch(row, batch))) {
+            continue;
+        }
+        int n = rows_at(report, panel_id, row->batch, best, n_best, found);
+        if (n > most || (n == most && row->batch > batch)) {
+            most = n;
+            batch = row->batch;
+            memcpy(rows, found, (size_t)n * sizeof(rows[0]));
+        }
+    }
+    return most;
 }

@@ -1,6 +1,7 @@
 // report_rows.h: rows as a report sees them: one struct of plain numbers and short names a row.
 //
 //   panel   what may share a picture: the model and the work but for the batch: "small, 64 tokens, step"
+//   device  which processor or card of which machine: it has one colour throughout a page
 //   series  what a line of a picture is of: device, mode, precision, threads, as far as they differ
 //           between the rows of the report
 #ifndef STEPMARK_REPORT_ROWS_H
@@ -12,15 +13,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SM_SERIES_NAME_SIZE = 160, SM_MAX_SERIES = 8, SM_MAX_PANELS = 4 };
+enum { SM_SERIES_NAME_SIZE = 160, SM_MAX_SERIES = 10, SM_MAX_PANELS = 6 };
 
 // NaN where the row does not say. Times in seconds.
 typedef struct {
     const json_t *json;
+    int index;
     const char *status;
+    const char *host;
     bool usable; // has figures
     char panel[SM_SERIES_NAME_SIZE];
+    char machine[SM_SERIES_NAME_SIZE]; // its processor or card; with the host's name where several have such
+    char device[SM_SERIES_NAME_SIZE];
     char series[SM_SERIES_NAME_SIZE];
+    int panel_id; // in sm_report_rows.panels
+    int device_id;
+    int series_id;
+    int colour;                                       // of a report of one device: the series', else the device's
+    int style;                                        // shape and dashes
     double batch, tokens_per_s, tokens_lo, tokens_hi; // the interval of the median, or the quartiles
     double step_s;
     double memory_bytes; // of the device where it has memory of its own, else of the process
@@ -29,27 +39,35 @@ typedef struct {
 } sm_report_row;
 
 typedef struct {
+    const char *name;
+    int id;
+    size_t n_usable; // rows
+    double most_tokens_per_s;
+} sm_report_panel;
+
+typedef struct {
     sm_report_row *rows;
     size_t n;
+    sm_report_panel *panels; // that have rows with figures: those with most rows first
+    int n_panels;
+    int n_devices;
+    int n_series;
 } sm_report_rows;
 
 sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report);
 void sm_report_rows_free(sm_report_rows *report);
 
-// Distinct texts in the order of their first row, at most `max`; how many there are in all is returned.
-typedef struct {
-    const char *names[16];
-    int n;
-} sm_names;
+// The row of each series of a panel, or of each device, that has most tokens/s, best first: at most SM_MAX_SERIES. How
+// many there are in all is returned; *n of them are in `rows`.
+int sm_report_best(const sm_report_rows *report, int panel_id, bool by_device, const sm_report_row *rows[SM_MAX_SERIES],
+                   int *n);
 
-typedef const char *(*sm_name_of)(const sm_report_row *row); // NULL: the row does not count
-int sm_report_names(const sm_report_rows *report, sm_name_of name_of, int max, sm_names *names);
+// The rows whose series a picture of a panel shows: the fastest of each device, then the fastest others. Their number
+// is returned.
+int sm_report_chosen(const sm_report_rows *report, int panel_id, const sm_report_row *rows[SM_MAX_SERIES]);
 
-// Panels that have rows with figures, those with most rows first.
-int sm_report_panels(const sm_report_rows *report, sm_names *panels);
-
-// Series of a panel that have rows with figures. More than SM_MAX_SERIES is returned where some found no place.
-int sm_report_series(const sm_report_rows *report, const char *panel, sm_names *series);
+// The rows of a panel with one batch: that which most of its chosen series have; one of each. Their number is returned.
+int sm_report_at_batch(const sm_report_rows *report, int panel_id, const sm_report_row *rows[SM_MAX_SERIES]);
 
 // "cpu avx512 fused fp32 t2": everything that names how a row ran.
 void sm_report_how(const json_t *row, char *text, size_t size_bytes);

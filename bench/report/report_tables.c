@@ -1,4 +1,5 @@
 // report_tables.c: what a report says in words and tables.
+#include "layout.h"
 #include "recommend.h"
 #include "report.h"
 #include "show.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 96, DOUBT_SIZE = 1024, FOLD_FROM = 40, MAX_MACHINES = 16, MAX_WARNINGS = 200 };
+enum { TEXT_SIZE = 96, ROWS_SIZE = 96, DEVICES_SIZE = 768, DOUBT_SIZE = 1024, MAX_MACHINES = 32, MAX_FAILURES = 64 };
 
 // --- in short ------------------------------------------------------------------------------------
 
@@ -40,10 +41,10 @@ static void write_doubt(sm_doc *doc, const sm_contest *contest, const sm_outcome
 }
 
 // The panel's rows that have figures.
-static size_t rows_of_panel(const sm_report_rows *report, const char *panel, const json_t **rows) {
+static size_t rows_of_panel(const sm_report_rows *report, int panel_id, const json_t **rows) {
     size_t n = 0;
     for (size_t i = 0; i < report->n; i++) {
-        if (report->rows[i].usable && strcmp(report->rows[i].panel, panel) == 0) {
+        if (report->rows[i].usable && report->rows[i].panel_id == panel_id) {
             rows[n++] = report->rows[i].json;
         }
     }
@@ -58,7 +59,7 @@ static const sm_report_row *find_row(const sm_report_rows *report, const json_t 
     return &report->rows[i];
 }
 
-static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const char *panel) {
+static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const sm_report_panel *panel) {
     static const char *const names[] = {"throughput", "throughput per GiB", "steadiest"};
     sm_status status = SM_OK;
     sm_outcome o;
@@ -66,14 +67,14 @@ static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const
     if (rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a report");
     }
-    size_t n = rows_of_panel(report, panel, rows);
+    size_t n = rows_of_panel(report, panel->id, rows);
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
         SM_TRY_GOTO(sm_judge_contest(&sm_contests[c], rows, n, &o));
         if (o.first == NULL) {
             continue; // of one there is no best
         }
         sm_doc_row_begin(doc);
-        sm_doc_cell(doc, "%s", panel);
+        sm_doc_cell(doc, "%s", panel->name);
         sm_doc_cell(doc, "%s", names[c]);
         if (sm_is_won(&o)) {
             write_best(doc, find_row(report, o.first));
@@ -87,8 +88,7 @@ cleanup:
     return status;
 }
 
-sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
-    sm_names panels;
+void sm_report_begin(sm_doc *doc, const sm_report_rows *report) {
     size_t n_usable = 0;
     const char *first = "";
     const char *last = "";
@@ -98,17 +98,25 @@ sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
         first = first[0] == '\0' || (when[0] != '\0' && strcmp(when, first) < 0) ? when : first;
         last = strcmp(when, last) > 0 ? when : last;
     }
-    sm_doc_text(doc, "%zu rows, %zu of them with figures, %zu without. Measured from %s to %s.", report->n, n_usable,
-                report->n - n_usable, first[0] != '\0' ? first : "-", last[0] != '\0' ? last : "-");
-    sm_report_panels(report, &panels);
-    if (panels.n == 0) {
+    sm_doc_text(doc, "%zu rows, %zu of them with figures, %zu without; %d %s. Measured from %s to %s.", report->n,
+                n_usable, report->n - n_usable, report->n_devices, report->n_devices == 1 ? "device" : "devices",
+                first[0] != '\0' ? first : "-", last[0] != '\0' ? last : "-");
+}
+
+sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {
+    int n = report->n_panels < SM_MAX_PANELS ? report->n_panels : SM_MAX_PANELS;
+    if (n == 0) {
+        sm_doc_text(doc, "No row has figures.");
         return SM_OK;
     }
-    sm_doc_table_begin(doc, "work|best|configuration|#tokens/s|#step ms|#spread|#memory", NULL);
-    for (int p = 0; p < panels.n; p++) {
-        SM_TRY(write_contests(doc, report, panels.names[p]));
+    if (n < report->n_panels) {
+        sm_doc_text(doc, "Of the %d combinations of model, length and pass type that have most rows:", n);
     }
-    sm_doc_table_end(doc, false);
+    sm_doc_table_begin(doc, "work|best|configuration|#tokens/s|#step ms|#spread|#memory");
+    for (int p = 0; p < n; p++) {
+        SM_TRY(write_contests(doc, report, &report->panels[p]));
+    }
+    sm_doc_table_end(doc);
     return SM_OK;
 }
 
@@ -130,7 +138,7 @@ static void fact(sm_doc *doc, const char *name, const json_t *context, const cha
     sm_doc_row_end(doc);
 }
 
-static void write_machine(sm_doc *doc, const json_t *context) {
+static void write_facts(sm_doc *doc, const json_t *context, const char *title) {
     static const char *const facts[][2] = {
         {"system", "os"},
         {"kernel", "kernel"},
@@ -153,19 +161,17 @@ static void write_machine(sm_doc *doc, const json_t *context) {
         {"environment", "environment"},
         {"command line", "argv"},
     };
-    const char *host = sm_rows_text(context, "host");
-    sm_doc_subheading(doc, host[0] != '\0' ? host : "unnamed machine");
-    sm_doc_table_begin(doc, "fact|value", NULL);
+    sm_doc_folded_begin(doc, title);
+    sm_doc_table_begin(doc, "fact|value");
     for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
         fact(doc, facts[i][0], context, facts[i][1]);
     }
-    sm_doc_table_end(doc, false);
+    sm_doc_table_end(doc);
+    sm_doc_folded_end(doc);
 }
 
-// Two contexts are of one machine when these agree; load and command line may not.
-static bool same_machine(const json_t *a, const json_t *b) {
-    static const char *const fields[] = {"host", "kernel", "cpu.name", "device.id", "device.name", "build_commit"};
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+static bool agree(const json_t *a, const json_t *b, const char *const *fields, size_t n) {
+    for (size_t i = 0; i < n; i++) {
         if (strcmp(sm_rows_text(a, fields[i]), sm_rows_text(b, fields[i])) != 0) {
             return false;
         }
@@ -173,141 +179,158 @@ static bool same_machine(const json_t *a, const json_t *b) {
     return true;
 }
 
-void sm_report_machines(sm_doc *doc, const sm_report_rows *report) {
-    const json_t *known[MAX_MACHINES];
-    int n = 0;
-    for (size_t i = 0; i < report->n && n < MAX_MACHINES; i++) {
-        const json_t *context = sm_json_get(report->rows[i].json, "context");
-        bool is_new = json_is_object(context);
-        for (int k = 0; k < n && is_new; k++) {
-            is_new = !same_machine(known[k], context);
-        }
-        if (is_new) {
-            known[n++] = context;
-            write_machine(doc, context);
-        }
-    }
-    if (n == 0) {
-        sm_doc_text(doc, "The rows hold no facts of a machine.");
+// A machine: its facts from the first row of it, its devices and builds from all.
+typedef struct {
+    const json_t *context;
+    size_t n_rows;
+    char devices[DEVICES_SIZE];
+    char builds[DEVICES_SIZE];
+} machine;
+
+static void note(char list[DEVICES_SIZE], const char *text) {
+    size_t used = strlen(list);
+    if (text[0] != '\0' && strstr(list, text) == NULL && used + strlen(text) + 3 < DEVICES_SIZE) {
+        snprintf(list + used, DEVICES_SIZE - used, "%s%s", used > 0 ? "; " : "", text);
     }
 }
 
-// --- rows ----------------------------------------------------------------------------------------
+static void note_device(machine *m, const json_t *context) {
+    char text[DEVICES_SIZE / 4];
+    const char *driver = sm_rows_text(context, "device.driver");
+    snprintf(text, sizeof(text), "%.40s: %.70s%s%.60s", sm_rows_text(context, "device.id"),
+             sm_rows_text(context, "device.name"), driver[0] != '\0' ? ", " : "", driver);
+    note(m->devices, strlen(text) > 2 ? text : "");
+    note(m->builds, sm_rows_text(context, "build_commit"));
+}
 
-static void write_row(sm_doc *doc, const sm_report_row *row) {
-    char text[SM_SERIES_NAME_SIZE];
+// How many there are; rows of others beyond MAX_MACHINES have no place.
+static int find_machines(const sm_report_rows *report, machine machines[MAX_MACHINES]) {
+    static const char *const fields[] = {"host", "kernel", "cpu.name"};
+    int n = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        const json_t *context = sm_json_get(report->rows[i].json, "context");
+        int k = 0;
+        while (k < n && !agree(machines[k].context, context, fields, sizeof(fields) / sizeof(fields[0]))) {
+            k++;
+        }
+        if (!json_is_object(context) || k == MAX_MACHINES) {
+            continue;
+        }
+        if (k == n) {
+            machines[n++] = (machine){.context = context};
+        }
+        machines[k].n_rows++;
+        note_device(&machines[k], context);
+    }
+    return n;
+}
+
+static void write_machine(sm_doc *doc, const machine *m) {
+    char memory[TEXT_SIZE];
+    const char *host = sm_rows_text(m->context, "host");
+    sm_text_bytes(sm_json_number(m->context, "memory_bytes"), memory, sizeof(memory));
     sm_doc_row_begin(doc);
-    sm_rows_model(row->json, text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
-    sm_doc_cell(doc, "%s", sm_rows_text(row->json, "test"));
-    sm_report_how(row->json, text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
-    sm_text_ms(row->step_s * 1e9, text, sizeof(text));
-    sm_doc_cell(doc, "%s", row->usable ? text : "");
-    sm_doc_number(doc, row->usable ? spread_percent(row->json) : NAN, 1, "%");
-    sm_text_ms(sm_json_number(row->json, "ci95_lo_ns"), text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
-    sm_text_ms(sm_json_number(row->json, "ci95_hi_ns"), text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
-    sm_doc_cell(doc, "%zu", json_array_size(sm_json_get(row->json, "samples_ns")));
-    sm_text_count(row->tokens_per_s, text, sizeof(text));
-    sm_doc_cell(doc, "%s", row->usable ? text : "");
-    double mfu = 100 * sm_json_number(row->json, "mfu");
-    sm_doc_number(doc, mfu, 1, "%");
-    sm_text_bytes(row->memory_bytes, text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
-    double loss = sm_json_number(row->json, "loss");
-    sm_doc_number(doc, loss, 4, "");
-    sm_noise noise = row->usable ? sm_judge_row(row->json) : SM_NOISE_STEADY;
-    sm_doc_cell(doc, "%s%s", row->status,
-                noise == SM_NOISE_NOISY     ? ", noisy"
-                : noise == SM_NOISE_TOO_FEW ? ", few samples"
-                                            : "");
+    sm_doc_cell(doc, "%s", host[0] != '\0' ? host : "unnamed machine");
+    sm_doc_cell(doc, "%s", sm_rows_text(m->context, "cpu.name"));
+    sm_doc_number(doc, sm_json_number(m->context, "cpu.cores"), 0, "");
+    sm_doc_cell(doc, "%s", memory);
+    sm_doc_cell(doc, "%s", m->devices);
+    sm_doc_cell(doc, "%s", sm_rows_text(m->context, "os"));
+    sm_doc_cell(doc, "%s", m->builds);
+    sm_doc_cell(doc, "%zu", m->n_rows);
     sm_doc_row_end(doc);
 }
 
-void sm_report_all_rows(sm_doc *doc, const sm_report_rows *report) {
-    char title[TEXT_SIZE];
-    bool folded = report->n > FOLD_FROM;
-    snprintf(title, sizeof(title), "%zu rows", report->n);
-    sm_doc_table_begin(doc,
-                       "model|test|configuration|#step ms|#spread|#95% from|#to|#samples|#tokens/s|#% of "
-                       "peak|#memory|#loss|status",
-                       folded ? title : NULL);
-    for (size_t i = 0; i < report->n; i++) {
-        write_row(doc, &report->rows[i]);
+void sm_report_machines(sm_doc *doc, const sm_report_rows *report) {
+    machine machines[MAX_MACHINES];
+    int n = find_machines(report, machines);
+    if (n == 0) {
+        sm_doc_text(doc, "The rows hold no facts of a machine.");
+        return;
     }
-    sm_doc_table_end(doc, folded);
+    sm_doc_table_begin(doc, "machine|processor|#cores|#memory|devices|system|build|#rows");
+    for (int i = 0; i < n; i++) {
+        write_machine(doc, &machines[i]);
+    }
+    sm_doc_table_end(doc);
+    for (int i = 0; i < n; i++) {
+        char title[DEVICES_SIZE];
+        const char *host = sm_rows_text(machines[i].context, "host");
+        snprintf(title, sizeof(title), "All facts of %.200s, as of its first row",
+                 host[0] != '\0' ? host : "the unnamed machine");
+        write_facts(doc, machines[i].context, title);
+    }
 }
 
-// --- failures, warnings --------------------------------------------------------------------------
+// --- failures -----------------------------------------------------------------------------------
 
-void sm_report_failures(sm_doc *doc, const sm_report_rows *report) {
-    size_t n = 0;
+// Rows that failed alike: of one status, for reasons that differ in figures alone.
+typedef struct {
+    const sm_report_row *first;
+    const char *reason;
+    size_t n_rows;
+    char rows[ROWS_SIZE]; // their numbers, as far as there is place
+} failure;
+
+static void add_failure(failure failures[MAX_FAILURES], int *n, const sm_report_row *row) {
+    const char *reason = sm_rows_text(row->json, "reason");
+    int k = 0;
+    while (k < *n &&
+           (strcmp(failures[k].first->status, row->status) != 0 || !sm_same_but_figures(failures[k].reason, reason))) {
+        k++;
+    }
+    if (k == MAX_FAILURES) {
+        return;
+    }
+    if (k == *n) {
+        failures[(*n)++] = (failure){.first = row, .reason = reason};
+    }
+    failure *f = &failures[k];
+    size_t used = strlen(f->rows);
+    f->n_rows++;
+    if (used + 12 < sizeof(f->rows)) {
+        snprintf(f->rows + used, sizeof(f->rows) - used, "%s%d", used > 0 ? ", " : "", row->index + 1);
+    } else if (f->rows[used - 1] != '.') {
+        snprintf(f->rows + used, sizeof(f->rows) - used, " ...");
+    }
+}
+
+static void write_failure(sm_doc *doc, const failure *f) {
     char how[SM_SERIES_NAME_SIZE];
+    const json_t *row = f->first->json;
+    sm_doc_row_begin(doc);
+    sm_doc_cell(doc, "%s", f->first->status);
+    sm_doc_cell(doc, "%s", f->reason[0] != '\0' ? f->reason : "no reason given");
+    sm_doc_cell(doc, "%zu", f->n_rows);
+    sm_doc_cell(doc, "%s", f->rows);
+    sm_rows_model(row, how, sizeof(how));
+    sm_doc_cell(doc, "%s", how);
+    sm_report_how(row, how, sizeof(how));
+    sm_doc_cell(doc, "%s", sm_rows_text(row, "test"));
+    sm_doc_cell(doc, "%s", how);
+    sm_doc_row_end(doc);
+}
+
+sm_status sm_report_failures(sm_doc *doc, const sm_report_rows *report) {
+    int n = 0;
+    failure *failures = calloc(MAX_FAILURES, sizeof(*failures));
+    if (failures == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report");
+    }
     for (size_t i = 0; i < report->n; i++) {
-        n += strcmp(report->rows[i].status, "ok") != 0;
+        if (strcmp(report->rows[i].status, "ok") != 0) {
+            add_failure(failures, &n, &report->rows[i]);
+        }
     }
     if (n == 0) {
         sm_doc_text(doc, "Nothing: every row is ok.");
-        return;
-    }
-    sm_doc_table_begin(doc, "status|model|test|configuration|reason", NULL);
-    for (size_t i = 0; i < report->n; i++) {
-        const sm_report_row *row = &report->rows[i];
-        if (strcmp(row->status, "ok") == 0) {
-            continue;
+    } else {
+        sm_doc_table_begin(doc, "status|reason of the first|#rows|which|model|test|configuration");
+        for (int k = 0; k < n; k++) {
+            write_failure(doc, &failures[k]);
         }
-        const char *reason = sm_rows_text(row->json, "reason");
-        sm_doc_row_begin(doc);
-        sm_doc_cell(doc, "%s", row->status);
-        sm_rows_model(row->json, how, sizeof(how));
-        sm_doc_cell(doc, "%s", how);
-        sm_report_how(row->json, how, sizeof(how));
-        sm_doc_cell(doc, "%s", sm_rows_text(row->json, "test"));
-        sm_doc_cell(doc, "%s", how);
-        sm_doc_cell(doc, "%s", reason[0] != '\0' ? reason : "no reason given");
-        sm_doc_row_end(doc);
+        sm_doc_table_end(doc);
     }
-    sm_doc_table_end(doc, false);
-}
-
-// Counts each text: an object of text -> number of rows.
-static sm_status count_warnings(const sm_report_rows *report, json_t *counts) {
-    for (size_t i = 0; i < report->n; i++) {
-        const json_t *warnings = sm_json_get(report->rows[i].json, "warnings");
-        for (size_t k = 0; k < json_array_size(warnings); k++) {
-            const char *text = json_string_value(json_array_get(warnings, k));
-            json_int_t n = text != NULL ? json_integer_value(json_object_get(counts, text)) + 1 : 0;
-            bool fits = n > 1 || json_object_size(counts) < MAX_WARNINGS;
-            if (n > 0 && fits && json_object_set_new(counts, text, json_integer(n)) != 0) {
-                return sm_fail(SM_ERR_OOM, "no memory to count warnings");
-            }
-        }
-    }
+    free(failures);
     return SM_OK;
-}
-
-sm_status sm_report_warnings(sm_doc *doc, const sm_report_rows *report, const json_t *of_files) {
-    json_t *counts = json_object();
-    const char *text = NULL;
-    json_t *count = NULL;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(counts != NULL ? count_warnings(report, counts) : sm_fail(SM_ERR_OOM, "no memory to count warnings"));
-    if (json_object_size(counts) == 0 && json_array_size(of_files) == 0) {
-        sm_doc_text(doc, "None.");
-        goto cleanup;
-    }
-    sm_doc_items_begin(doc);
-    for (size_t i = 0; i < json_array_size(of_files); i++) {
-        sm_doc_item(doc, "%s", json_string_value(json_array_get(of_files, i)));
-    }
-    json_object_foreach(counts, text, count) {
-        long long n = (long long)json_integer_value(count);
-        sm_doc_item(doc, "%lld %s: %s", n, n == 1 ? "row" : "rows", text);
-    }
-    sm_doc_items_end(doc);
-cleanup:
-    json_decref(counts);
-    return status;
 }

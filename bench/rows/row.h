@@ -33,12 +33,13 @@ typedef struct {
 // A training loop (loop.h); all absent in a row that is none.
 typedef struct {
     char loader[32]; // "inline", "threads:2"
-    int64_t n_steps; // attribution steps; the times that follow are their means
+    int64_t n_steps; // attribution steps in the middle half of all; the times that follow are their means
     int64_t wall_ns; // all of the phases together
 #define X(code, member, name, text) int64_t member##_ns;
     SM_STEP_PHASE_LIST(X)
 #undef X
     int64_t headline_wait_ns; // of a headline step
+    int64_t headline_comm_ns; // likewise
     int64_t busy_ns;          // loader threads, a step: what its data took, over the number of threads
     double n_ready;           // loads ready when one was asked for
     json_t *samples;          // object: wall and phases, each an array by attribution step

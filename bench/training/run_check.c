@@ -351,11 +351,27 @@ sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *run
 // --- runs together -----------------------------------------------------------------------------
 
 static const char *const invariants[] = {
-    "training_config.engine",    "training_config.model",     "training_config.seq_len",  "training_config.precision",
-    "training_config.gradients", "training_config.recompute", "training_config.dropout",  "training_config.loss_scale",
-    "training_config.optimizer", "training_config.schedule",  "training_config.seed",     "training_config.order",
-    "training_config.weights",   "training_config.data",      "training_config.val_data", "summary.steps",
-    "hardware.cpu.name",         "hardware.device.name",
+    "training_config.engine",
+    "training_config.model",
+    "training_config.seq_len",
+    "training_config.precision",
+    "training_config.gradients",
+    "training_config.recompute",
+    "training_config.dropout",
+    "training_config.loss_scale",
+    "training_config.optimizer",
+    "training_config.schedule",
+    "training_config.seed",
+    "training_config.order",
+    "training_config.weights",
+    "training_config.data",
+    "training_config.val_data",
+    "training_config.documents",
+    "training_config.padding",
+    "training_config.long_documents",
+    "summary.steps",
+    "hardware.cpu.name",
+    "hardware.device.name",
 };
 
 static sm_status compare_work(const comparison *c, const sm_training_run *first, sm_work work) {

@@ -2,50 +2,63 @@
 #include "scaling_page.h"
 
 #include "report_doc.h"
-#include "report_plot.h"
-#include "show.h"
+#include "report_figure.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SPEEDUP, EFFICIENCY, PARTS };
+enum { MEASURED = 0, PREDICTED = 1 };
 
-// --- data of a picture -------------------------------------------------------------------------
+// --- speed-up and efficiency -------------------------------------------------------------------
 
 typedef struct {
-    const sm_scaling *scaling;
-    FILE *script;
-} drawing;
+    const char *id;
+    const char *title;
+    const char *caption;
+    const char *label;
+    bool is_efficiency;
+} curves;
 
-static bool is_of(const sm_scaling_row *r, sm_work work, bool is_predicted) {
-    return r->work == work && r->is_predicted == is_predicted;
-}
+static const curves all_curves[] = {
+    {"speedup", "Speed-up",
+     "Tokens per second over those of the fewest processes; the dashed line is ideal. Bars: 95% intervals. Hollow "
+     "points "
+     "are the model's, not measured.",
+     "speed-up", false},
+    {"efficiency", "Efficiency",
+     "Speed-up / processes; 1 is ideal. Bars: 95% intervals. Hollow points are the model's, not measured.",
+     "efficiency", true},
+};
 
-// Rows of one kind as lines "processes speed-up half efficiency half". How many there are is returned.
-static int put_rows(const drawing *d, const char *name, sm_work work, bool is_predicted) {
-    int n = 0;
-    fprintf(d->script, "$%s << EOD\n", name);
-    for (size_t i = 0; i < d->scaling->n; i++) {
-        const sm_scaling_row *r = &d->scaling->rows[i];
-        if (is_of(r, work, is_predicted)) {
-            double half = isfinite(r->speedup_half) ? r->speedup_half : 0;
-            fprintf(d->script, "%.0f %.9g %.9g %.9g %.9g\n", r->n_processes, r->speedup, half, r->efficiency,
-                    half / r->n_processes);
-            n++;
-        }
+// "strong, measured": a line; "strong, predicted": loose, hollow points.
+static int series_of(sm_figures *figures, json_t *figure, sm_work work, bool is_predicted) {
+    char name[64];
+    snprintf(name, sizeof(name), "%s, %s", work == SM_WORK_FIXED ? "strong" : "weak",
+             is_predicted ? "predicted" : "measured");
+    int series = sm_figure_series(figures, figure, name, work == SM_WORK_FIXED ? 1 : 3, work == SM_WORK_FIXED ? 0 : 1);
+    if (is_predicted) {
+        json_t *entry = json_array_get(json_object_get(figure, "series"), (size_t)series);
+        sm_figure_set(figures, entry, "is_hollow", json_true());
+        sm_figure_set(figures, entry, "is_loose", json_true());
     }
-    fputs("EOD\n", d->script);
-    return n;
+    return series;
 }
 
-static void put_published(const drawing *d) {
-    fputs("$published << EOD\n", d->script);
+static void add_point(sm_figures *figures, json_t *panel, int series, const sm_scaling_row *r, bool is_efficiency) {
+    double scale = is_efficiency ? 1 / r->n_processes : 1;
+    double half = isfinite(r->speedup_half) ? r->speedup_half * scale : 0;
+    double value = r->speedup * scale;
+    const sm_figure_point point = {r->n_processes, value, value - half, value + half, SM_NO_ROW};
+    sm_figure_add_point(figures, panel, series, &point);
+}
+
+static void add_published(sm_figures *figures, json_t *figure, json_t *panel, bool is_efficiency) {
+    int series = sm_figure_series(figures, figure, "published: V100s, strong", 2, 2);
     for (double n = 1; n <= 4; n *= 2) {
-        const sm_published_scaling *p = sm_scaling_published(n);
-        double speedup = p->tokens_per_s / sm_scaling_published(1)->tokens_per_s;
-        fprintf(d->script, "%.0f %.9g 0 %.9g 0\n", n, speedup, speedup / n);
+        double speedup = sm_scaling_published(n)->tokens_per_s / sm_scaling_published(1)->tokens_per_s;
+        const sm_figure_point point = {n, is_efficiency ? speedup / n : speedup, NAN, NAN, SM_NO_ROW};
+        sm_figure_add_point(figures, panel, series, &point);
     }
-    fputs("EOD\n", d->script);
 }
 
 static double most_processes(const sm_scaling *scaling) {
@@ -56,167 +69,92 @@ static double most_processes(const sm_scaling *scaling) {
     return most;
 }
 
-// --- speed-up and efficiency -------------------------------------------------------------------
-
-typedef struct {
-    const char *name;
-    const char *title;
-    sm_work work;
-    bool is_predicted;
-    int n;
-} series;
-
-static void put_lines(const drawing *d, const series *all, int n_series, int column) {
-    for (int k = 0; k < n_series; k++) {
-        if (all[k].n > 0) {
-            const int number = all[k].work == SM_WORK_FIXED ? 0 : 2;
-            fprintf(d->script, "$%s using 1:%d:%d with ", all[k].name, column, column + 1);
-            if (all[k].is_predicted) {
-                fprintf(d->script, "yerrorbars lc rgb '#0a00%02x' pt 6 ps 0.8", number + 1);
-            } else {
-                fputs("yerrorlines", d->script);
-                sm_plot_style(d->script, number);
+static void add_curves(const sm_scaling *scaling, sm_figures *figures, const curves *c) {
+    json_t *figure = sm_figure_add(figures, "lines", c->id, c->title, c->caption);
+    sm_figure_axis(figures, figure, "x", "processes", "log2");
+    json_t *y = sm_figure_axis(figures, figure, "y", c->label, c->is_efficiency ? "linear" : "log2");
+    sm_figure_set(figures, y, "from_zero", json_true());
+    json_t *panel = sm_figure_panel(figures, figure, "");
+    for (int predicted = MEASURED; predicted <= PREDICTED; predicted++) {
+        for (size_t i = 0; i < scaling->n; i++) {
+            const sm_scaling_row *r = &scaling->rows[i];
+            if (r->is_predicted == (predicted == PREDICTED)) {
+                add_point(figures, panel, series_of(figures, figure, r->work, r->is_predicted), r, c->is_efficiency);
             }
-            fprintf(d->script, " title '%s', ", all[k].title);
         }
     }
-    fprintf(d->script, "$published using 1:%d with linespoints", column);
-    sm_plot_style(d->script, 1);
-    fputs(" title 'published: V100s, strong'\n", d->script);
-}
-
-// `column`: 2 the speed-up, 4 the efficiency.
-static void add_curves(const sm_scaling *scaling, sm_plots *plots, int kind, int column) {
-    series all[] = {
-        {"strong", "strong, measured", SM_WORK_FIXED, false, 0},
-        {"strong_predicted", "strong, predicted", SM_WORK_FIXED, true, 0},
-        {"weak", "weak, measured", SM_WORK_FIXED_A_PROCESS, false, 0},
-        {"weak_predicted", "weak, predicted", SM_WORK_FIXED_A_PROCESS, true, 0},
-    };
-    const drawing d = {scaling, plots->script};
-    for (int k = 0; k < 4; k++) {
-        all[k].n = put_rows(&d, all[k].name, all[k].work, all[k].is_predicted);
-    }
-    put_published(&d);
-    sm_plot *plot = sm_plots_begin(plots, kind, 430, kind == SPEEDUP ? "Speed-up" : "Efficiency");
-    if (plot == NULL) {
-        return;
-    }
-    snprintf(plot->caption, sizeof(plot->caption),
-             "%s Bars: 95%% intervals. Hollow points are the model's, not "
-             "measured.",
-             kind == SPEEDUP ? "Tokens per second over those of the fewest processes; the grey line is ideal."
-                             : "Speed-up / processes; 1 is ideal.");
-    fprintf(d.script, "set logscale x 2\nset xrange [0.8:%.9g]\nset xlabel 'processes'\n",
-            1.25 * most_processes(scaling));
-    fputs(kind == SPEEDUP ? "set logscale y 2\nset ylabel 'speed-up'\nset format y '%.7g'\nplot x with lines lc rgb "
-                            "'#020202' title 'ideal', "
-                          : "set yrange [0:1.2]\nset ylabel 'efficiency'\nplot 1 with lines lc rgb '#020202' title "
-                            "'ideal', ",
-          d.script);
-    put_lines(&d, all, 4, column);
+    add_published(figures, figure, panel, c->is_efficiency);
+    double most = most_processes(scaling);
+    sm_figure_set(figures, panel, "ideal",
+                  json_pack("[[f, f], [f, f]]", 1.0, 1.0, most, c->is_efficiency ? 1.0 : most));
 }
 
 // --- a step's parts ----------------------------------------------------------------------------
 
-// Stacked bars of the model's parts, and what was measured on top, for the kind that has more rows.
-static void add_parts(const sm_scaling *scaling, sm_plots *plots) {
+// Stacked bars of the model's parts, and what was measured as a line, for the kind that has more rows.
+static void add_parts(const sm_scaling *scaling, sm_figures *figures) {
+    static const char *const parts[] = {"compute", "serial", "exposed communication"};
+    static const int colours[] = {1, 5, 2};
     int n_of[2] = {0, 0};
     for (size_t i = 0; i < scaling->n; i++) {
         n_of[scaling->rows[i].work == SM_WORK_FIXED]++;
     }
     const sm_work work = n_of[1] > 1 ? SM_WORK_FIXED : SM_WORK_FIXED_A_PROCESS;
-    sm_plot *plot = sm_plots_begin(plots, PARTS, 380, "Where a step's time goes");
-    if (plot == NULL) {
-        return;
+    json_t *figure = sm_figure_add(figures, "stacks", "parts", "Where a step's time goes",
+                                   work == SM_WORK_FIXED
+                                       ? "Strong scaling: the model's parts of a step; lines: steps that were measured."
+                                       : "Weak scaling: the model's parts of a step; lines: steps that were measured.");
+    json_t *x = sm_figure_axis(figures, figure, "x", "ms", "linear");
+    sm_figure_set(figures, x, "unit", json_string("ms"));
+    sm_figure_set(figures, figure, "mark_name", json_string("measured"));
+    json_t *panel = sm_figure_panel(figures, figure, "");
+    for (int k = 0; k < 3; k++) {
+        sm_figure_series(figures, figure, parts[k], colours[k], 0);
     }
-    snprintf(plot->caption, sizeof(plot->caption),
-             "%s scaling: the model's parts of a step, and the steps that were measured (crosses).",
-             work == SM_WORK_FIXED ? "Strong" : "Weak");
-    FILE *script = plots->script;
-    fputs("$parts << EOD\n", script);
     for (size_t i = 0; i < scaling->n; i++) {
         const sm_scaling_row *r = &scaling->rows[i];
         if (r->work == work) {
-            fprintf(script, "\"%.0f\" %.9g %.9g %.9g %.9g\n", r->n_processes, 1e3 * r->model.compute_s,
-                    1e3 * r->model.serial_s, 1e3 * r->model.comm_s, r->is_predicted ? NAN : 1e3 * r->step_s);
+            sm_figure_append(
+                figures, panel, "bars",
+                json_pack("{s:o, s:i, s:[f, f, f], s:o, s:n}", "name",
+                          json_sprintf("%.0f %s", r->n_processes, r->n_processes > 1 ? "processes" : "process"),
+                          "colour", SM_NO_COLOUR, "parts", 1e3 * r->model.compute_s, 1e3 * r->model.serial_s,
+                          1e3 * r->model.comm_s, "mark", sm_json_real(r->is_predicted ? NAN : 1e3 * r->step_s), "row"));
         }
     }
-    fputs("EOD\nset style data histograms\nset style histogram rowstacked\nset boxwidth 0.7\nset yrange [0:*]\n"
-          "set xlabel 'processes'\nset ylabel 'ms'\n"
-          "plot $parts using 2:xtic(1) lc rgb '#0a0001' title 'compute', '' using 3 lc rgb '#0a0005' title 'serial', "
-          "'' using 4 lc rgb '#0a0002' title 'exposed communication', "
-          "'' using 0:5 with points pt 2 ps 1.1 lc rgb '#010101' title 'measured'\n",
-          script);
+    sm_figure_close(figures, figure, "bars", 1);
 }
 
 // --- the page ----------------------------------------------------------------------------------
 
 static sm_status draw(const sm_scaling *scaling, sm_doc *doc) {
-    sm_plots plots;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(sm_plots_open(&plots));
-    add_curves(scaling, &plots, SPEEDUP, 2);
-    add_curves(scaling, &plots, EFFICIENCY, 4);
-    add_parts(scaling, &plots);
-    SM_TRY_GOTO(sm_plots_draw(&plots));
-    fputs("<div class=\"figures\">\n", doc->out);
-    for (int i = 0; i < plots.n; i++) {
-        sm_doc_figure(doc, plots.plots[i].svg, plots.plots[i].caption);
+    sm_figures figures;
+    SM_TRY(sm_figures_open(&figures));
+    for (size_t k = 0; k < sizeof(all_curves) / sizeof(all_curves[0]); k++) {
+        add_curves(scaling, &figures, &all_curves[k]);
     }
-    fputs("</div>\n", doc->out);
-cleanup:
-    sm_plots_free(&plots);
+    add_parts(scaling, &figures);
+    sm_doc_figures(doc, &figures, 0);
+    sm_status status = sm_figures_write(&figures, doc->out);
+    sm_figures_free(&figures);
     return status;
-}
-
-static void write_cell(sm_doc *doc, const sm_column *column, const json_t *record) {
-    char text[SM_CELL_SIZE] = "";
-    (column->show != NULL ? column->show : sm_show_by_type(column->type))(record, column, text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
 }
 
 // The columns that the text has, too.
 static sm_status write_table(const sm_scaling *scaling, sm_doc *doc, sm_work work, const char *title) {
     json_t *records = NULL;
-    size_t i;
-    json_t *record;
-    char headings[1024] = "";
     SM_TRY(sm_scaling_records(scaling, &work, &records));
-    for (int c = 0; c < sm_scaling_table.n_columns; c++) {
-        const sm_column *column = &sm_scaling_table.columns[c];
-        size_t used = strlen(headings);
-        if (column->heading != NULL) {
-            snprintf(headings + used, sizeof(headings) - used, "%s%s%s", used > 0 ? "|" : "",
-                     column->type == SM_COLUMN_TEXT ? "" : "#", column->heading);
-        }
-    }
     sm_doc_heading(doc, work == SM_WORK_FIXED ? "strong" : "weak", title);
-    sm_doc_table_begin(doc, headings, NULL);
-    json_array_foreach(records, i, record) {
-        sm_doc_row_begin(doc);
-        for (int c = 0; c < sm_scaling_table.n_columns; c++) {
-            if (sm_scaling_table.columns[c].heading != NULL) {
-                write_cell(doc, &sm_scaling_table.columns[c], record);
-            }
-        }
-        sm_doc_row_end(doc);
-    }
-    sm_doc_table_end(doc, false);
+    const char *id = work == SM_WORK_FIXED ? "strong-table" : "weak-table";
+    sm_status status = sm_doc_records(doc, id, &sm_scaling_table, records);
     json_decref(records);
-    return SM_OK;
+    return status;
 }
 
-sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out, bool *has_pictures) {
+sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {
     sm_doc doc = {.out = out, .html = true};
     sm_doc_begin(&doc, "Scaling of a training");
-    sm_status status = draw(scaling, &doc);
-    *has_pictures = status == SM_OK;
-    if (status == SM_ERR_UNSUPPORTED) {
-        sm_doc_text(&doc, "%s", sm_error_message());
-        status = SM_OK;
-    }
-    SM_TRY(status);
+    SM_TRY(draw(scaling, &doc));
     SM_TRY(write_table(scaling, &doc, SM_WORK_FIXED, "Strong scaling: the same work, shared by more processes"));
     SM_TRY(write_table(scaling, &doc, SM_WORK_FIXED_A_PROCESS, "Weak scaling: the same work for each process"));
     sm_doc_heading(&doc, "reading", "How to read this");
@@ -225,6 +163,6 @@ sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out, bool *has_pictur
         sm_doc_item(&doc, "%s", json_string_value(json_array_get(scaling->notes, i)));
     }
     sm_doc_items_end(&doc);
-    sm_doc_end(&doc);
+    sm_doc_end(&doc, NULL);
     return SM_OK;
 }

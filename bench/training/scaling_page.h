@@ -4,7 +4,7 @@
 
 #include "scaling.h"
 
-// Self-contained HTML. Without gnuplot it has the tables alone, says so, and *has_pictures is false.
-sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out, bool *has_pictures);
+// Self-contained HTML.
+sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out);
 
 #endif

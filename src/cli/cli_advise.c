@@ -14,8 +14,8 @@
 #include "read_rows.h"
 #include "show.h"
 
-// Beside its timed steps a run has a first one, warm-up, and instrumented ones.
-enum { N_OTHER_STEPS = 4 };
+// Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
+enum { N_OTHER_STEPS = 2 };
 
 // A configuration that was tried.
 typedef struct {
@@ -31,7 +31,8 @@ typedef struct {
     int64_t n_configurations;
     tried *tried;
     size_t n_tried;
-    int n_runs;           // that took time
+    int n_runs;           // with figures
+    int n_timed;          // begun by this process, since begin_ns
     int64_t n_too_large;  // left out by estimate, and no row
     double default_ns;    // the default's step; NaN: not known
     double default_flops; // of it
@@ -86,9 +87,10 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
     return SM_OK;
 }
 
-// Ceilings say nothing of a difference, and cost as much as the steps of a run.
+// Ceilings and phases say nothing of a difference, and cost as much as the steps of a run.
 static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
     SM_TRY(set_axis(&options->axes, "no-peaks", NULL));
+    SM_TRY(set_axis(&options->axes, "no-phases", NULL));
     if (text_of(&options->axes, "threads") != NULL) {
         return SM_OK;
     }
@@ -137,15 +139,15 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
     const int n_left = sm_advisor_most_left(a->advisor);
     const double speed = sm_advice_speed(row);
     const bool ok = isfinite(speed);
-    if (a->n_runs > 0 && n_left > 0) {
-        const double run_s = (double)(sm_now_ns() - a->begin_ns) * 1e-9 / a->n_runs;
+    if (a->n_timed > 0 && n_left > 0) {
+        const double run_s = (double)(sm_now_ns() - a->begin_ns) * 1e-9 / a->n_timed;
         cli_sweep_text_duration(run_s * n_left, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
     }
     sm_text_count(speed, rate, sizeof(rate));
-    cli_say("round %d, %s: %s%s%s%s%s", trial->round + 1,
-            flags == NULL || flags[0] == '\0' ? "the default" : flags, ok ? rate : sm_rows_text(row, "status"),
-            ok ? " tokens/s" : ": ", ok ? "" : sm_rows_text(row, "reason"), is_known ? ", measured before" : "", when);
+    cli_say("round %d, %s: %s%s%s%s%s", trial->round + 1, flags == NULL || flags[0] == '\0' ? "the default" : flags,
+            ok ? rate : sm_rows_text(row, "status"), ok ? " tokens/s" : ": ", ok ? "" : sm_rows_text(row, "reason"),
+            is_known ? ", measured before" : "", when);
     free(flags);
 }
 
@@ -199,7 +201,7 @@ static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
     if (candidate->status[0] == '\0') {
         look_at_time(a, candidate);
     }
-    a->n_runs += candidate->status[0] == '\0';
+    a->n_timed += candidate->status[0] == '\0';
     return cli_sweep_measure(&a->sweep, c, candidate, row);
 }
 
@@ -222,6 +224,7 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
         learn_default(a, row, candidate);
     }
     SM_TRY(keep(a, trial, row));
+    a->n_runs += isfinite(sm_advice_speed(row));
     SM_TRY(sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row)));
     say_progress(a, trial, row, is_known);
     return SM_OK;
@@ -268,10 +271,9 @@ static const json_t *find_same_training(const json_t *records) {
 
 static void print_winner(const char *what, const json_t *winner) {
     const char *changes = sm_rows_text(winner, "changes");
-    printf("\n%s: %.2f (%.2f-%.2f) times the default's tokens/s%s%s\n\n    %s\n", what,
-           sm_json_number(winner, "gain"), sm_json_number(winner, "gain_ci95_lo"),
-           sm_json_number(winner, "gain_ci95_hi"), changes[0] != '\0' ? "; it changes what is trained: " : "", changes,
-           sm_rows_text(winner, "command"));
+    printf("\n%s: %.2f (%.2f-%.2f) times the default's tokens/s%s%s\n\n    %s\n", what, sm_json_number(winner, "gain"),
+           sm_json_number(winner, "gain_ci95_lo"), sm_json_number(winner, "gain_ci95_hi"),
+           changes[0] != '\0' ? "; it changes what is trained: " : "", changes, sm_rows_text(winner, "command"));
 }
 
 static void print_counts(const advice *a) {
@@ -291,8 +293,8 @@ static void print_counts(const advice *a) {
 // Under the table, for readers.
 static void conclude_in_words(const advice *a, const json_t *records) {
     const json_t *winner = find_advised(records);
-    const json_t *same = winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner
-                                                                                     : find_same_training(records);
+    const json_t *same =
+        winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : find_same_training(records);
     print_counts(a);
     if (winner == NULL) {
         puts("\nNothing that was measured often is faster than the default beyond doubt.");
@@ -310,8 +312,7 @@ static sm_status fill_case(const advice *a, const tried *its, sm_advice_case *on
     char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, its->configuration);
     char *changes = cli_advise_changes(&a->sweep.plan, &a->axes, its->configuration);
     char *command = cli_advise_command(&a->sweep.plan, its->configuration);
-    *one = (sm_advice_case){flags, changes, command, its->rows,
-                            its->configuration == sm_advisor_best(a->advisor)};
+    *one = (sm_advice_case){flags, changes, command, its->rows, its->configuration == sm_advisor_best(a->advisor)};
     return flags != NULL && changes != NULL && command != NULL ? SM_OK : no_memory();
 }
 

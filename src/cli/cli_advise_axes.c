@@ -56,7 +56,8 @@ static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli
     const char *text = plan->items[0].args[arg];
     const int n = axes->choices.n_axes;
     if (find_choosable(text) < 0) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: give one value: its rows do not do the same work, and none is advice on another",
+        return sm_fail(SM_ERR_USAGE,
+                       "%.*s: give one value: its rows do not do the same work, and none is advice on another",
                        (int)name_length(text) + 2, text);
     }
     if (n_levels == 0 || n == SM_ADVISOR_MAX_AXES) {
@@ -78,7 +79,8 @@ sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes
         }
     }
     if (sm_choices_count(&axes->choices) != plan->n) {
-        return sm_fail(SM_ERR_USAGE, "advise: a list holds a value twice");
+        return sm_fail(SM_ERR_INTERNAL, "advise: %d configurations are no product of %d lists", plan->n,
+                       axes->choices.n_axes);
     }
     return SM_OK;
 }
@@ -112,9 +114,7 @@ static long long number_of(const cli_configuration *c, const char *flag) {
     return 1;
 }
 
-static long long sequences_of(const cli_configuration *c) {
-    return number_of(c, "batch-size") * number_of(c, "accum");
-}
+static long long sequences_of(const cli_configuration *c) { return number_of(c, "batch-size") * number_of(c, "accum"); }
 
 char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration) {
     char *text = NULL;

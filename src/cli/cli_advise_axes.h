@@ -8,11 +8,10 @@
 // Configuration i of the plan is configuration i of the choices.
 typedef struct {
     sm_choices choices;
-    int args[SM_ADVISOR_MAX_AXES];  // index of the axis's flag in a configuration's arguments
+    int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
 } cli_advise_axes;
 
-// SM_ERR_USAGE where a flag has several values that give no advice (two models do not do the same work), or a list
-// holds a value twice.
+// SM_ERR_USAGE where a flag has several values that give no advice: two models do not do the same work.
 sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
 
 // The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees

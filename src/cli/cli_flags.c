@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "loader.h"
 #include "model.h"
+#include "own_kernel.h"
 #include "profile.h"
 #include "rewrite.h"
 #include "run_folder.h"
@@ -33,7 +34,10 @@ enum {
     TRAIN = ON(CLI_TRAIN),
     VERIFY = ON(CLI_VERIFY),
     WALK = ON(CLI_WALK),
+    PAGE = ON(CLI_PAGE),
+    WALKED = WALK | PAGE,
     EXERCISE = ON(CLI_EXERCISE),
+    LADDER = ON(CLI_LADDER),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
     DEVICES = ON(CLI_DEVICES),
@@ -41,10 +45,10 @@ enum {
     LOOP = ON(CLI_LOOP),
     ABLATE = ON(CLI_ABLATE),
     PEAKS = ON(CLI_PEAKS),
-    MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALK | ESTIMATE | INIT,
-    STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALK | ESTIMATE,
-    FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,    // with data
-    OPENED = FED | PEAKS | VERIFY | ON(CLI_GENERATE), // open a device
+    MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE | INIT,
+    STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE,
+    FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,             // with data
+    OPENED = FED | PEAKS | VERIFY | LADDER | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
@@ -75,6 +79,8 @@ enum {
     SM_OPTIMIZER_LIST(X)
 #undef X
 };
+
+static const cli_choice languages[] = {{"c", SM_OWN_C}, {"cl", SM_OWN_OPENCL}, {NULL, 0}};
 
 static const cli_choice passes[] = {
 #define X(code, name, short_name) {name, code},
@@ -205,7 +211,7 @@ static const cli_flag flags[] = {
     {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, "architecture of the sizes of -m; not given: gpt2", MODELLED, AT(arch),
      ONE_OF(archs)},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small", SIZE_HELP, SWEPT, AT(models), NO_RANGE},
-    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALK, AT(models), NO_RANGE},
+    {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "tiny", SIZE_HELP, WALKED, AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE", "small", SIZE_HELP, PROFILE | LOOP | ABLATE | TRAIN | INIT,
      AT(models), NO_RANGE},
     {"Model", "model-size", 'm', CLI_TEXTS, SIZES, "small,medium,large,xl,2.7B", SIZE_HELP, ESTIMATE, AT(models),
@@ -225,7 +231,10 @@ static const cli_flag flags[] = {
      AT(d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALK, AT(weights), NO_RANGE},
-
+    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m", PAGE,
+     AT(weights), NO_RANGE},
+    {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
+     AT(run), NO_RANGE},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors, or a run of train",
      GENERATE, AT(weights), NO_RANGE},
 
@@ -248,7 +257,7 @@ static const cli_flag flags[] = {
      WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B", "4", "sequences a micro-batch", PROFILE | LOOP | ABLATE | TRAIN,
      AT(batch_sizes), WITHIN(1, MAX_BATCH)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALK, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
+    {"Work", "batch-size", 'b', CLI_INTS, "B", "1", "sequences a batch", WALKED, AT(batch_sizes), WITHIN(1, MAX_BATCH)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", "4", "sequences a batch", ESTIMATE, AT(batch_sizes),
      WITHIN(1, MAX_BATCH)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", NOT_ADVISE(SWEPT),
@@ -257,6 +266,7 @@ static const cli_flag flags[] = {
     {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | LOOP | ABLATE | TRAIN, AT(seq_lens),
      WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "16", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
@@ -286,7 +296,7 @@ static const cli_flag flags[] = {
      "how attention keeps its weights for backward: the whole square, blocks of rows up to the diagonal, or not at "
      "all; "
      "not given: flash, in mode naive naive",
-     NOT_ADVISE(SWEPT) | PROFILE | LOOP | TRAIN | WALK | ESTIMATE, AT(attention), ONE_OF(attentions)},
+     NOT_ADVISE(SWEPT) | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE, AT(attention), ONE_OF(attentions)},
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "rows hold documents: parts of the data of lengths drawn from MIN to MAX, or what lies between tokens of this id, "
      "or where a tokenizer (a folder, or its tokenizer.json) has <|endoftext|>",
@@ -305,6 +315,15 @@ static const cli_flag flags[] = {
      TRAIN | LOOP, AT(loader), NO_RANGE},
     {"Work", "queue-depth", 0, CLI_INT, "N", "0", "steps whose batches threads make ahead; 0: two a thread",
      TRAIN | LOOP, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", NULL,
+     "each configuration is measured by `loop`, not by `run`, with a loader that makes a step's batches: the thread "
+     "that trains, when it needs them, or N threads beside it",
+     SWEEP | CLI_LISTED, AT(loader), NO_RANGE},
+    {"Work", "queue-depth", 0, CLI_INT, "N", NULL, "of --loader: steps whose batches threads make ahead",
+     SWEEP | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+    {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
+     "of --loader: --data is text, and this folder's tokenizer makes tokens of it while the loop reads it",
+     SWEEP | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
      NOT_ADVISE(SWEPT) | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
     {"Work", "accum", 0, CLI_INT, "N", "1,4", "micro-batches whose gradients one optimizer step sums", ADVISED,
@@ -316,11 +335,20 @@ static const cli_flag flags[] = {
      TRAIN | LOOP, AT(data), NO_RANGE},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked; not given: random ones of --seed",
      WALK, AT(data), NO_RANGE},
+    {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens whose first batch is walked, instead of a text", PAGE, AT(data),
+     NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the tokenizer of --weights has them", WALK, AT(text), NO_RANGE},
+    {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
+     "text whose first tokens are walked: bytes, or as the model's tokenizer has them; not given: a sentence, and "
+     "random "
+     "tokens where the model has no words for it",
+     PAGE, AT(text), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED, AT(data_format),
      ONE_OF(data_formats)},
-    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALK | VERIFY, AT(seed),
-     WITHIN(0, MAX_SEED)},
+    {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALKED | VERIFY,
+     AT(seed), WITHIN(0, MAX_SEED)},
 
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
      "folder with tokenizer.json, or vocab.json and merges.txt; not of train", TOKENIZER, AT(tokenizer), NO_RANGE},
@@ -340,7 +368,9 @@ static const cli_flag flags[] = {
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)", ADVISED,
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE, AT(backends), NO_RANGE},
+     PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, AT(backends), NO_RANGE},
+    {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "reference,all",
+     "backends or devices to time the step on (see `stepmark devices`); none: no times", PAGE, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", NOT_ADVISE(SWEPT) | VERIFY,
@@ -348,7 +378,7 @@ static const cli_flag flags[] = {
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core, and half of them", ADVISED,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core",
-     PROFILE | LOOP | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE, AT(threads), WITHIN(1, 4096)},
+     PROFILE | LOOP | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE | LADDER, AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
@@ -361,7 +391,8 @@ static const cli_flag flags[] = {
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
-     "run your own kernel for a kind of op, from C (compiled by cc) or a shared library, on the cpu backend in fp32; "
+     "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
+     "OpenCL devices from FILE.cl; "
      "`stepmark exercise` has files to begin with",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
@@ -375,7 +406,7 @@ static const cli_flag flags[] = {
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | LOOP | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
+     PROFILE | LOOP | ABLATE | TRAIN | WALKED | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
@@ -394,7 +425,7 @@ static const cli_flag flags[] = {
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
      "the plan as built, with rewrites, or with kernels chosen by measurement", PROFILE | LOOP | TRAIN | GENERATE,
      AT(modes), ONE_OF(modes)},
-    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALK, AT(modes),
+    {"Device", "mode", 0, CLI_CHOICES, NULL, "naive", "the plan as built, or with rewrites", WALKED, AT(modes),
      ONE_OF(modes)},
     {"Device", "mode", 0, CLI_CHOICES, LIST, "naive,fused", "the plan as built, or with rewrites", VERIFY, AT(modes),
      ONE_OF(modes)},
@@ -417,6 +448,10 @@ static const cli_flag flags[] = {
      AT(repetitions), WITHIN(1, 1e5)},
     {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.2", "time for each ceiling", PEAKS, AT(min_time_s),
      WITHIN(0, 3600)},
+    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.3", "measure all rungs in turn for this long", LADDER,
+     AT(min_time_s), WITHIN(0, 3600)},
+    {"Measurement", "shape", 0, CLI_TEXT, "N=64,F=3072", NULL,
+     "sizes of the op, by its letters; those not given are the ladder's own", LADDER, AT(shape), NO_RANGE},
     {"Measurement", "max-noise", 0, CLI_REAL, "PERCENT", "0",
      "sample until the 95% interval of the median is within this; 0: just --repetitions", NOT_ADVISE(SWEPT) | LOOP,
      AT(max_noise), WITHIN(0, 100)},
@@ -429,7 +464,9 @@ static const cli_flag flags[] = {
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
      NOT_ADVISE(SWEPT) | LOOP, AT(max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
-     SWEPT | LOOP, AT(no_peaks), NO_RANGE},
+     SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
+    {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
+     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
 
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
      WITHIN(0, 86400)},
@@ -444,6 +481,9 @@ static const cli_flag flags[] = {
 
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
      EXERCISE, AT(init), NO_RANGE},
+    {"Exercise", "language", 0, CLI_CHOICE, NULL, "c",
+     "of that file: C for processors, OpenCL C (DIR/NAME.cl) for all devices", EXERCISE, AT(language),
+     ONE_OF(languages)},
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
@@ -453,7 +493,8 @@ static const cli_flag flags[] = {
      NO_RANGE},
 
     {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding or modes; flags given "
+     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; flags "
+     "given "
      "replace the preset's",
      SWEEP, AT(preset), NO_RANGE},
     {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
@@ -475,6 +516,9 @@ static const cli_flag flags[] = {
      "only what matches, in \"matmul_forward N=3 C=5 F=7 bias=1\" or \"step\"", VERIFY, AT(filter), NO_RANGE},
     {"Checks", "max-elems", 0, CLI_INT, "N", NULL,
      "of single ops: only cases whose largest tensor has at most N elements", VERIFY, AT(max_elems), WITHIN(1, 1e12)},
+    {"Checks", "max-elems", 0, CLI_INT, "N", "20000",
+     "compare with the reference in verify's cases whose largest tensor has at most N elements", LADDER, AT(max_elems),
+     WITHIN(1, 1e12)},
     {"Sweep", "order", 0, CLI_CHOICE, NULL, "random", "of the configurations, within a round", SWEEP, AT(order),
      ONE_OF(orders)},
     {"Sweep", "order-seed", 0, CLI_INT, "N", "1", "of the random order", SWEEP, AT(order_seed), WITHIN(0, MAX_SEED)},
@@ -609,19 +653,23 @@ static const cli_flag flags[] = {
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
      RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
-         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
      RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
-         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(wide), NO_RANGE},
+    {"Output", "source", 0, CLI_TEXT, "RUNG", NULL, "print the rung's source, and measure nothing", LADDER, AT(source),
+     NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
-     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
+     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
-    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL,
-     "also write a page (HTML) of the tables and their pictures, which gnuplot draws", SCALING, AT(page), NO_RANGE},
+    {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
+     SCALING | ON(CLI_LEADERBOARD), AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
+     NO_RANGE},
+    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),
      NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",

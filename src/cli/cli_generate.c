@@ -10,13 +10,10 @@
 #include "cli_model.h"
 #include "cli_precision.h"
 #include "cli_session.h"
+#include "cli_trained.h"
 #include "clock.h"
-#include "encoder.h"
 #include "generate.h"
-#include "model_folder.h"
 #include "weights.h"
-
-#define BYTES_TOKENIZER "bytes" // for models of text read as bytes
 
 typedef struct {
     const cli_options *options;
@@ -40,70 +37,16 @@ static sm_status check_options(const cli_options *options) {
     return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: say which text to go on with");
 }
 
-// Of a run of `train`, its model.
 static sm_status find_weights(generation *g) {
-    char inner[PATH_MAX];
-    char path[PATH_MAX];
-    bool found = false;
-    const char *folder = g->options->weights;
-    SM_TRY(sm_model_folder_find(folder, SM_FILE_CONFIG, path, &found));
-    if (!found && snprintf(inner, sizeof(inner), "%s/model", folder) < (int)sizeof(inner)) {
-        SM_TRY(sm_model_folder_find(inner, SM_FILE_CONFIG, path, &found));
-        folder = found ? inner : folder;
-    }
-    snprintf(g->weights, sizeof(g->weights), "%s", folder);
+    SM_TRY(cli_find_weights(g->options->weights, g->weights));
     return sm_weights_read_config(g->weights, &g->config);
-}
-
-static sm_status find_tokenizer(generation *g) {
-    const cli_options *options = g->options;
-    const char *folder = options->tokenizer;
-    if (folder == NULL && sm_tokenizer_is_in(g->weights)) {
-        folder = g->weights;
-    }
-    if (folder == NULL && sm_tokenizer_is_in(options->weights)) {
-        folder = options->weights;
-    }
-    if (folder != NULL && strcmp(folder, BYTES_TOKENIZER) != 0) {
-        SM_TRY(sm_tokenizer_read(folder, &g->tokenizer));
-        return g->tokenizer->n_tokens <= g->config.vocab
-                   ? SM_OK
-                   : sm_fail(SM_ERR_INVALID, "%s: %d tokens, but the model in %s knows only %lld", folder,
-                             g->tokenizer->n_tokens, g->weights, (long long)g->config.vocab);
-    }
-    return folder != NULL || g->config.vocab == SM_N_BYTES
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "--tokenizer: the model knows %lld tokens; say which folder holds its vocabulary (%s: ids are "
-                         "bytes)",
-                         (long long)g->config.vocab, BYTES_TOKENIZER);
-}
-
-static sm_status append_bytes(generation *g, const char *text) {
-    for (; *text != '\0'; text++) {
-        if ((uint8_t)*text >= g->config.vocab) {
-            return sm_fail(SM_ERR_INVALID, "--prompt: a byte 0x%02x, but the model knows only %lld tokens",
-                           (uint8_t)*text, (long long)g->config.vocab);
-        }
-        SM_TRY(sm_ids_append(&g->ids, (uint8_t)*text));
-    }
-    return SM_OK;
 }
 
 // An empty prompt is the beginning of a document, where there is a token for that.
 static sm_status encode_prompt(generation *g) {
-    const char *prompt = g->options->prompt;
-    sm_encoder *encoder;
-    if (g->tokenizer == NULL) {
-        SM_TRY(append_bytes(g, prompt));
-    } else {
-        SM_TRY(sm_encoder_new(g->tokenizer, &encoder));
-        sm_status status = sm_encoder_encode(encoder, (const uint8_t *)prompt, strlen(prompt), &g->ids);
-        sm_encoder_free(encoder);
-        SM_TRY(status);
-        if (g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
-            SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
-        }
+    SM_TRY(cli_encode_text("--prompt", g->tokenizer, g->options->prompt, g->config.vocab, &g->ids));
+    if (g->tokenizer != NULL && g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
+        SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
     }
     return g->ids.n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to go on with");
 }
@@ -180,7 +123,7 @@ sm_status cli_generate(const cli_options *options) {
     signal(SIGPIPE, SIG_IGN);
     SM_TRY_GOTO(check_options(options));
     SM_TRY_GOTO(find_weights(&g));
-    SM_TRY_GOTO(find_tokenizer(&g));
+    SM_TRY_GOTO(cli_find_tokenizer(options->tokenizer, options->weights, g.weights, g.config.vocab, &g.tokenizer));
     SM_TRY_GOTO(encode_prompt(&g));
     SM_TRY_GOTO(open_model(&g));
     SM_TRY_GOTO(generate(&g));

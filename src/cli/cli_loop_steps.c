@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "cli_commands.h"
+#include "cli_trace.h"
 
-enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10, NAME_SIZE = 32 }; // the least has an interval
+enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
 
 bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
 
@@ -28,20 +29,19 @@ sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cl
     return cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings);
 }
 
-// As a row says it.
-static void name_loader(const sm_loader_settings *loader, char name[NAME_SIZE]) {
+void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]) {
     if (loader->kind == SM_LOADER_INLINE) {
-        snprintf(name, NAME_SIZE, "%s", sm_loader_name(loader->kind));
+        snprintf(name, CLI_LOADER_NAME_SIZE, "%s", sm_loader_name(loader->kind));
     } else {
-        snprintf(name, NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
+        snprintf(name, CLI_LOADER_NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
     }
 }
 
 static sm_status open_loop(cli_loop_steps *s, const sm_train_stepper *stepper, const sm_workload *checks) {
-    char name[NAME_SIZE];
+    char name[CLI_LOADER_NAME_SIZE];
     const sm_loader_settings *loader = &s->settings.loader;
     const bool is_inline = loader->kind == SM_LOADER_INLINE;
-    name_loader(loader, name);
+    cli_loader_name(loader, name);
     return sm_loop_open(&(sm_loop_settings){.workload = checks,
                                             .stepper = *stepper,
                                             .loader = name,
@@ -77,9 +77,22 @@ void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
     }
 }
 
+static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
+    json_t *trace;
+    const bool own_device = row->gpu_info[0] != '\0';
+    if (s->options.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace));
+    sm_status status = cli_write_trace(trace, s->options.trace);
+    json_decref(trace);
+    return status;
+}
+
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
     SM_TRY(sm_utilisation_stop(steps->utilisation, &row->utilisation));
-    return sm_loop_report(steps->loop, row);
+    SM_TRY(sm_loop_report(steps->loop, row));
+    return write_trace(steps, row);
 }
 
 void cli_loop_steps_close(cli_loop_steps *steps) {

@@ -20,6 +20,10 @@ typedef struct {
     sm_utilisation *utilisation;
 } cli_loop_steps;
 
+// As a row says it: "inline", "threads:2".
+enum { CLI_LOADER_NAME_SIZE = 32 };
+void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
+
 // Is that what the options ask for?
 bool cli_is_loop(const cli_options *options);
 

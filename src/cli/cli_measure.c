@@ -17,7 +17,7 @@
 #include "clock.h"
 #include "machine.h"
 
-static const double peak_seconds = 1.0;
+static const double usual_peak_seconds = 1.0;
 
 enum { N_ATTRIBUTION = 3 };
 
@@ -37,11 +37,12 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
             return SM_OK;
         }
     }
+    const double seconds = bench->peak_seconds > 0 ? bench->peak_seconds : usual_peak_seconds;
     sm_device *own = NULL;
     if (opened == NULL) {
         SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
     }
-    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, peak_seconds, peaks);
+    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, seconds, peaks);
     if (own != NULL) {
         device.backend->close(own);
     }
@@ -214,7 +215,7 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
         .max_samples = (int)options->max_samples,
         .min_time_s = options->min_time_s,
         .max_time_s = options->max_time_s,
-        .n_attribution = N_ATTRIBUTION,
+        .n_attribution = options->no_phases ? 0 : N_ATTRIBUTION,
         .n_accum = (int)options->accum,
         .pass = job->pass,
         .timeout_s = options->timeout_s,

@@ -40,7 +40,8 @@ typedef struct {
     json_t *machine; // facts, shared by all rows
     cli_known_peaks peaks[CLI_MAX_PEAKS];
     int n_peaks;
-    int n_devices; // that share the time of --fit
+    int n_devices;       // that share the time of --fit
+    double peak_seconds; // for a device's ceilings; 0: as long as rows take
 } cli_bench;
 
 // The one configuration that the flags of profile and ablate ask for, among the processes of job->comm (NULL: one);

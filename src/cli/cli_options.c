@@ -41,6 +41,7 @@ const char *cli_command_operands(cli_command command) {
     case CLI_AGAIN: return " ROWS";
     case CLI_SCHEMA: return " [SUBCOMMAND]";
     case CLI_EXERCISE: return " [NAME]";
+    case CLI_LADDER: return " [NAME]";
     case CLI_BUNDLE: return " ROWS...";
     case CLI_LEADERBOARD:
     case CLI_RECOMMEND:
@@ -422,7 +423,8 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
 
 // Flags that only mean something together.
 static sm_status check_documents(cli_options *options) {
-    if (options->documents == NULL && options->command == CLI_TRAIN && options->padding > SM_PADDING_NONE + 1) {
+    const bool is_asked = options->padding > SM_PADDING_NONE + 1 || options->long_documents != SM_LONG_REFUSE;
+    if (options->documents == NULL && is_asked) {
         options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
     }
     if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {

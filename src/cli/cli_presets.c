@@ -36,6 +36,10 @@ static const preset presets[] = {
     {"attention", "-m small --seq-len 128-1024*2 -b 4 --attention naive,blocked,flash -w auto -r 10\n"},
     {"padding", "-m small --seq-len 512 -b 4 -w auto -r 10\n"
                 "-m small --seq-len 512 -b 4 --documents 20-512 --padding max,batch,bucket,packed -w auto -r 10\n"},
+    // Where a training loop's time goes: as built or rewritten, padding, and who makes its batches.
+    {"micro", "-m small --seq-len 512 -b 4 --mode naive,fused --loader inline,threads:1,threads:2 -w auto -r 10\n"
+              "-m small --seq-len 512 -b 4 --mode naive,fused --documents 20-512 --padding max,batch,bucket,packed "
+              "--loader threads:1 -w auto -r 10\n"},
     {"modes", "-m small --seq-len 256 -b 4 --mode naive,fused,tuned -w auto -r 10\n"
               "-m small --seq-len 256 -b 4 --mode fused --without flash_attention -w auto -r 10\n"
               "-m small --seq-len 256 -b 4 --mode fused --without matmul_epilogue -w auto -r 10\n"

@@ -1,17 +1,15 @@
 // cli_profile.c: where the step's time goes. Measures a row as `stepmark run` does, and joins the op
 // times of its attribution pass to the plan.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
 #include "cli_commands.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_processes.h"
-#include "evidence.h"
+#include "cli_row_profile.h"
+#include "cli_trace.h"
 #include "machine.h"
-#include "profile.h"
 #include "show.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
@@ -109,16 +107,8 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     json_t *trace;
     bool own_device = row->gpu_info[0] != '\0';
     SM_TRY(sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device, &trace));
-    char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    sm_status status = cli_write_trace(trace, path);
     json_decref(trace);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for the trace", path);
-    }
-    sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    free(text);
-    if (status == SM_OK) {
-        cli_note("wrote %s; open it at ui.perfetto.dev or chrome://tracing", path);
-    }
     return status;
 }
 
@@ -140,29 +130,12 @@ static void note_reconciliation(const sm_profile *profile) {
     }
 }
 
-// The plan that was measured, again: it is built from the options alone.
 static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
     sm_status status = SM_OK;
     sm_plan *plan = NULL;
     sm_profile profile = {.lines = NULL};
-    sm_device_info info;
-    SM_TRY(job->device.backend->describe(job->device.index, &info));
-    SM_TRY_GOTO(cli_job_plan(options, job, info.max_alloc_bytes, &plan));
-    plan->attended_pairs = isfinite(row->attended_pairs) ? row->attended_pairs : 0;
-    if (row->op_ns.n != plan->n_ops) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_INTERNAL, "profile: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
-                            plan->n_ops));
-    }
-    const sm_profile_input input = {
-        .plan = plan,
-        .op_ns = row->op_ns.values,
-        .op_least_ns = row->op_least_ns.n == plan->n_ops ? row->op_least_ns.values : NULL,
-        .is_noisy = strcmp(row->noise_verdict, sm_noise_name(SM_NOISE_NOISY)) == 0,
-        .wall_ns = row->attribution_ns,
-        .headline_ns = row->median_ns,
-        .peak_flops = row->peak_flops,
-        .peak_bandwidth = row->peak_bandwidth,
-    };
+    sm_profile_input input;
+    SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(options, &profile, row));
     if (sm_format_is_read((sm_format)options->output)) {

@@ -141,9 +141,10 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
 
 // What decides a row: all of `run` but its output, and --fit where B and T are known.
 static bool decides(const cli_flag *flag, const cli_job *job) {
-    bool is_limit = (flag->commands & (1u << CLI_RUN)) != 0 && strcmp(flag->group, "Limits") == 0;
+    bool is_of_run = (flag->commands & (1u << CLI_RUN)) != 0;
+    bool is_limit = strcmp(flag->group, "Limits") == 0;
     bool is_fit = flag->target == offsetof(cli_options, fit_s);
-    return (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
+    return is_of_run && (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
 }
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
@@ -204,7 +205,7 @@ sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
 
 // --- for a shell -----------------------------------------------------------------------------------
 
-static void put_word_of_shell(FILE *out, const char *word) {
+void cli_put_shell_word(FILE *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
     if (word[strspn(word, plain)] == '\0') {
         fputs(word, out);
@@ -231,7 +232,7 @@ char *cli_run_args_line(const json_t *args) {
     fputs("stepmark run", out);
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
-        put_word_of_shell(out, json_string_value(json_array_get(args, i)));
+        cli_put_shell_word(out, json_string_value(json_array_get(args, i)));
     }
     bool written = !ferror(out);
     if (fclose(out) != 0 || !written) {

@@ -4,6 +4,7 @@
 #define STEPMARK_CLI_RUN_ARGS_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "cli_measure.h"
 
@@ -15,5 +16,8 @@ sm_status cli_run_args_set_timeout(json_t *args, double timeout_s);
 
 // "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it; NULL when out of memory.
 char *cli_run_args_line(const json_t *args);
+
+// A word of a command line, quoted for a shell where it needs it.
+void cli_put_shell_word(FILE *out, const char *word);
 
 #endif

@@ -141,6 +141,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_add(plan, n_axes + 1, &c));
     int at = n_axes;
+    cli_command command = CLI_RUN;
     for (int i = MAX_FLAGS - 1; i >= 0; i--) {
         const axis *a = &axes[i];
         if (a->flag == NULL) {
@@ -148,6 +149,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
+        command = (a->flag->commands & (1u << CLI_RUN)) != 0 ? command : CLI_LOOP; // whose flag it is
         int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
                                     : asprintf(&c->args[at], "--%s", a->flag->name);
         if (printed < 0) {
@@ -156,7 +158,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         at--;
     }
-    c->args[0] = strdup("run");
+    c->args[0] = strdup(cli_command_name(command));
     return c->args[0] != NULL ? cli_configuration_set_key(c, "") : cli_configuration_no_memory();
 }
 

@@ -35,7 +35,7 @@ static sm_status make_job(cli_candidate *c) {
         .n_threads = o->threads.n > 0 ? o->threads.values[0] : 0,
         .precision = (cli_precision)o->precisions.values[0],
         .mode = (sm_mode)o->modes.values[0],
-        .pass = (sm_pass_type)o->passes.values[0],
+        .pass = o->passes.n > 0 ? (sm_pass_type)o->passes.values[0] : SM_PASS_STEP,
         .B = o->batch_sizes.n > 0 ? o->batch_sizes.values[0] : 0,
         .T = o->seq_lens.n > 0 ? o->seq_lens.values[0] : 0,
     };
@@ -104,7 +104,8 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
 
 sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c) {
     memset(c, 0, sizeof(*c));
-    SM_TRY(cli_options_parse(CLI_RUN, configuration->n_args, configuration->args, &c->run));
+    const cli_command command = cli_command_find(configuration->args[0]);
+    SM_TRY(cli_options_parse(command, configuration->n_args, configuration->args, &c->run));
     SM_TRY(make_job(c));
     sm_status status = cli_config(&c->run, c->run.models.texts[0], &c->job.config);
     if (status == SM_OK) {

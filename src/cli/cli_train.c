@@ -9,6 +9,7 @@
 #include "cli_settings.h"
 #include "cli_train_data.h"
 #include "cli_train_facts.h"
+#include "cli_train_profile.h"
 #include "cli_train_show.h"
 #include "clock.h"
 #include "machine.h"
@@ -22,7 +23,7 @@ static const double peak_seconds = 0.5; // for measuring what 100% is
 
 typedef struct {
     cli_options options; // the micro-batches of a step, and the files of a folder, are set
-    cli_job job;         // its device is not used
+    cli_job job;
     sm_train_settings settings;
     cli_train_data data;
     sm_comm *comm;
@@ -32,6 +33,9 @@ typedef struct {
     json_t *configuration;
     char *command_line;
     cli_train_show show;
+    sm_peaks peaks;
+    sm_train_progress progress;
+    sm_loop *loop; // NULL: no --profile
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
@@ -61,6 +65,7 @@ static sm_status check_options(training *t) {
     t->job.precision = (cli_precision)options->precisions.values[0];
     t->job.mode = (sm_mode)options->modes.values[0];
     t->job.pass = SM_PASS_STEP;
+    t->job.model = options->weights != NULL ? options->weights : options->models.texts[0];
     t->job.B = options->batch_sizes.values[0];
     t->job.T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
@@ -88,9 +93,8 @@ static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->backends, &devices));
-    cli_device device;
-    SM_TRY(cli_choose_device(t->comm, &devices, &device));
-    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
+    SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -138,10 +142,9 @@ static sm_status open_val_session(training *t) {
 
 // What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
 static void measure_peak(training *t) {
-    sm_peaks peaks;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &peaks) == SM_OK) {
-        t->show.peak_flops = peaks.flops;
+        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &t->peaks) == SM_OK) {
+        t->show.peak_flops = t->peaks.flops;
     }
 }
 
@@ -190,6 +193,10 @@ static sm_status set_run(training *t) {
     return cli_train_facts(o, t->device, t->comm, &s->facts);
 }
 
+static sm_status open_profile(training *t) {
+    return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
+}
+
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
@@ -198,6 +205,7 @@ static sm_status set_up(training *t) {
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
     set_work(t);
+    SM_TRY(open_profile(t));
     return set_run(t);
 }
 
@@ -228,6 +236,23 @@ static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_
     return SM_OK;
 }
 
+static sm_step_phases *time_apart(void *ctx, const sm_train_progress *progress) {
+    training *t = ctx;
+    t->progress = *progress;
+    return t->loop != NULL ? cli_train_profile_next(t->loop, progress) : NULL;
+}
+
+static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phases *phases) {
+    training *t = ctx;
+    return t->loop != NULL ? cli_train_profile_keep(t->loop, &t->progress, step, phases) : SM_OK;
+}
+
+static sm_status show_profile(training *t) {
+    return t->loop != NULL && sm_comm_rank(t->comm) == 0
+               ? cli_train_profile_show(&t->options, &t->job, t->session, &t->peaks, t->loop)
+               : SM_OK;
+}
+
 static void note(void *ctx, const char *text) {
     (void)ctx;
     cli_note("%s", text);
@@ -252,6 +277,7 @@ static void close_all(training *t) {
     json_decref(t->settings.facts);
     json_decref(t->configuration);
     free(t->command_line);
+    sm_loop_close(t->loop);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
     if (t->device != NULL) {
@@ -268,6 +294,8 @@ sm_status cli_train(const cli_options *options) {
     const sm_train_callbacks callbacks = {.ctx = &t,
                                           .initialise = initialise,
                                           .stepped = stepped,
+                                          .time_apart = time_apart,
+                                          .timed = timed,
                                           .note = note,
                                           .saving = set_saving,
                                           .end_facts = end_facts,
@@ -278,6 +306,7 @@ sm_status cli_train(const cli_options *options) {
     if (status == SM_OK) {
         set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);
+        status = status == SM_OK ? show_profile(&t) : status;
         sm_worker_set_saving(false);
     }
     close_all(&t);

@@ -7,28 +7,47 @@
 
 #include "cli_commands.h"
 #include "clock.h"
+#include "screen.h"
 #include "show.h"
 
 static const int64_t progress_pause_ns = 10000000000;
 
-static sm_status print_step(const cli_train_show *show, int64_t n_steps, const sm_train_step *s) {
-    double seconds = (double)s->elapsed_ns / 1e9;
+// A step's line, or where it is to be narrower less of it: what the log has as well. Once narrow, it stays so.
+enum { WHOLE, BRIEF_PEAK, NO_RATE, NO_NORM, N_LINES };
+
+static int format_step(const cli_train_show *show, int64_t n_steps, const sm_train_step *s, char *line,
+                       size_t size_bytes) {
+    const double seconds = (double)s->elapsed_ns / 1e9;
     char tokens_per_s[32];
     char mfu[32] = "-";
+    char norm[48] = "norm - | "; // of a step that is skipped it is not finite
+    char lr[32] = "";
+    char skipped[64] = "";
     sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
     if (show->peak_flops > 0) {
         snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * show->step_flops / seconds / show->peak_flops);
     }
-    char norm[32] = "-"; // of a step that is skipped it is not finite
-    char skipped[64] = "";
     if (!s->is_skipped) {
-        snprintf(norm, sizeof(norm), "%.4f", s->grad_norm);
+        snprintf(norm, sizeof(norm), "norm %.4f | ", s->grad_norm);
     } else {
         snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
     }
-    int written =
-        printf("step %lld/%lld | loss %.6f | norm %s | lr %.1e | %.1f ms | %s of peak | %s tok/s%s\n",
-               (long long)s->step, (long long)n_steps, s->loss, norm, s->lr, 1e3 * seconds, mfu, tokens_per_s, skipped);
+    snprintf(lr, sizeof(lr), "lr %.1e | ", s->lr);
+    return snprintf(line, size_bytes, "step %lld/%lld | loss %.6f | %s%s%.1f ms | %s%s | %s tok/s%s",
+                    (long long)s->step, (long long)n_steps, s->loss, show->form < NO_NORM ? norm : "",
+                    show->form < NO_RATE ? lr : "", 1e3 * seconds, mfu, show->form < BRIEF_PEAK ? " of peak" : "",
+                    tokens_per_s, skipped);
+}
+
+static sm_status print_step(cli_train_show *show, int64_t n_steps, const sm_train_step *s) {
+    const int width = sm_screen_width(stdout);
+    char line[512];
+    int n = format_step(show, n_steps, s, line, sizeof(line));
+    while (width > 0 && n > width && show->form + 1 < N_LINES) {
+        show->form++;
+        n = format_step(show, n_steps, s, line, sizeof(line));
+    }
+    const int written = printf("%s\n", line);
     return written > 0 && fflush(stdout) == 0 ? SM_OK
                                               : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
 }

@@ -7,6 +7,7 @@
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown
+    int form;            // of a step's line: how much is left out, so that it fits the terminal
     bool tells_progress; // on stderr, every now and then
     int64_t begin_ns;    // of what is behind the second step
     int64_t told_ns;     // of the last line on stderr

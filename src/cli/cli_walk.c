@@ -104,7 +104,9 @@ static void describe_weights(walk *w) {
 
 static void describe_data(walk *w) {
     const cli_options *o = w->options;
-    if (o->data != NULL) {
+    if (o->text != NULL) {
+        snprintf(w->data, sizeof(w->data), "the text: %s", o->text);
+    } else if (o->data != NULL) {
         snprintf(w->data, sizeof(w->data), "%s", o->data);
     } else {
         snprintf(w->data, sizeof(w->data), "random, seed %lld", (long long)o->seed);
@@ -146,11 +148,7 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
     return SM_OK;
 }
 
-static sm_status write_walk(walk *w) {
-    const int format = w->options->output;
-    cli_walk_writer writer = sm_format_is_read(format)  ? cli_walk_text_writer()
-                             : format == SM_FORMAT_JSON ? cli_walk_json_writer()
-                                                        : cli_walk_record_writer();
+static sm_status write_walk(walk *w, cli_walk_writer *writer) {
     cli_walk_head head = {.options = w->options,
                           .config = &w->config,
                           .plan = w->plan,
@@ -163,10 +161,9 @@ static sm_status write_walk(walk *w) {
     if (w->values != NULL) {
         SM_TRY(cli_walk_values_initial(w->values, &head.initial));
     }
-    SM_TRY(writer.begin(&writer, &head));
-    sm_status status = walk_ops(w, &writer);
-    const bool is_text = sm_format_is_read(format);
-    sm_status ended = is_text && status != SM_OK ? SM_OK : writer.end(&writer, w->plan);
+    SM_TRY(writer->begin(writer, &head));
+    sm_status status = walk_ops(w, writer);
+    sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w->plan);
     return status != SM_OK ? status : ended;
 }
 
@@ -178,6 +175,9 @@ static sm_status check_options(walk *w) {
     SM_TRY(cli_check_single("--mode", options->modes.n));
     SM_TRY(cli_config(options, options->models.texts[0], &w->config));
     SM_TRY(cli_check_seq_len(&w->config, options->seq_lens.values[0]));
+    if (options->text != NULL && options->data != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
+    }
     if (options->layer >= w->config.n_layer) {
         return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->layer,
                        (long long)w->config.n_layer - 1);
@@ -192,7 +192,7 @@ static sm_status check_options(walk *w) {
     return cli_check_single("--precision", options->precisions.n);
 }
 
-sm_status cli_walk(const cli_options *options) {
+sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     sm_status status = SM_OK;
     walk w = {.options = options};
     sm_plan *plan = NULL;
@@ -219,10 +219,18 @@ sm_status cli_walk(const cli_options *options) {
             goto cleanup;
         }
     }
-    status = write_walk(&w);
+    status = write_walk(&w, writer);
 cleanup:
     free(w.batch);
     cli_walk_values_free(w.values);
     sm_plan_free(plan);
     return status;
+}
+
+sm_status cli_walk(const cli_options *options) {
+    const int format = options->output;
+    cli_walk_writer writer = sm_format_is_read((sm_format)format) ? cli_walk_text_writer()
+                             : format == SM_FORMAT_JSON           ? cli_walk_json_writer()
+                                                                  : cli_walk_record_writer();
+    return cli_walk_with(options, &writer);
 }

@@ -4,6 +4,8 @@
 #ifndef STEPMARK_CLI_WALK_EVENT_H
 #define STEPMARK_CLI_WALK_EVENT_H
 
+#include <jansson.h>
+
 #include "cli_options.h"
 #include "model.h"
 #include "rewrite.h"
@@ -53,12 +55,21 @@ typedef struct cli_walk_writer {
     sm_status (*begin)(struct cli_walk_writer *writer, const cli_walk_head *head);
     sm_status (*op)(struct cli_walk_writer *writer, const cli_walk_op *op);
     sm_status (*skip)(struct cli_walk_writer *writer, const sm_plan *plan, sm_range ops);
-    sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also after an op that failed
+    sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also after an op that failed,
+    bool ends_only_whole;                                                  // but for writers that say so
     struct sm_record_writer *records;                                      // cli_walk_json.c
+    struct cli_page_step *page;                                            // cli_page_step.c
     bool shows_values;
     int last_layer; // cli_walk_text.c: of the op before, and its range; -2: none
     int last_range;
 } cli_walk_writer;
+
+// Walks the step that the options ask for, and gives its events to the writer.
+sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer);
+
+// What JSON has of them; the caller owns it. NULL: out of memory.
+json_t *cli_walk_head_json(const cli_walk_head *head);
+json_t *cli_walk_op_json(const cli_walk_op *event);
 
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_json_writer(void);

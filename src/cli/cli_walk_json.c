@@ -141,7 +141,7 @@ static int append_outputs(json_t *operands, const cli_walk_op *event, const sm_o
     return failed;
 }
 
-static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
+json_t *cli_walk_op_json(const cli_walk_op *event) {
     const sm_plan *plan = event->plan;
     const sm_op *op = &plan->ops[event->index];
     const sm_op_info *info = sm_op_get_info(op->kind);
@@ -152,11 +152,17 @@ static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
                   sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind", info->name,
                   "equation", info->equation, "source", info->source, "attributes", attributes_json(&op->attr), "flops",
                   sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
-    if (record == NULL || failed != 0) {
+    if (failed != 0) {
         json_decref(record);
-        return sm_fail(SM_ERR_OOM, "walk: no memory for op %d", event->index);
+        return NULL;
     }
-    return sm_record_write(writer->records, record);
+    return record;
+}
+
+static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    json_t *record = cli_walk_op_json(event);
+    return record != NULL ? sm_record_write(writer->records, record)
+                          : sm_fail(SM_ERR_OOM, "walk: no memory for op %d", event->index);
 }
 
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
@@ -227,8 +233,7 @@ static json_t *config_json(const sm_model_config *c) {
                      (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
 }
 
-// What holds for all ops. NULL: out of memory.
-static json_t *head_json(const cli_walk_head *head) {
+json_t *cli_walk_head_json(const cli_walk_head *head) {
     const sm_plan *plan = head->plan;
     const cli_options *o = head->options;
     const int64_t n = plan->B * plan->T;
@@ -247,7 +252,7 @@ static json_t *head_json(const cli_walk_head *head) {
 static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) {
     const char *key;
     json_t *value;
-    json_t *object = head_json(head);
+    json_t *object = cli_walk_head_json(head);
     if (object == NULL) {
         return sm_fail(SM_ERR_OOM, "walk: no memory for its description");
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli_trained.h"
 #include "philox.h"
 
 enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
@@ -34,6 +35,28 @@ static void draw_batch(const sm_plan *plan, uint64_t seed, int32_t *tokens, int3
     }
 }
 
+// The first tokens of --text, as the model's tokenizer has them.
+static sm_status encode_batch(const cli_options *options, const sm_plan *plan, int32_t *tokens, int32_t *targets) {
+    const int64_t n = plan->B * plan->T;
+    sm_tokenizer *tokenizer = NULL;
+    sm_ids ids = {.ids = NULL};
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(cli_find_tokenizer(options->tokenizer, options->run, options->weights, plan->V, &tokenizer));
+    SM_TRY_GOTO(cli_encode_text("--text", tokenizer, options->text, plan->V, &ids));
+    if ((int64_t)ids.n <= n) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE,
+                            "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a "
+                            "longer text or a smaller --seq-len",
+                            ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1));
+    }
+    memcpy(tokens, ids.ids, (size_t)n * sizeof(*tokens));
+    memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
+cleanup:
+    free(ids.ids);
+    sm_tokenizer_free(tokenizer);
+    return status;
+}
+
 sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch) {
     const int64_t n = plan->B * plan->T;
     sm_tokens *data = NULL;
@@ -41,6 +64,9 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
     *batch = ids;
     if (ids == NULL) {
         return sm_fail(SM_ERR_OOM, "walk: no memory for a batch of %lld tokens", (long long)n);
+    }
+    if (options->text != NULL) {
+        return encode_batch(options, plan, ids, ids + n);
     }
     if (options->data == NULL) {
         draw_batch(plan, (uint64_t)options->seed, ids, ids + n);

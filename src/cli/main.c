@@ -69,7 +69,7 @@ void cli_say(const char *format, ...) {
 // What a person reads keeps within the terminal; data, and what a model says, stay as they are.
 static void fit_terminal(const cli_options *options) {
     const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
-    if (options->help || is_read) {
+    if (options->help || is_read || options->profile) {
         stdout = sm_screen_open(stdout);
     }
 }

@@ -248,7 +248,7 @@ static sm_status index_batches(sm_collation *c) {
 
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
                      sm_collation *collation) {
-    *collation = (sm_collation){.B = B, .T = T};
+    *collation = (sm_collation){.B = B, .T = T, .padding = padding};
     if (documents->n < 1) {
         return sm_fail(SM_ERR_INVALID, "a batch without documents has no real token");
     }

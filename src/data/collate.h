@@ -43,6 +43,7 @@ typedef struct {
 
 typedef struct {
     int64_t B, T;
+    sm_padding padding; // none: no position needs to be told where its document begins
     int64_t n_batches;
     sm_placement *placements; // ordered by batch
     int64_t n, cap;

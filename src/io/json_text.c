@@ -17,6 +17,11 @@ char *sm_json_to_text(const json_t *value, size_t flags) {
     return text;
 }
 
+json_t *sm_json_name(const char *name) {
+    json_t *text = json_string(name);
+    return text != NULL ? text : json_string("(not UTF-8)");
+}
+
 sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     *root = NULL;
     int fd;

@@ -270,6 +270,23 @@ size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]) {
     return total_bytes;
 }
 
+sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
+    lifetime *found = malloc(((size_t)plan->n_tensors + 1) * sizeof *found);
+    if (found == NULL) {
+        return sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
+    }
+    find_lifetimes(plan, found);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const lifetime life = found[sm_plan_root(plan, i)];
+        const bool is_used = life.first <= life.last;
+        lives[i] = !is_transient(&plan->tensors[i]) ? (sm_range){0, plan->n_ops}
+                   : is_used                        ? (sm_range){life.first, life.last + 1}
+                                                    : (sm_range){0, 0};
+    }
+    free(found);
+    return SM_OK;
+}
+
 sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
     sm_status status = SM_OK;
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes

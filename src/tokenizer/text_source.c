@@ -29,19 +29,26 @@ struct sm_text_source {
 
 // --- files ---------------------------------------------------------------------------------
 
-static sm_status append_path(sm_text_files *files, const char *path) {
-    if ((files->n_files & (files->n_files - 1)) == 0) { // a power of two: the list is full
-        const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
-        char **grown = realloc(files->paths, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
-        }
-        files->paths = grown;
+static sm_status reserve_file(sm_text_files *files) {
+    if ((files->n_files & (files->n_files - 1)) != 0) {
+        return SM_OK; // no power of two: there is room
     }
+    const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
+    char **paths = realloc(files->paths, capacity * sizeof(*paths));
+    files->paths = paths != NULL ? paths : files->paths;
+    int64_t *file_bytes = realloc(files->file_bytes, capacity * sizeof(*file_bytes));
+    files->file_bytes = file_bytes != NULL ? file_bytes : files->file_bytes;
+    return paths != NULL && file_bytes != NULL ? SM_OK
+                                               : sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
+}
+
+static sm_status append_path(sm_text_files *files, const char *path, int64_t size_bytes) {
+    SM_TRY(reserve_file(files));
     char *copy = path != NULL ? strdup(path) : NULL;
     if (path != NULL && copy == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
     }
+    files->file_bytes[files->n_files] = size_bytes;
     files->paths[files->n_files++] = copy;
     return SM_OK;
 }
@@ -51,7 +58,7 @@ static sm_status append_file(sm_text_files *files, const char *path, const struc
     files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
     files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
     files->size_bytes += info->st_size;
-    return append_path(files, path);
+    return append_path(files, path, info->st_size);
 }
 
 static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
@@ -99,7 +106,7 @@ static sm_status append_input(sm_text_files *files, const char *input) {
     }
     if (strcmp(input, "-") == 0) {
         files->has_stdin = true;
-        return append_path(files, NULL);
+        return append_path(files, NULL, -1);
     }
     if (stat(input, &info) != 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s", input, strerror(errno));
@@ -128,6 +135,7 @@ void sm_text_files_free(sm_text_files *files) {
         free(files->paths[i]);
     }
     free(files->paths);
+    free(files->file_bytes);
     *files = (sm_text_files){0};
 }
 

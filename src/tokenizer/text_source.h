@@ -15,7 +15,8 @@
 #include "status.h"
 
 typedef struct {
-    char **paths; // NULL: stdin
+    char **paths;        // NULL: stdin
+    int64_t *file_bytes; // of each; -1: stdin
     int64_t n_files;
     int64_t size_bytes; // of all files together; stdin counts as nothing
     uint64_t hash;      // of names, sizes and times of change: is it still the same list?

@@ -15,7 +15,7 @@
 #include "token_output.h"
 #include "tokens.h"
 
-enum { MAX_RECORD_BYTES = 1 << 26 };
+enum { MAX_RECORD_BYTES = 1 << 28 };
 
 static const char *const bin_names[SM_N_SIDES] = {"train.bin", "val.bin"};
 static const char *const side_names[SM_N_SIDES] = {"train", "val"};
@@ -304,9 +304,24 @@ static sm_status write_headers(const sm_token_output *out) {
     return sync_bins(out);
 }
 
-sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer) {
+static json_t *list_files(const sm_text_files *files) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < files->n_files && list != NULL; i++) {
+        json_t *name = sm_json_name(files->paths[i] != NULL ? files->paths[i] : "-");
+        json_t *bytes = files->file_bytes[i] >= 0 ? json_integer(files->file_bytes[i]) : json_null();
+        json_t *file = json_pack("{s:o, s:o}", "name", name, "bytes", bytes);
+        if (json_array_append_new(list, file) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_text_files *files) {
     json_t *record = make_record(out);
-    if (record == NULL) {
+    if (record == NULL || json_object_set_new(record, "file_list", list_files(files)) != 0) {
+        json_decref(record);
         return sm_fail(SM_ERR_OOM, "%s: no memory to write it", out->partial);
     }
     sm_status status = write_headers(out);

@@ -35,8 +35,8 @@ sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids
 // Everything so far is durable, and what is behind `position` comes next.
 sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *position);
 
-// Completes the folder and gives it its name.
-sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer);
+// Completes the folder and gives it its name. tokens.json lists `files` by name and bytes.
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_text_files *files);
 
 // Removes the unfinished folder.
 void sm_token_output_abandon(sm_token_output *out);

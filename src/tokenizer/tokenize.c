@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "encoder.h"
+#include "json_text.h"
 #include "text_source.h"
 #include "token_output.h"
 #include "tokenize.h"
@@ -220,8 +221,7 @@ static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, 
     snprintf(hash, sizeof hash, "fnv1a64:%016" PRIx64, files->hash);
     json_t *inputs = json_array();
     for (int i = 0; i < job->n_inputs && inputs != NULL; i++) {
-        json_t *name = json_string(job->inputs[i]);
-        if (json_array_append_new(inputs, name != NULL ? name : json_string("(not UTF-8)")) != 0) {
+        if (json_array_append_new(inputs, sm_json_name(job->inputs[i])) != 0) {
             json_decref(inputs);
             inputs = NULL;
         }
@@ -281,7 +281,7 @@ static sm_status encode_all(pipeline *p, const sm_text_files *files) {
         sm_token_output_abandon(p->out);
         return status;
     }
-    return sm_token_output_finish(p->out, p->tokenizer);
+    return sm_token_output_finish(p->out, p->tokenizer, files);
 }
 
 static void tell_result(const pipeline *p, const sm_text_files *files, sm_tokenize_result *result) {

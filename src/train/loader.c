@@ -186,6 +186,10 @@ static void end_threads(sm_loader *l) {
 
 // ---- beginning and end --------------------------------------------------------------------
 
+static bool has_starts(const sm_load_share *s) {
+    return s->collation != NULL && s->collation->padding != SM_PADDING_NONE;
+}
+
 static bool allocate_room(const sm_loader *l, room *r) {
     const sm_load_share *s = &l->share;
     int64_t n_tokens;
@@ -208,7 +212,7 @@ static bool allocate_room(const sm_loader *l, room *r) {
     }
     r->load = (sm_load){.inputs = r->inputs,
                         .targets = r->targets,
-                        .starts = s->collation != NULL ? r->starts : NULL,
+                        .starts = has_starts(s) ? r->starts : NULL,
                         .n_micro = l->n_micro,
                         .n_real = r->n_real};
     return true;

@@ -59,7 +59,7 @@ int64_t sm_load_first_token(const sm_load_share *share, int64_t step); // of the
 typedef struct {
     const int32_t *inputs;  // n_micro x B x T
     const int32_t *targets; // -1: padding
-    const int32_t *starts;  // where in its row each position's document begins; NULL: a row is one document
+    const int32_t *starts;  // where in its row each position's document begins; NULL: at its beginning
     int64_t n_micro;
     const int64_t *n_real; // of each micro-batch: targets that count, at least one
     int64_t n_real_of_all; // of the step's micro-batches of all processes

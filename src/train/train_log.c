@@ -150,6 +150,7 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
     char line[LINE_BYTES];
     char norm[32] = "null";
     char scale[96] = "";
+    char padding[48] = "";
     if (log == NULL) {
         return SM_OK;
     }
@@ -160,11 +161,14 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
         snprintf(scale, sizeof scale, ", \"skipped\": %s, \"loss_scale\": %.9g", s->is_skipped ? "true" : "false",
                  s->loss_scale);
     }
+    if (s->load.starts != NULL) {
+        snprintf(padding, sizeof padding, ", \"padded_tokens\": %lld", (long long)s->n_padding);
+    }
     int n = snprintf(line, sizeof line,
                      "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
-                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s}\n",
+                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s}\n",
                      (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens,
-                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, scale);
+                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, scale, padding);
     return append(log, line, (size_t)n);
 }
 

@@ -243,10 +243,17 @@ static sm_status tell_step(trainer *t, const sm_train_step *step) {
 
 static sm_status next_step(trainer *t) {
     sm_train_step step;
+    const sm_train_callbacks *c = t->callbacks;
+    sm_step_phases *phases = c->time_apart != NULL ? c->time_apart(c->ctx, &t->progress) : NULL;
+    t->stepper.phases = phases;
+    sm_phases_begin(phases, t->settings->session->plan);
     SM_TRY(sm_train_step_run(&t->stepper, t->progress.step + 1, &t->is_whole, &step));
     t->progress.step++;
     t->is_pending = true;
     sm_status status = tell_step(t, &step);
+    sm_phases_lap(phases, SM_STEP_LOG);
+    sm_phases_end(phases);
+    status = status == SM_OK && c->timed != NULL ? c->timed(c->ctx, &step, phases) : status;
     if (status == SM_OK && is_interrupted(t)) {
         status = SM_ERR_INTERRUPTED;
     }

@@ -78,7 +78,7 @@ typedef struct {
     double val_loss;    // the last; NaN: none yet
 } sm_train_progress;
 
-// Those of process 0 are called, but for `initialise` and `saving`.
+// Those of process 0 are called, but for `initialise`, `time_apart`, `timed` and `saving`.
 typedef struct {
     void *ctx;
 
@@ -87,6 +87,11 @@ typedef struct {
 
     // After each step, outside of its time. A failure ends the training, and what was done is saved.
     sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
+
+    // Of all processes, before a step and after it: the recorder with which its phases are timed apart, or NULL, and
+    // what it then holds. Both may be NULL.
+    sm_step_phases *(*time_apart)(void *ctx, const sm_train_progress *progress);
+    sm_status (*timed)(void *ctx, const sm_train_step *step, const sm_step_phases *phases);
 
     // A line that a user should see.
     void (*note)(void *ctx, const char *text);

@@ -46,7 +46,7 @@ static sm_status feed(const sm_validation *v, int64_t batch, int32_t *ids) {
     int32_t *starts = ids + 2 * B * T;
     if (v->collation != NULL) {
         SM_TRY(sm_collation_fill(v->collation, v->tokens, batch, ids, targets, starts, NULL));
-        SM_TRY(sm_session_set_documents(v->session, starts));
+        SM_TRY(v->collation->padding != SM_PADDING_NONE ? sm_session_set_documents(v->session, starts) : SM_OK);
     } else {
         SM_TRY(sm_tokens_batch(v->tokens, batch, B, T, ids, targets));
     }

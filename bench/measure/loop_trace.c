@@ -1,0 +1,190 @@
+// loop_trace.c: a loop's attribution steps as a trace: the main line's phases, the device's ops, the loader's threads
+// side by side, and how many loads are ready.
+#include "loop.h"
+
+#include <stdlib.h>
+
+#include "clock.h"
+#include "json_values.h"
+#include "trace_events.h"
+
+enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
+
+// What changes the number of loads that are ready.
+typedef enum { LOAD_ASKED, LOAD_READY, LOAD_TAKEN } load_event_kind;
+
+typedef struct {
+    int64_t time_ns;
+    load_event_kind kind;
+    int64_t n_ready; // LOAD_ASKED: then
+} load_event;
+
+// --- a step ----------------------------------------------------------------------------------------------
+
+// Of several micro-batches the times of an op are one sum: each shows its mean.
+static int64_t time_of_op(const sm_loop_step *step, const sm_plan *plan, int op, int n_micro, bool is_first) {
+    const int64_t ns = step->phases.op_ns[op];
+    return plan->ops[op].range == SM_PHASE_ZERO_GRAD ? (is_first ? ns : 0) : ns / n_micro;
+}
+
+static void add_op(json_t *events, const sm_plan *plan, int op, const char *category, int64_t start_ns,
+                   int64_t elapsed_ns) {
+    const sm_step_phase phase = sm_step_phase_of(plan, &plan->ops[op]);
+    sm_trace_span(events, sm_op_name(plan->ops[op].kind), category, DEVICE_TRACK, start_ns, elapsed_ns,
+                  json_pack("{s:i, s:s}", "op", op, "phase", sm_step_phase_name(phase)));
+}
+
+// The ops of a stretch: the last is the optimizer's, each of the n_micro before it a micro-batch. They lie end to end
+// from its beginning: their lengths are measured, their places follow.
+static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step *step, const char *category,
+                        const sm_step_span *span, int index, int n_micro) {
+    const int optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER).first;
+    const bool is_update = index == n_micro;
+    int64_t start_ns = span->begin_ns;
+    for (int i = is_update ? optimizer : 0; i < (is_update ? plan->n_ops : optimizer); i++) {
+        const int64_t mean_ns = time_of_op(step, plan, i, is_update ? 1 : n_micro, index == 0);
+        const int64_t elapsed_ns = mean_ns < span->end_ns - start_ns ? mean_ns : span->end_ns - start_ns;
+        if (elapsed_ns > 0) {
+            add_op(events, plan, i, category, start_ns, elapsed_ns);
+            start_ns += elapsed_ns;
+        }
+    }
+}
+
+static int count_stretches(const sm_step_phases *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_spans; i++) {
+        n += p->spans[i].phase == SM_STEP_LAUNCH;
+    }
+    return n;
+}
+
+static void add_step(json_t *events, const sm_plan *plan, const sm_loop_step *step, const char *category,
+                     int64_t origin_ns) {
+    const sm_step_phases *p = &step->phases;
+    const int n_micro = count_stretches(p) - 1;
+    int stretch = 0;
+    for (int i = 0; i < p->n_spans; i++) {
+        sm_step_span span = p->spans[i];
+        span.begin_ns -= origin_ns;
+        span.end_ns -= origin_ns;
+        const bool has_ops = span.phase == SM_STEP_LAUNCH;
+        sm_trace_span(events, has_ops ? "ops" : sm_step_phase_name(span.phase), "phase", MAIN_TRACK, span.begin_ns,
+                      span.end_ns - span.begin_ns, json_pack("{s:I}", "step", (json_int_t)step->step.step));
+        if (has_ops) {
+            add_stretch(events, plan, step, category, &span, stretch++, n_micro);
+        }
+    }
+}
+
+// --- the loader ------------------------------------------------------------------------------------------
+
+static void add_load(json_t *events, const sm_load *load, int64_t origin_ns, int64_t number) {
+    const struct {
+        const char *name;
+        int64_t ns;
+    } parts[] = {
+        {"read", load->cost.read_ns}, {"tokenise", load->cost.tokenise_ns}, {"collate", load->cost.collate_ns}};
+    int64_t start_ns = load->begin_ns - origin_ns;
+    if (load->thread < 0 || start_ns < 0) {
+        return; // it is on the main line, or long before it
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (parts[i].ns > 0) {
+            sm_trace_span(events, parts[i].name, "loader", LOADER_TRACK + load->thread, start_ns, parts[i].ns,
+                          json_pack("{s:I}", "step", (json_int_t)number));
+            start_ns += parts[i].ns;
+        }
+    }
+}
+
+static int by_time(const void *a, const void *b) {
+    const load_event *x = a;
+    const load_event *y = b;
+    return x->time_ns != y->time_ns ? (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns)
+                                    : (int)x->kind - (int)y->kind;
+}
+
+// What is said when a load is asked for holds; in between it follows.
+static void add_depth(json_t *events, load_event *changes, int n, int64_t origin_ns) {
+    int64_t depth = 0;
+    qsort(changes, (size_t)n, sizeof(*changes), by_time);
+    for (int i = 0; i < n; i++) {
+        switch (changes[i].kind) {
+        case LOAD_ASKED: depth = changes[i].n_ready; break;
+        case LOAD_READY: depth++; break;
+        case LOAD_TAKEN: depth -= depth > 0; break;
+        }
+        if (changes[i].time_ns >= origin_ns) {
+            sm_trace_counter(events, "loads ready", MAIN_TRACK, changes[i].time_ns - origin_ns,
+                             json_pack("{s:I}", "loads", (json_int_t)depth));
+        }
+    }
+}
+
+static int64_t taken_ns(const sm_step_phases *p) { return p->n_spans > 0 ? p->spans[0].end_ns : p->begin_ns; }
+
+static sm_status add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t origin_ns) {
+    load_event *changes = calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
+    int n_changes = 0;
+    if (changes == NULL) {
+        return sm_fail(SM_ERR_OOM, "trace: no memory for %d steps", n);
+    }
+    for (int i = 0; i < n; i++) {
+        const sm_load *load = &steps[i].step.load;
+        add_load(events, load, origin_ns, steps[i].step.step);
+        if (load->thread >= 0) {
+            changes[n_changes++] = (load_event){steps[i].phases.begin_ns, LOAD_ASKED, load->n_ready};
+            changes[n_changes++] = (load_event){load->end_ns, LOAD_READY, 0};
+            changes[n_changes++] = (load_event){taken_ns(&steps[i].phases), LOAD_TAKEN, 0};
+        }
+    }
+    add_depth(events, changes, n_changes, origin_ns);
+    free(changes);
+    return SM_OK;
+}
+
+// --- the whole -------------------------------------------------------------------------------------------
+
+static void add_names(json_t *events, const char *device, const sm_loop_step *steps, int n) {
+    int last_thread = -1;
+    sm_trace_name(events, "process_name", MAIN_TRACK, "training loop");
+    sm_trace_name(events, "thread_name", MAIN_TRACK, "main line");
+    sm_trace_name(events, "thread_name", DEVICE_TRACK, device);
+    for (int i = 0; i < n; i++) {
+        last_thread = steps[i].step.load.thread > last_thread ? steps[i].step.load.thread : last_thread;
+    }
+    for (int thread = 0; thread <= last_thread; thread++) {
+        char name[32];
+        snprintf(name, sizeof(name), "loader %d", thread);
+        sm_trace_name(events, "thread_name", LOADER_TRACK + thread, name);
+    }
+}
+
+// Loads that were made before the first step are shown as far as a step's length before it.
+static int64_t origin_of(const sm_loop_step *steps, int n) {
+    const int64_t first_ns = n > 0 ? steps[0].phases.begin_ns : 0;
+    int64_t origin_ns = first_ns;
+    for (int i = 0; i < n; i++) {
+        const int64_t begin_ns = steps[i].step.load.begin_ns;
+        origin_ns = begin_ns < origin_ns && begin_ns >= first_ns - steps[0].phases.wall_ns ? begin_ns : origin_ns;
+    }
+    return origin_ns;
+}
+
+sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
+                        json_t **trace) {
+    int n;
+    const sm_loop_step *steps = sm_loop_steps(loop, &n);
+    const int64_t origin_ns = origin_of(steps, n);
+    json_t *events = json_array();
+    *trace = NULL;
+    add_names(events, device, steps, n);
+    for (int i = 0; i < n; i++) {
+        add_step(events, plan, &steps[i], category, origin_ns);
+    }
+    sm_status status = add_loads(events, steps, n, origin_ns);
+    status = status == SM_OK ? sm_trace_make(events, trace) : status;
+    json_decref(events);
+    return status;
+}

@@ -1,0 +1,87 @@
+// step_values.js: the step's data. Values are a film of memory: changes of tensors, each with its moment; 2 i is before
+// op i, 2 i + 1 behind it. `step` here.
+const step = (() => {
+    const data = page.data('step-data');
+    const {walk, plan, film} = data;
+    const indexOf = new Map(walk.tensors.map((tensor, i) => [tensor.name, i]));
+
+    // Of floats, the lowest byte first.
+    const decode = (text) => {
+        const letters = atob(text);
+        const bytes = new Uint8Array(letters.length);
+        for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+        return new Float32Array(bytes.buffer);
+    };
+    const stored = decode(film.values);
+    film.values = null;
+
+    const changesOf = new Map();
+    for (const change of film.changes) {
+        const root = change[1];
+        if (!changesOf.has(root)) changesOf.set(root, []);
+        changesOf.get(root).push(change);
+    }
+
+    const count = (dims) => dims.reduce((product, n) => product * n, 1);
+
+    const apply = (memory, [, , offset, n, place, constant]) => {
+        if (place < 0) memory.fill(constant, offset, offset + n);
+        else memory.set(stored.subarray(place, place + n), offset);
+    };
+
+    // What a tensor with memory of its own holds; the last answer of each is kept, since readers go forward.
+    const kept = new Map();
+    const memoryAt = (root, moment) => {
+        const changes = changesOf.get(root) || [];
+        let now = kept.get(root);
+        if (!now || now.moment > moment) {
+            now = {memory: new Float32Array(count(walk.tensors[root].dims)), next: 0, moment: -1};
+            kept.set(root, now);
+        }
+        while (now.next < changes.length && changes[now.next][0] <= moment) apply(now.memory, changes[now.next++]);
+        now.moment = moment;
+        return now.memory;
+    };
+
+    // A tensor's values at a moment, row by row. Valid until the next question.
+    const valuesAt = (name, moment) => {
+        const i = indexOf.get(name);
+        const {dims, offset = 0} = walk.tensors[i];
+        return memoryAt(plan.tensors[i].root, moment).subarray(offset, offset + count(dims));
+    };
+    const tensor = (name) => walk.tensors[indexOf.get(name)];
+
+    // Of an operand of op i: what was read before it, or written behind it.
+    const momentOf = (i, operand) => 2 * i + (operand.access === 'reads' ? 0 : 1);
+    const valuesOf = (i, operand) => valuesAt(operand.tensor, momentOf(i, operand));
+    const operandOf = (op, name) => op.operands.find((operand) => operand.operand === name);
+    const isOutput = (operand) => operand.access !== 'reads';
+
+    // --- the walk as JSON has it, every value in its place ---
+    // Nine digits are those of one float alone.
+    const numbers = (values) => Array.from(values, (value) => (isFinite(value) ? Number(value.toPrecision(9)) : null));
+    const wholeOperand = (i, operand) => ({
+        ...operand, values: numbers(valuesOf(i, operand)),
+        ...(operand.before && {before: {...operand.before, values: numbers(valuesAt(operand.tensor, 2 * i))}}),
+    });
+    const isInitial = (t) => ['parameters', 'optimizer', 'batch'].includes(t.role);
+    const whole = () => ({
+        ...walk,
+        tensors: walk.tensors.map((t) => (isInitial(t) ? {...t, values: numbers(valuesAt(t.name, 0))} : t)),
+        ops: walk.ops.map((op, i) => ({...op, operands: op.operands.map((operand) => wholeOperand(i, operand))})),
+    });
+
+    // --- words ---
+    // The text of a token: bytes, or the vocabulary's piece; what cannot be seen by its code.
+    const visible = (text) => text.replaceAll('\n', '\\n').replaceAll('\t', '\\t').replaceAll(' ', '\u2423')
+        .replace(/[\u0000-\u001f\u007f]/g, (c) => '0x' + c.charCodeAt(0).toString(16).padStart(2, '0'));
+    const tokenText = (id) => {
+        if (data.vocabulary) return visible(data.vocabulary[id] ?? '#' + id);
+        if (!data.has_bytes) return '#' + id;
+        return id < 128 ? visible(String.fromCharCode(id)) : '0x' + id.toString(16);
+    };
+    const isBackward = (op) => op.phase === 'backward';
+    const place = (op) => (op.layer < 0 ? op.phase : `${op.phase}, block ${op.layer}`);
+
+    return {data, walk, plan, count, valuesAt, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
+})();

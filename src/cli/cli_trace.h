@@ -1,0 +1,11 @@
+// cli_trace.h: --trace FILE.
+#ifndef STEPMARK_CLI_TRACE_H
+#define STEPMARK_CLI_TRACE_H
+
+#include <jansson.h>
+
+#include "status.h"
+
+sm_status cli_write_trace(const json_t *trace, const char *path);
+
+#endif

@@ -1,0 +1,339 @@
+#!/usr/bin/python3
+"""test_report_page.py STEPMARK [FOLDER]: the report's page and the leaderboard's in a real Chromium, over rows that are made
+here: one machine, ten machines and builds, a thousand rows. Pictures of them stay in FOLDER where one is given.
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from chromium_page import Browser, Keys, main  # noqa: E402
+
+STEPMARK = sys.argv[1] if len(sys.argv) > 1 else "build/release/stepmark"
+KEPT = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+SHEETS = 6  # of a thousand rows, printed
+MOST_BYTES = 5_000_000
+
+# --- rows -------------------------------------------------------------------------------------------------------
+
+XEON = "Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz"
+RYZEN = "AMD Ryzen 9 7950X 16-Core Processor"
+# host, processor, card, cores, FLOP/s, build
+MACHINES = [("atlas", XEON, None, 16, 1.8e12, "abc123"), ("atlas", XEON, "NVIDIA H100 80GB HBM3", 16, 5e13, "abc123"),
+            ("boreas", "AMD EPYC 9654 96-Core Processor", None, 96, 5e12, "abc123"),
+            ("calypso", RYZEN, "AMD Radeon RX 7900 XTX", 16, 2.2e13, "77aa00"),
+            ("dione", "Intel(R) Core(TM) i5-8250U CPU @ 1.60GHz", "Intel(R) UHD Graphics 620", 4, 2.5e11, "77aa00"),
+            ("europa", "Cortex-A76", None, 4, 4e10, "abc123"), ("ferro", RYZEN, "NVIDIA GeForce RTX 4090", 16, 4.5e13, "abc123"),
+            ("gaia", XEON, None, 16, 1.7e12, "abc123"), ("helios", "Apple M2 Max", "Apple M2 Max", 12, 9e12, "77aa00"),
+            ("io", "AMD EPYC 7763 64-Core Processor", "NVIDIA A100-SXM4-80GB", 64, 1.6e13, "abc123")]
+MODELS = {"tiny": (13_000, 2, 32), "small": (124_439_808, 12, 768), "medium": (354_823_168, 24, 1024), "large": (774_030_080, 36, 1280)}
+
+
+def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", precision="fp32", n=12, noise=0.01, status="ok"):
+    host, cpu, card, cores, speed, build = machine
+    parameters, layers, width = MODELS[model]
+    device = "opencl:0.0" if card else "cpu"
+    peak = speed * (2 if precision == "bf16" else 1)
+    flops = 6.0 * parameters * batch * length
+    share = {"naive": .35, "fused": .6, "tuned": .66}[mode] * .85 * batch / (batch + 1.5)
+    base = flops / (peak * share) * 1e9 + 2e4
+    samples = [int(base * (1 + abs(draw.gauss(0, noise)))) for _ in range(n)]
+    ordered = sorted(samples)
+    median = ordered[n // 2]
+    row = {"schema_version": 1, "build_commit": build, "test_time": f"2026-11-22T{draw.randrange(24):02}:00:00Z", "status": status,
+           "model_arch": "gpt2", "model_type": model, "model_n_params": parameters, "backend_used": device.split(":")[0],
+           "device": device, "cpu_info": cpu, "gpu_info": card, "isa": None if card else "avx512", "tier": "tensor" if card else None,
+           "mode": mode, "recompute": "light", "precision": precision, "emulated": False, "n_threads": cores, "pass_type": "step",
+           "test": f"step b{batch}s{length}", "n_batch": batch, "n_seq": length, "n_accum": 1, "vocab": 50257, "n_layer": layers,
+           "d_model": width, "dropout": 0.0, "optimizer": "adamw", "seed": 42, "data": "embedded text",
+           "run_args": [f"--model-size={model}", f"--batch-size={batch}", f"--seq-len={length}", f"--mode={mode}"],
+           "open_ns": int(9e8 if card else 2e6), "build_ns": int(4e8), "tune_ns": int(3e9) if mode == "tuned" else None,
+           "first_step_ns": int(median * 1.6), "n_warmup": 3, "warmup_ns": int(median * 3.1),
+           "attribution_ns": int(median * 1.01),
+           "phases": {"zero_grad_ns": median // 100, "forward_ns": median * 30 // 100, "backward_ns": median * 58 // 100,
+                      "optimizer_ns": median // 10, "scaler_ns": None, "unaccounted_ns": median // 50},
+           "samples_ns": samples, "samples_ts": [batch * length / s * 1e9 for s in samples], "median_ns": median,
+           "mad_ns": sorted(abs(s - median) for s in samples)[n // 2], "ci95_lo_ns": ordered[max(0, n // 2 - 3)],
+           "ci95_hi_ns": ordered[min(n - 1, n // 2 + 3)], "median_ts": batch * length / median * 1e9, "flops": flops,
+           "bytes": parameters * 28.0 + batch * length * width * layers * 60.0, "peak_flops": peak, "peak_bandwidth": speed / 15,
+           "mfu": flops / median * 1e9 / peak, "energy_per_token_j": 0.01 if card else None,
+           "peak_rss_bytes": int(16 * parameters + 4e8), "device_peak_bytes": int(16 * parameters) if card else None,
+           "loss": 10.87, "loss_check": "ok: first 16 tokens of the reference", "losses": [10.87] * (n + 5), "warnings": [],
+           "context": {"host": host, "os": "Debian GNU/Linux 12", "kernel": "Linux 6.1", "memory_bytes": 1 << 36, "build_commit": build,
+                       "cpu": {"name": cpu, "cores": cores}, "compiler": "gcc 12.2.0",
+                       "device": {"id": device, "name": card or cpu, "driver": "driver 1"}}}
+    row["noise_percent"] = 100 * max(row["ci95_hi_ns"] - median, median - row["ci95_lo_ns"]) / median
+    row["noise_verdict"] = "steady" if row["noise_percent"] <= 5 else "noisy"
+    if noise > .1 or draw.random() < .15:
+        row["warnings"].append(f"other processes kept {draw.uniform(.2, 2):.1f} processors busy")
+    if status == "oom":
+        row.update(reason="activations: 12.40 GiB asked, 7.8 GiB there", samples_ns=[], samples_ts=[], median_ns=None, median_ts=None,
+                   noise_percent=None)
+    return row
+
+
+def make_loop(draw, loader, waiting, mode="fused"):
+    """A training loop's row: its step waits for that share of it."""
+    row = make_row(draw, MACHINES[1], batch=8, length=128, mode=mode, n=20)
+    median = row["median_ns"]
+    phases = {"wait": int(median * waiting), "transfer": median // 50, "forward": median * 3 // 10, "backward": median * 5 // 10,
+              "update": median // 10, "unaccounted": median // 200}
+    wall = sum(phases.values())
+    row["loop"] = {"loader": loader, "n_steps": 8, "wall_ns": wall, **{name + "_ns": ns for name, ns in phases.items()},
+                   "headline_wait_ns": phases["wait"], "bound": "input" if waiting > .3 else "compute", "bound_share": waiting,
+                   "ceiling_ts": row["median_ts"] / (1 - waiting), "verdict": f"Bound by something: {100 * waiting:.0f}% of a step.",
+                   "samples": {name: [int(ns * (1 + draw.uniform(0, .01))) for _ in range(8)] for name, ns in {**phases, "wall": wall}.items()}}
+    row["real_tokens"] = 1024
+    busy = [draw.uniform(.5, .6) for _ in range(500)]
+    row["utilisation"] = {"interval_ms": 100, "n_warmup": 40, "n_headline": 460, "n_after": 0, "cpu": busy, "gpu": [1 - v for v in busy],
+                          "rss_bytes": [2e9] * 500, "gpu_memory_bytes": [3e9] * 500, "power_w": [200 + 100 * v for v in busy]}
+    return row
+
+
+def one_machine(draw):
+    rows = [make_row(draw, MACHINES[0], batch=batch, mode=mode) for mode in ("naive", "fused", "tuned") for batch in (1, 2, 4, 8)]
+    return rows + [make_row(draw, MACHINES[0], batch=16, mode="naive", status="oom"),
+                   make_row(draw, MACHINES[0], precision="bf16", n=40), make_row(draw, MACHINES[0], batch=2, precision="bf16", noise=.4)]
+
+
+def ten_machines(draw):
+    return [[make_row(draw, machine, batch=batch, precision=precision, length=512, noise=.004, mode="tuned" if machine[2] else "fused")
+             for precision in ("fp32", "bf16") for batch in (4, 8)] for machine in MACHINES]
+
+
+def thousand_rows(draw):
+    rows = [make_row(draw, machine, model, length, batch, mode, precision, n=10 + (length + batch) % 7)
+            for model in MODELS for length in (64, 256, 512) for machine in MACHINES[:5] for mode in ("naive", "fused", "tuned")
+            for precision in ("fp32", "bf16") for batch in (1, 2, 4)][:982]
+    rows += [make_row(draw, MACHINES[0], batch=batch, status="oom") for batch in range(32, 50)]
+    draw.shuffle(rows)
+    return rows
+
+
+# --- pages ------------------------------------------------------------------------------------------------------
+
+folder = pathlib.Path(KEPT or tempfile.mkdtemp())
+
+
+def write_rows(name, rows):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def stepmark(*arguments):
+    done = subprocess.run([STEPMARK, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{arguments}: exit {done.returncode}: {done.stderr}"
+
+
+def make_pages():
+    draw = random.Random(7)
+    loops = [make_loop(draw, "inline", .4), make_loop(draw, "threads:2", .01), make_loop(draw, "threads:2", .02, mode="naive")]
+    rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw)),
+            write_rows("loops.jsonl", loops)]
+    bundles = []
+    for machine, of_machine in zip(MACHINES, ten_machines(draw)):
+        name = f"{machine[0]}-{'card' if machine[2] else 'cpu'}"
+        stepmark("bundle", write_rows(name + ".jsonl", of_machine), "--output", folder / (name + ".bundle"))
+        bundles.append(folder / (name + ".bundle"))
+    for path in rows:
+        stepmark("report", path, "--output", path.with_suffix(".html"))
+    stepmark("leaderboard", *bundles, "--page", folder / "board.html")
+    stepmark("report", *(path.with_suffix(".jsonl") for path in bundles), "--output", folder / "ten.html")
+
+
+def open_page(browser, name, **screen):
+    path = folder / (name + ".html")
+    browser.open(path, **screen)
+    browser.until("document.documentElement.dataset.drawn !== undefined")
+    browser.expect_no_errors()
+    return path
+
+
+def take_picture(browser, name):
+    if KEPT:
+        browser.picture(KEPT / (name + ".png"))
+
+
+def shown_rows(browser):
+    return browser.js("[...document.querySelectorAll('#comparison tbody tr')].filter(r => !r.hidden).map(r => Number(r.dataset.row))")
+
+
+def column(browser, heading):
+    """The shown cells of a column of the comparison, from top to bottom."""
+    return browser.js("""const table = document.querySelector('#comparison table');
+        const at = [...table.tHead.rows[0].cells].findIndex(h => h.textContent === arguments[0]);
+        return [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[at].textContent.trim())""", heading)
+
+
+# --- tests ------------------------------------------------------------------------------------------------------
+
+
+def every_page_fits_every_screen(browser):
+    for name in ("one", "ten", "thousand", "loops"):
+        path = open_page(browser, name)
+        assert path.stat().st_size <= MOST_BYTES, f"{name}: {path.stat().st_size} bytes"
+        light = browser.js("getComputedStyle(document.body).backgroundColor")
+        take_picture(browser, name)
+        browser.screen(width=390, height=800)
+        browser.expect_no_sideways_scroll()
+        take_picture(browser, name + "-phone")
+        browser.screen(dark=True)
+        browser.expect_no_sideways_scroll()
+        take_picture(browser, name + "-dark")
+        dark = browser.js("getComputedStyle(document.body).backgroundColor")
+        assert light != dark
+        browser.click(".theme")
+        assert browser.js("getComputedStyle(document.body).backgroundColor") == light
+
+
+def it_prints(browser):
+    for name in ("one", "ten", "thousand"):
+        open_page(browser, name)
+        sheets = browser.print(folder / (name + ".pdf"))
+        assert sheets <= SHEETS, f"{name} is printed on {sheets} sheets"
+        browser.expect_no_errors()
+
+
+def the_table_sorts_and_filters(browser):
+    open_page(browser, "one")
+    assert browser.text("h2") == "All rows"
+    rates = "[...document.querySelectorAll('#comparison th')].find(h => h.textContent === 'tokens/s')"
+    browser.js(rates + ".querySelector('button').click(); return 0")
+    got = [float(v.replace(",", "")) for v in column(browser, "tokens/s") if v != "-"]
+    assert got == sorted(got, reverse=True) and len(got) == 14, got
+    assert browser.js(rates + ".getAttribute('aria-sort')") == "descending"
+    assert column(browser, "tokens/s")[-1] == "-"  # what has no figure comes last, either way
+    browser.js(rates + ".querySelector('button').click(); return 0")
+    assert column(browser, "tokens/s")[0] != "-" and column(browser, "tokens/s")[-1] == "-"
+
+    browser.type("input[type=search]", "bf16 fused")
+    assert sorted(shown_rows(browser)) == [13, 14]
+    browser.until("document.querySelectorAll('[data-figure=throughput] .mark').length === 2")  # pictures follow
+    browser.type("input[type=search]", "")
+    browser.select("select[data-column=mode]", "tuned")
+    assert set(column(browser, "mode")) == {"tuned"} and "4 of 15 rows" in browser.text(".tools output")
+    browser.js("[...document.querySelectorAll('.tools button')].find(b => b.textContent === 'reset').click(); return 0")
+    assert len(shown_rows(browser)) == 15
+
+
+def a_row_opens(browser):
+    open_page(browser, "one")
+    browser.click("#comparison tbody tr[data-row='14'] td:nth-child(3)")
+    assert browser.js("document.querySelector('dialog').open") and "Row 15" in browser.text("dialog h2")
+    assert browser.count("dialog svg circle") == 12 and "median_ns" in browser.text("dialog")
+    assert "processors busy" in browser.text("dialog .warn")
+    browser.press(Keys.ESCAPE)
+    assert not browser.js("document.querySelector('dialog').open")
+    browser.js("document.querySelector('#comparison tbody tr').focus(); return 0")
+    browser.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    assert "Row 3:" in browser.text("dialog h2")
+
+
+def a_point_tells_its_row(browser):
+    open_page(browser, "one")
+    browser.hover("[data-figure=throughput] .mark[data-row='13']")
+    hint = browser.text("#hint")
+    assert "row 14" in hint and "tokens/s" in hint and "of peak" in hint, hint
+    assert browser.count("#hint svg circle") == 40  # its raw samples
+    browser.hover("[data-figure=phases] rect.mark")
+    assert "%" in browser.text("#hint")
+    browser.js("document.querySelector('[data-figure=\"side-by-side\"] svg').focus(); return 0")
+    browser.press(Keys.ARROW_RIGHT)
+    assert not browser.js("document.querySelector('#hint').hidden")
+    browser.press(Keys.ENTER)
+    assert browser.js("document.querySelector('dialog').open")
+
+
+def the_legend_hides(browser):
+    open_page(browser, "one")
+    marks = "[data-figure=throughput] svg .mark"
+    before = browser.count(marks)
+    browser.click("[data-figure=throughput] .legend button")
+    assert browser.count(marks) < before and browser.js(
+        "document.querySelector('[data-figure=throughput] .legend button').getAttribute('aria-pressed')") == "false"
+    browser.click("[data-figure=throughput] .legend button")
+    assert browser.count(marks) == before
+
+
+def a_device_has_one_colour(browser):
+    open_page(browser, "ten")
+    in_table = browser.js("""return Object.fromEntries([...document.querySelectorAll('#comparison tbody tr')].map(row =>
+        [row.dataset.row, row.querySelector('.dot').getAttribute('style').match(/var\\(--s\\d+\\)/)[0]]))""")
+    in_charts = browser.js("""return [...document.querySelectorAll('[data-figure="side-by-side"], [data-figure=throughput]')]
+        .flatMap(f => [...f.querySelectorAll('path.mark')]).map(m => [m.dataset.row, m.getAttribute('fill')])""")
+    assert len(in_charts) > 20 and len(set(in_table.values())) == 10
+    for row, colour in in_charts:
+        assert in_table[row] == colour, (row, colour, in_table[row])
+
+
+def a_thousand_rows_answer(browser):
+    open_page(browser, "thousand")
+    painted = browser.js("performance.getEntriesByType('paint').map(e => e.startTime)[0] || 0")
+    assert painted < 10_000, painted  # 200 ms where nothing else runs
+    browser.type("input[type=search]", "h100 tuned medium")
+    assert set(column(browser, "mode")) == {"tuned"} and set(column(browser, "model")) == {"medium"}
+    assert browser.count("#failures ~ .wide tbody tr") > 0 and "18" in browser.text("#failures ~ .wide tbody tr")
+    print(f"the report's page of 1,000 rows: first painted after {painted:.0f} ms, "
+          f"{(folder / 'thousand.html').stat().st_size / 1e6:.1f} MB")
+
+
+def loops_have_their_phases(browser):
+    open_page(browser, "loops")
+    take_picture(browser, "loops")
+    assert "Bound by something: 40%" in browser.text("#loops ~ ul")
+    assert browser.count("[data-figure='loop-phases'] rect.mark") == 3 * 6
+    browser.hover("[data-figure='loop-phases'] rect.mark[data-row='1']")
+    assert "wait" in browser.text("#hint") and "against the baseline" in browser.text("#hint") and "-9" in browser.text("#hint")
+    for name in ("utilisation", "memory-time", "power-time"):
+        assert browser.count(f"[data-figure='{name}'] .panel") == 3 and browser.count(f"[data-figure='{name}'] polyline") >= 3
+    assert browser.count("#phases-2 tbody tr") == 8
+
+
+def the_leaderboard(browser):
+    open_page(browser, "board")
+    take_picture(browser, "board")
+    assert browser.count("#board tbody tr") == 20 and browser.count("[data-figure=rate] .panel") == 2
+    browser.select("#places ~ .tools select[data-column=precision]", "bf16")
+    browser.until("[...document.querySelectorAll('[data-figure=rate] .mark')].filter(m => m.closest('.panel').hidden === false).length === 10")
+    browser.hover("[data-figure=rate] .mark")
+    assert "tokens/s" in browser.text("#hint") and "NVIDIA" in browser.text("#hint")
+    assert browser.print(folder / "board.pdf") <= SHEETS
+    browser.screen(width=390, height=800)
+    browser.expect_no_sideways_scroll()
+    take_picture(browser, "board-phone")
+
+
+def a_hundred_bundles(_):
+    """Of as many machines, in one page, quickly; one changed by a byte is refused, and nothing is written."""
+    draw = random.Random(8)
+    bundles = []
+    for i in range(100):
+        machine = (f"host{i}", *MACHINES[i % 10][1:])
+        rows = write_rows("many.jsonl", [make_row(draw, machine, batch=batch, precision=precision) for precision in ("fp32", "bf16")
+                                         for batch in (1, 2, 4)])
+        bundles.append(folder / f"many{i}.bundle")
+        stepmark("bundle", rows, "--output", bundles[-1])
+    begin = time.monotonic()
+    stepmark("leaderboard", *bundles, "--page", folder / "many.html")
+    seconds = time.monotonic() - begin
+    assert seconds < 20, seconds
+    print(f"the leaderboard of 100 bundles: {seconds:.2f} s")
+    changed = bytearray(bundles[50].read_bytes())
+    changed[len(changed) // 2] ^= 1
+    bundles[50].write_bytes(changed)
+    (folder / "many.html").unlink()
+    done = subprocess.run([STEPMARK, "leaderboard", *map(str, bundles), "--page", folder / "many.html"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1 and "many50.bundle: was changed" in done.stderr, done.stderr
+    assert not (folder / "many.html").exists()
+
+
+make_pages()
+main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, loops_have_their_phases, the_leaderboard, a_hundred_bundles])

@@ -1,0 +1,160 @@
+"""test_step_page.py STEPMARK: the page of a step in a real Chromium: it loads, steps through, and its numbers are walk's."""
+import json
+import pathlib
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from chromium_page import Keys, main
+
+stepmark = sys.argv[1]
+folder = tempfile.TemporaryDirectory()
+
+# Three models, and what a page of each is asked for.
+models = {
+    "gpt2": "--backend cpu,reference",
+    "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12",
+    "dropout": "--dropout 0.2 --mode fused -b 2 --seq-len 6 --backend none",
+}
+
+
+def make(name):
+    path = pathlib.Path(folder.name, name + ".html")
+    if not path.exists():
+        subprocess.run([stepmark, "page", *models[name].split(), "--output", path], check=True, stderr=subprocess.DEVNULL)
+    return path
+
+
+def walk_of(browser):
+    """What the walk that the page names prints."""
+    words = shlex.split(browser.js("step.data.command"))
+    return json.loads(subprocess.run([stepmark, *words[1:]], check=True, capture_output=True).stdout)
+
+
+def is_same(a, b):
+    """Texts and whole numbers as they are; what is computed as the floats that were printed, in nine digits or in twelve."""
+    return a == b or (type(a) is float and type(b) is float and struct.pack("f", a) == struct.pack("f", b))
+
+
+def differences(got, wanted, where=""):
+    """Places where two JSON values differ."""
+    if type(wanted) is dict and type(got) is dict and got.keys() == wanted.keys():
+        return [d for key in wanted for d in differences(got[key], wanted[key], f"{where}.{key}")]
+    if type(wanted) is list and type(got) is list and len(got) == len(wanted):
+        return [d for i, (a, b) in enumerate(zip(got, wanted)) if a != b for d in differences(a, b, f"{where}[{i}]")]
+    return [] if is_same(got, wanted) else [f"{where}: {str(got)[:80]} instead of {str(wanted)[:80]}"]
+
+
+def without_tensors_seen(walk):
+    """Of a tensor's first entries and norm before the step walk says more than the page needs: it has the values."""
+    for tensor in walk["tensors"]:
+        tensor.pop("first", None)
+        tensor.pop("norm", None)
+    return walk
+
+
+def numbers_are_walks(browser):
+    for name in models:
+        seconds = browser.open(make(name))
+        assert seconds < 10, f"{name}: {seconds} s to load"
+        got = json.loads(browser.js("JSON.stringify(step.whole())"))
+        wrong = differences(without_tensors_seen(got), without_tensors_seen(walk_of(browser)))
+        assert not wrong, f"{name}: {len(wrong)} differ: {wrong[:5]}"
+
+
+def every_op_opens(browser):
+    """Each op shows its operands with their values, its equations as formulas, its sources, its time."""
+    browser.open(make("gpt2"))
+    for i in range(browser.js("step.walk.ops.length")):
+        browser.js("stepPage.go(arguments[0]); return 0", i)
+        op = browser.js("step.walk.ops[arguments[0]]", i)
+        assert browser.text("#op").startswith(f"Op {i}: {op['kind']}")
+        assert browser.count("#op-panel .operand") == len(op["operands"])
+        assert browser.count("#op-panel math") > 0 and browser.count("#op-panel merror") == 0
+        sources = browser.js("[...document.querySelectorAll('.source summary')].map((e) => e.textContent.split(':')[0])")
+        assert {"reference", "cpu", "opencl"} <= set(sources), f"{op['kind']}: {sources}"
+        assert browser.count("#op-panel .times tbody tr") == 2
+    browser.expect_no_errors()
+
+
+def player_plays(browser):
+    browser.open(make("gpt2"))
+    browser.click("#on")
+    browser.click("#on")
+    assert browser.text("#now").startswith("op 2 of 82")
+    browser.click("#back")
+    browser.js("document.activeElement.blur(); return 0")
+    browser.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert browser.text("#now").startswith("op 3 of 82: embedding_forward")
+    browser.press(" ")
+    assert browser.text("#play") == "pause"
+    browser.js("document.getElementById('speed').value = 10; document.getElementById('speed').dispatchEvent(new Event('change')); return 0")
+    browser.js("return new Promise((done) => setTimeout(done, 500))")
+    assert browser.js("stepPage.state.op") > 4
+    browser.press(" ", Keys.END)
+    assert browser.text("#now").startswith("op 81 of 82: adamw")
+    browser.click('g.op[data-op="7"]')
+    assert browser.text("#op").startswith("Op 7: attention_forward")
+
+
+def a_cell_says_its_value(browser):
+    """Under the pointer, by the keyboard, and in the table, as walk has it."""
+    browser.open(make("gpt2"))
+    browser.click('g.op[data-op="7"]')
+    att = walk_of(browser)["ops"][7]["operands"][2]["values"]
+    assert browser.js("document.querySelectorAll('#op-panel canvas').length") == 3
+    browser.js("const c = document.querySelectorAll('#op-panel canvas')[1]; c.focus(); return 0")
+    browser.press(Keys.ARROW_DOWN)
+    said = browser.js("document.querySelectorAll('#op-panel .readout')[1].textContent")
+    found = re.fullmatch(r"h\.0\.att\[0,0,1,0\] = (\S+)", said)
+    assert found and abs(float(found[1]) - att[16]) < 1e-6, said
+    browser.js("document.querySelectorAll('#op-panel .operand details')[1].open = true; return 0")
+    browser.js("return new Promise((done) => setTimeout(done, 100))")
+    cells = browser.js("[...document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('td')].map((e) => Number(e.textContent))")
+    assert len(cells) == len(att) and all(abs(a - b) < 1e-6 for a, b in zip(cells, att))
+
+
+def the_text_says_its_loss(browser):
+    browser.open(make("gpt2"))
+    walk = walk_of(browser)
+    losses = next(op for op in walk["ops"] if op["kind"] == "crossentropy_forward")["operands"][2]["values"]
+    shown = browser.js("[...document.querySelectorAll('#logits tbody tr')].map((r) => Number(r.cells[3].textContent))")
+    assert len(shown) == 16 and all(abs(a - b) < 1e-5 for a, b in zip(shown, losses))
+    assert browser.count("#loss-text .token") == 17
+
+
+def parts_are_there(browser):
+    for name, heads, hinted in (("gpt2", 4, 0), ("llama", 4, 0), ("dropout", 8, 2)):
+        browser.open(make(name))
+        assert browser.count("#attention canvas") == heads, name
+        assert browser.js("[...document.querySelectorAll('#attention figcaption')].filter((e) => e.textContent.includes('computed here')).length") == hinted, name
+        assert browser.count("svg.memory") == 2 and browser.count("svg.memory .place") > 40
+        assert browser.count("#fusion-table tbody tr") > 8
+        assert browser.count("#activations tbody tr") > 20 and browser.count("#weights tbody tr") > 15
+    browser.open(make("gpt2"))
+    rows = browser.js("[...document.querySelectorAll('#fusion-table tbody tr')].map((r) => r.innerText)")
+    assert any("bias_forward" in row and "gelu_forward" in row and "h.0.fc" in row for row in rows), rows
+
+
+def fits_phone_dark_and_paper(browser):
+    for dark in (False, True):
+        browser.open(make("llama"), width=390, height=800, dark=dark)
+        browser.expect_no_sideways_scroll()
+        browser.click("#on")
+    browser.open(make("llama"), dark=True)
+    assert browser.js("getComputedStyle(document.body).backgroundColor") != "rgb(251, 251, 252)"
+    assert 2 <= browser.print(pathlib.Path(folder.name, "page.pdf")) <= 30
+
+
+def is_small(browser):
+    for name in models:
+        size = make(name).stat().st_size
+        assert size <= 3e6, f"{name}: {size} bytes"
+
+
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, the_text_says_its_loss,
+                            parts_are_there, fits_phone_dark_and_paper, is_small])
