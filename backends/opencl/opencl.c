@@ -128,9 +128,6 @@ void opencl_close(sm_device *base) {
         if (device->copies[i] != NULL) {
             opencl.clReleaseCommandQueue(device->copies[i]);
         }
-        if (device->beside[i] != NULL) {
-            opencl.clReleaseCommandQueue(device->beside[i]);
-        }
     }
     if (device->profile != NULL) {
         opencl.clReleaseCommandQueue(device->profile);

@@ -94,7 +94,6 @@ typedef struct opencl_device {
     cl_command_queue queue;     // in order, unprofiled: what is measured
     cl_command_queue profile;   // in order, with events: where time goes
     cl_command_queue copies[2]; // out and in, beside what is computed; NULL until one is needed
-    cl_command_queue beside[2]; // kernels on what they copy
     opencl_program *programs;
     opencl_choice *choices;
     void (*progress)(const char *text); // of sm_open_options
@@ -134,10 +133,8 @@ typedef struct {
 typedef struct {
     cl_kernel plain; // NULL: copied as it is
     cl_kernel rounded;
-    cl_mem landing[2]; // between the copy and the kernel, in turns
-    cl_event left[2];  // behind what used them last; NULL: nothing did
+    cl_mem landing; // between the copy and the kernel
     size_t landing_bytes;
-    int turn;
 } opencl_copy_way;
 
 typedef struct opencl_executable {

@@ -40,7 +40,6 @@
     X(clWaitForEvents)             \
     X(clGetEventInfo)              \
     X(clGetEventProfilingInfo)     \
-    X(clRetainEvent)               \
     X(clReleaseEvent)              \
     X(clFlush)                     \
     X(clFinish)
