@@ -152,7 +152,7 @@ lose() {
     STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
         >"$work/out" 2>"$work/err" &
     job=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
     done
