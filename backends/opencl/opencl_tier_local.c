@@ -86,8 +86,8 @@ static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tile
 
 static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
 
-// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and sums of
-// parts are few against the products they are made of.
+// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and
+// sums of parts are few against the products they are made of.
 static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
     enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
