@@ -31,6 +31,7 @@ BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 # No path of this machine in what is built.
 MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
 COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
+, := ,
 SAY = @printf '  %-4s %s\n'
 LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
@@ -83,11 +84,15 @@ CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_d
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 PAGE_ASSETS := $(sort $(wildcard bench/*/*.css bench/*/*.js))
+# The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set, and their text.
+RUNG_SRC := $(wildcard bench/ladder/rungs/*.c)
+RUNG_TEXTS := $(wildcard bench/ladder/rungs/*.[ch]) $(if $(OPENCL_SRC),$(wildcard cl/ladder/*.cl))
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
 TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
-LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(B)/ladder_texts.o \
+           $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
@@ -130,6 +135,7 @@ deps: ## install the Debian packages that the program needs
 .PHONY: deps-dev
 deps-dev: ## install also what the tests and checks need
 	@tools/deps.sh run dev mpi
+	@tools/deps.sh browser || echo "no Chromium with its driver and Selenium could be installed: pages are not tested in it" >&2
 
 .PHONY: deps-torture
 deps-torture: ## install also what the long tests need
@@ -325,6 +331,36 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
+
+# A rung's function has its kind's name in its source; here it is named after its file and the instruction set. Before
+# the rung that is vectors, a number is computed at a time: the compiler does not make vectors by itself.
+RUNG_KINDS := matmul_forward layernorm_forward crossentropy_forward flash_attention_forward
+RENAMED = $(foreach kind,$(RUNG_KINDS),-D$(kind)=$(1) -D$(kind)_threads=$(1)_threads -D$(kind)_signature=$(1)_signature)
+RUNG_IS_VECTORS := %_vectorised %matmul_packed %_threads
+RUNG_FLAGS = $(if $(filter $(RUNG_IS_VECTORS),$*),,-fno-tree-vectorize -fno-tree-slp-vectorize)
+define RUNG_RULE
+$(B)/%.$(1).rung.o: %.c
+	@mkdir -p $$(@D)
+	$$(SAY) CC $$@
+	@$$(COMPILE) $(KERNEL_FLAGS) $$(RUNG_FLAGS) $(ISA_FLAGS_$(1)) -Wno-missing-prototypes \
+	    $$(call RENAMED,rung_$$(*F)_$(1)) -c -o $$@ $$<
+endef
+$(foreach isa,$(ISAS),$(eval $(call RUNG_RULE,$(isa))))
+
+# Their functions, and their text, in lists that C and assembler include.
+$(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
+	@mkdir -p $(@D)
+	@printf 'RUNG(%s)\n' $(foreach isa,$(ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/ladder_texts.list: $(RUNG_TEXTS) FORCE
+	@mkdir -p $(@D)
+	@printf 'TEXT(%s, "%s")\n' $(foreach file,$(RUNG_TEXTS),$(subst .,_,$(notdir $(file))) $(file)) > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/bench/ladder/ladder_rungs.o $(B)/bench/ladder/ladder_texts.o: FILE_FLAGS := -I$(B)
+$(B)/bench/ladder/ladder_rungs.o: $(B)/ladder_rungs.list
+$(B)/bench/ladder/ladder_texts.o: $(B)/ladder_texts.list
+$(B)/ladder_texts.o: bench/ladder/ladder_texts.S $(B)/ladder_texts.list $(RUNG_TEXTS)
+	@$(CC) -c -I$(B) -o $@ $<
 
 # What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)

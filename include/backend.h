@@ -116,7 +116,7 @@ struct sm_backend {
     const char *name;       // "cpu"
     const char *summary;    // one line
     bool benchmarked;       // belongs to `--backend all`; false for the reference
-    bool takes_own_kernels; // open() takes sm_open_options.own_kernels
+    sm_own_language own_kernels; // that open() takes in sm_open_options.own_kernels; SM_OWN_NONE: it takes none
     bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
@@ -135,6 +135,11 @@ struct sm_backend {
 
     // Measures for about `seconds` in all.
     sm_status (*measure_peaks)(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
+
+    // The same where the operands are `working_set_bytes` in all, and may lie in a cache: a shorter measurement. NULL:
+    // measure_peaks has to do.
+    sm_status (*measure_peaks_within)(sm_device *device, sm_precision precision, size_t working_set_bytes,
+                                      double seconds, sm_peaks *peaks);
 
     // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
     sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
@@ -167,6 +172,7 @@ struct sm_backend {
     // ticket. One thread copies out, and one in.
     sm_status (*begin_copy)(sm_executable *executable, const sm_copy *copy, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
+    bool (*is_copied)(sm_executable *executable, void *ticket); // true where it cannot be told: wait_copy then can
 
     // Lets the device reach host memory at full speed, for begin_copy, as long as the executable lives; NULL: there is
     // no such thing.

@@ -42,11 +42,20 @@ typedef struct {
 
 typedef void (*sm_own_function)(const sm_own_member *args);
 
+// In which language a kernel is: a backend takes kernels of one.
+typedef enum { SM_OWN_NONE, SM_OWN_C, SM_OWN_OPENCL } sm_own_language;
+
 typedef struct {
     sm_op_kind kind;
-    sm_own_function run;
-    bool has_threads; // it is called by every thread
+    sm_own_function run; // of C; NULL: `source` is it
+    bool has_threads;    // it is called by every thread
+    const char *source;  // OpenCL C, which the backend has its driver compile
+    const char *name;    // of the source's file, for the compiler's messages
 } sm_own_kernel;
+
+static inline sm_own_language sm_own_kernel_language(const sm_own_kernel *kernel) {
+    return kernel->run != NULL ? SM_OWN_C : SM_OWN_OPENCL;
+}
 
 // The arguments of an op whose operands are at these addresses (NULL: left out).
 void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
@@ -69,5 +78,45 @@ void sm_own_kernel_header(sm_op_kind kind, FILE *out);
 
 // The beginning of a function's body: a variable for each member, by its name.
 void sm_own_kernel_unpack(sm_op_kind kind, FILE *out);
+
+// --- in OpenCL C (src/plan/own_opencl.c) -----------------------------------------------------------
+//
+//     kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, const ulong y_at)
+//
+// The parameters are the same members, but for thread and n_threads: dimensions and whole attributes as long, others as
+// float; a tensor as the buffer that it lies in and the place of its first element there (NULL and 0: left out). In the
+// place of keep and rng stands DROPOUT, and KEEP(element) is what dropout multiplies that element by.
+// Two lines of the source say the rest: `#define gelu_forward_signature "cl 1 n x y"`, and how many work-items there
+// are, by dimension, at most two, and behind `by` how many of them make a work-group:
+// `#define gelu_forward_items "n by 64"`. Letters, numbers, + - * and / (rounded up) may stand there.
+
+typedef struct {
+    int n_dims;
+    int64_t items[2]; // before they are rounded up to whole groups
+    int64_t group[2];
+} sm_own_work;
+
+typedef enum { SM_OWN_LONG, SM_OWN_FLOAT, SM_OWN_TENSOR, SM_OWN_DROPOUT } sm_own_parameter_type;
+
+typedef struct {
+    sm_own_parameter_type type;
+    int64_t integer;
+    double real;
+    int tensor; // SM_NO_TENSOR: left out. Of dropout: that of its counter
+} sm_own_parameter;
+
+enum { SM_OWN_MAX_PARAMETERS = SM_OWN_MAX_MEMBERS };
+
+// An op's, in their order; returns how many.
+int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parameter list[SM_OWN_MAX_PARAMETERS]);
+
+// The two lines of a source. SM_ERR_FORMAT names what is missing or wrong, and `name`, the file.
+sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *name);
+sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_kernel *kernel, sm_own_work *work);
+
+void sm_own_opencl_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]);
+
+// The two lines and an empty kernel.
+void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out);
 
 #endif

@@ -16,16 +16,22 @@
 
 enum { N_PROCESSES = 3 };
 
-static sm_status build(const sm_model *model, int rank, bool is_sharded, const sm_optimizer *optimizer, sm_mode mode,
-                       sm_plan **plan) {
+static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
+                          const sm_optimizer *optimizer, sm_mode mode, bool one_micro_batch, sm_plan **plan) {
     const sm_plan_options options = {.B = 2,
-                                     .T = 8,
+                                     .T = T,
                                      .dtype = SM_BF16,
+                                     .one_micro_batch = one_micro_batch,
                                      .backward = true,
                                      .optimizer = optimizer,
                                      .processes = {.n = N_PROCESSES, .rank = rank, .is_sharded = is_sharded}};
-    SM_TRY(sm_model_build(&model->odd, &options, plan));
+    SM_TRY(sm_model_build(config, &options, plan));
     return sm_plan_rewrite(*plan, mode, 0);
+}
+
+static sm_status build(const sm_model *model, int rank, bool is_sharded, const sm_optimizer *optimizer, sm_mode mode,
+                       sm_plan **plan) {
+    return build_of(&model->odd, 8, rank, is_sharded, optimizer, mode, false, plan);
 }
 
 static bool overlap(const sm_plan *plan, int a, int b) {
@@ -100,6 +106,97 @@ static void test_every_gradient_is_summed_once(void **state) {
         check_sums(plan, SM_OP_REDUCE_SCATTER_START);
         sm_plan_free(plan);
     }
+}
+
+// --- rows of the embedding ---------------------------------------------------------------------------------
+
+// A plan whose embedding has few rows beside its table's.
+static sm_plan *build_with_rows(const sm_model *model, int rank, bool is_sharded, sm_mode mode, bool one_micro_batch) {
+    sm_plan *plan = NULL;
+    sm_model_config config = model->odd;
+    config.vocab = 512;
+    config.context = 32;
+    assert_int_equal(build_of(&config, 32, rank, is_sharded, &sm_optimizer_adamw, mode, one_micro_batch, &plan), SM_OK);
+    return plan;
+}
+
+static int find_when(const sm_plan *plan, sm_op_kind kind, sm_when when) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (plan->ops[i].kind == kind && plan->ops[i].attr.when == when) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// The table's buckets are summed before rows are added to them, and nobody touches them meanwhile.
+static void check_rows(const sm_plan *plan, sm_op_kind kind) {
+    const int all = find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_LAST);
+    const int own = find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_MORE);
+    const int gather = find_when(plan, SM_OP_GATHER_ROWS, SM_WHEN_ALWAYS);
+    int n_tables = 0;
+    assert_true(0 < gather && gather < all);
+    assert_int_equal(own >= 0, !plan->one_micro_batch);
+    for (int k = 0; k < plan->n_buckets; k++) {
+        const int start = find(plan, kind, plan->buckets[k].gradient);
+        const int end = find(plan, SM_OP_COMMUNICATION_FINISH, plan->buckets[k].gradient);
+        const bool is_table = overlap(plan, plan->ops[all].out[0], plan->buckets[k].gradient);
+        n_tables += is_table;
+        assert_true(0 < start && start < end);
+        assert_true(!is_table || (end < all && start < gather));
+        for (int i = start + 1; i < end; i++) {
+            const bool is_done = plan->ops[i].attr.when != SM_WHEN_MORE; // where sums begin
+            assert_false(is_done && overlap(plan, plan->ops[i].out[0], plan->buckets[k].gradient));
+        }
+    }
+    assert_true(n_tables > 0);
+}
+
+static void test_rows_are_added_to_the_sum(void **state) {
+    (void)state;
+    for (int i = 0; i < sm_model_count() * 4; i++) {
+        const bool is_sharded = i / 2 % 2 == 1;
+        const bool one_micro_batch = i % 2 == 1;
+        sm_plan *plan = build_with_rows(sm_model_at(i / 4), 1, is_sharded, SM_MODE_FUSED, one_micro_batch);
+        check_rows(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START);
+        sm_plan_free(plan);
+    }
+}
+
+// Each process writes its rows where they are gathered, at its own place.
+static void test_rows_have_their_places(void **state) {
+    (void)state;
+    for (int rank = 0; rank < N_PROCESSES; rank++) {
+        sm_plan *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
+        const sm_op *own = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_MORE)];
+        const sm_op *all = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_LAST)];
+        const sm_tensor *rows = &plan->tensors[own->in[SM_IN(embedding_backward, dx)]];
+        assert_int_equal(rows->view_of, all->in[SM_IN(embedding_backward, dx)]);
+        assert_int_equal(rows->view_offset_elems, rank * sm_tensor_elems(rows));
+        assert_int_equal(all->in[SM_IN(embedding_backward, token)], plan->gathered_tokens);
+        assert_int_equal(sm_tensor_elems(&plan->tensors[plan->gathered_tokens]), N_PROCESSES * plan->B * plan->T);
+        sm_plan_free(plan);
+    }
+}
+
+// Weights that were gathered are waited for before their first reader of the step after.
+static void test_weights_are_waited_for(void **state) {
+    (void)state;
+    sm_plan *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
+    for (int k = 0; k < plan->n_buckets; k++) {
+        const sm_bucket *b = &plan->buckets[k];
+        const int start = find(plan, SM_OP_ALL_GATHER_START, b->value);
+        const int end = find(plan, SM_OP_COMMUNICATION_FINISH, b->value);
+        assert_int_equal(plan->ops[start].range, SM_PHASE_OPTIMIZER);
+        assert_int_equal(plan->ops[end].range, SM_PHASE_FORWARD);
+        for (int i = 0; i < end; i++) {
+            for (int operand = 0; operand < SM_MAX_IN; operand++) {
+                assert_false(overlap(plan, plan->ops[i].in[operand], b->value));
+                assert_false(overlap(plan, plan->ops[i].in[operand], b->working_copy));
+            }
+        }
+    }
+    sm_plan_free(plan);
 }
 
 static int64_t state_elems(const sm_plan *plan) {
@@ -187,7 +284,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_gradient_is_summed_once),    cmocka_unit_test(test_shards_make_up_the_state),
         cmocka_unit_test(test_what_cannot_be_sharded_says_why),  cmocka_unit_test(test_slices_cover_all),
-        cmocka_unit_test(test_alone_everything_is_done_at_once),
+        cmocka_unit_test(test_alone_everything_is_done_at_once), cmocka_unit_test(test_rows_are_added_to_the_sum),
+        cmocka_unit_test(test_rows_have_their_places),           cmocka_unit_test(test_weights_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

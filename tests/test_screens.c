@@ -68,6 +68,8 @@ static void every_subcommand_fits(void **state) {
         {"estimate -m tiny -b 1", 0},
         {"estimate -m tiny,small -b 1,2 --seq-len 64 --mode naive,fused", 0},
         {"sweep -m tiny -b 1,2 --seq-len 8 --dry-run --backend cpu", 0},
+        {"advise -m tiny -b 1,2 --seq-len 8 --accum 1 --precision fp32 --recompute light --mode fused -t 1 -w 0 -r 2",
+         0},
         {"recommend " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
         {"again " ROWS, 2},
@@ -242,6 +244,9 @@ static void goldens_of_commands(void **state) {
         {"recommend", "recommend " ROWS},
         {"compare", "compare " ROWS " " ROWS},
         {"first_words", ""},
+        {"advice", "advise -m tiny --seq-len 64 --backend cpu -t 1 -b 4,8,64 --accum 1 --precision fp32,tf32,bf16 "
+                   "--mode fused --attention flash --recompute light,block --max-memory 0.01 -r 9 -q "
+                   "--output-file $T/advice.jsonl --resume"}, // rows of all that it asks for: nothing runs
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int k = 0; k < 2; k++) {
@@ -253,7 +258,9 @@ static void goldens_of_commands(void **state) {
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
+    const bool made =
+        mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0;
+    return made ? system("cp " SM_TEST_GOLDEN_DIR "/screens/advice.jsonl $T") : -1;
 }
 
 static int remove_folder(void **state) {

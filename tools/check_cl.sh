@@ -7,11 +7,11 @@ check() {
     file=$1
     shift
     clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror -fsyntax-only -Xclang -finclude-default-header \
-        -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
+        -include cl/philox.cl -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
 }
 for file in cl/*.cl; do
     case $file in
-    cl/prelude.cl | cl/tensor.cl | cl/wgmma.cl | cl/attention_wgmma.cl) continue ;;
+    cl/philox.cl | cl/prelude.cl | cl/tensor.cl | cl/wgmma.cl | cl/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac

@@ -28,7 +28,7 @@ list() { find "$@" -name '*.[ch]' | sort | tr '\n' ' '; }
 
 # From the ground up: a folder includes itself and what stands before it. So there are no circles.
 floors='include src/io src/data src/tokenizer src/plan src/optim src/models src/rewrites src/comm src/session src/verify src/checkpoint src/train'
-floors="$floors bench/stats bench/records bench/rows bench/compare bench/measure bench/processes bench/kernels bench/exercise bench/report bench/page bench/training src/cli"
+floors="$floors bench/stats bench/records bench/rows bench/compare bench/measure bench/processes bench/kernels bench/exercise bench/ladder bench/report bench/page bench/training src/cli"
 backends='backends/host backends/reference backends/cpu backends/opencl'
 
 above=$floors

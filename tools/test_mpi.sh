@@ -5,7 +5,7 @@
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow"        more to compare: narrow formats
+#   ALSO="narrow pair"   more to compare: narrow formats; two processes by shared memory and by messages
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
 set -eu
@@ -88,6 +88,22 @@ compare_narrow() {
             train shards 2 $work_of_all --shard optimizer
             agree many shards 1e-4
         }
+    done
+}
+
+# Two processes add two numbers, whoever does it and however they travel: the same bits.
+compare_pair() {
+    for backend in $backends; do
+        for way in "" "--shard optimizer" "--gradient-format bf16"; do
+            work_of_all="$sizes --backend $backend --steps $steps -b 2 --accum 2 $way"
+            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
+            # shellcheck disable=SC2086 # a list of flags
+            {
+                train shared 2 $work_of_all
+                train messages 2 $work_of_all --transport messages
+            }
+            agree shared messages 0
+        done
     done
 }
 

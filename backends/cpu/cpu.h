@@ -61,6 +61,8 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
 
 // cpu_peaks.c: functions of sm_backend.
 sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
+sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, size_t working_set_bytes, double seconds,
+                                   sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
 #endif

@@ -151,14 +151,15 @@ cleanup:
 
 // --- the peaks of rows ------------------------------------------------------------------------
 
-// The best stream over memory larger than the caches.
-static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double *best, const char **best_name) {
+// The best stream over arrays of so many bytes a thread.
+static sm_status measure_bandwidth(const cpu_device *cpu, size_t block_bytes, double seconds, double *best,
+                                   const char **best_name) {
     cpu_stream_memory memory;
     int n_peaks = 0;
     for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
         n_peaks += streams[stream].is_peak;
     }
-    SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
+    SM_TRY(cpu_stream_memory_allocate(cpu, block_bytes, &memory));
     *best = 0;
     for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
         const cpu_trial trial = {CPU_TRIAL_STREAM, cpu->isa->kernels, (cpu_stream)stream, &memory, memory.block_bytes};
@@ -175,22 +176,39 @@ static sm_status measure_bandwidth(const cpu_device *cpu, double seconds, double
     return SM_OK;
 }
 
-sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
+static sm_status measure_peaks(sm_device *device, sm_precision precision, size_t block_bytes, const char *arrays,
+                               double seconds, sm_peaks *peaks) {
     const cpu_device *cpu = (const cpu_device *)device;
     const bool dot = precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL;
     const cpu_trial trial = {CPU_TRIAL_FLOPS, .kernels = dot ? cpu->isa->kernels_bf16 : cpu->isa->kernels};
     const char *stream_name = "";
     *peaks = (sm_peaks){0};
-    SM_TRY(measure_bandwidth(cpu, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream_name));
+    SM_TRY(measure_bandwidth(cpu, block_bytes, seconds / 2, &peaks->bandwidth_bytes_per_s, &stream_name));
     if (precision.dtype != SM_F32 && precision.dtype != SM_BF16) {
-        snprintf(peaks->source, sizeof peaks->source, "measured: %s of large arrays, %d threads", stream_name,
+        snprintf(peaks->source, sizeof peaks->source, "measured: %s of %s, %d threads", stream_name, arrays,
                  device->info.n_threads);
         return SM_OK;
     }
     cpu_trial_result result;
     cpu_run_trials(cpu, &trial, seconds / 2, &result);
     peaks->flops = result.best;
-    snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of large arrays; %d threads",
-             device->info.isa, dot ? "bf16 dot products" : "fp32 multiply-adds", stream_name, device->info.n_threads);
+    snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of %s; %d threads", device->info.isa,
+             dot ? "bf16 dot products" : "fp32 multiply-adds", stream_name, arrays, device->info.n_threads);
     return SM_OK;
+}
+
+sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
+    const size_t block_bytes = cpu_memory_block_bytes((const cpu_device *)device);
+    return measure_peaks(device, precision, block_bytes, "large arrays", seconds, peaks);
+}
+
+// A part of a thread's arrays is a page at least.
+sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, size_t working_set_bytes, double seconds,
+                                   sm_peaks *peaks) {
+    enum { PAGE_BYTES = 4096, LEAST_PAGES = 4 };
+    const size_t most_bytes = cpu_memory_block_bytes((const cpu_device *)device);
+    const size_t pages = working_set_bytes / (size_t)device->info.n_threads / PAGE_BYTES;
+    const size_t block_bytes = (pages < LEAST_PAGES ? LEAST_PAGES : pages) * PAGE_BYTES;
+    return measure_peaks(device, precision, block_bytes < most_bytes ? block_bytes : most_bytes, "arrays as large",
+                         seconds, peaks);
 }

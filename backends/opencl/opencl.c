@@ -164,6 +164,7 @@ sm_status opencl_open(int index, const sm_open_options *options, sm_device **ope
     device->facts = *opencl_device_facts(index);
     device->progress = options->progress;
     device->helper = options->helper;
+    opencl_take_own(device, options);
     device->index = index;
     SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
     describe_tier(device->tier, &device->facts, &device->base.info);
@@ -189,6 +190,7 @@ const sm_backend sm_backend_opencl = {
     .name = "opencl",
     .summary = "OpenCL C 1.2 kernels on any device that has a driver",
     .benchmarked = true,
+    .own_kernels = SM_OWN_OPENCL,
     .tunes = true,
     .device_count = device_count,
     .describe = describe,
@@ -208,5 +210,6 @@ const sm_backend sm_backend_opencl = {
     .download = opencl_download,
     .begin_copy = opencl_begin_copy,
     .wait_copy = opencl_wait_copy,
+    .is_copied = opencl_is_copied,
     .pin = opencl_pin,
 };

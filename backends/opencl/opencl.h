@@ -13,6 +13,7 @@
 //                      opencl_tier_tensor.c, opencl_tier_local.c or opencl_tier_registers.c; opencl_tensor_map.c
 //                      describes matrices to a card's TMA
 //   opencl_tune.c      chooses among kernels by measurement
+//   opencl_own.c       a user's kernels in the place of these
 //   opencl_execute.c   runs a range of launches
 //   opencl_copy.c      copies beside what is computed
 //   opencl_wait.c      waits that end at a deadline
@@ -96,6 +97,7 @@ typedef struct opencl_device {
     opencl_program *programs;
     opencl_choice *choices;
     void (*progress)(const char *text); // of sm_open_options
+    const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the tier's; NULL: none
     const int *trial;                   // the way that is being measured, for every product; NULL: none is
     opencl_waiter waiter;
     bool is_lost;                    // a wait was given up: nothing of the device may be freed
@@ -200,6 +202,9 @@ const char *opencl_program_name(const char *stem);
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
 sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);
 
+// The kernel of a user's source. SM_ERR_FORMAT: it does not build, or has no such kernel.
+sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own, cl_kernel *kernel);
+
 // The same from a source of one's own, without the cache: for tests and measurements.
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
                               cl_program *program);
@@ -239,8 +244,10 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
 
 sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket);
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
+bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
+size_t opencl_copy_bytes(const sm_plan *plan); // that two processes' sums land in
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 

@@ -428,6 +428,9 @@ bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *pro
 }
 
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    if (device->own[op->kind] != NULL) {
+        return 0;
+    }
     const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
     if (sm_op_is_matmul(op->kind)) {
         const opencl_product p = opencl_describe_product(plan, op);
@@ -463,7 +466,11 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
         return SM_OK;
     }
     opencl_binder b = {.e = e, .op = op};
-    binders[op->kind](&b);
+    if (e->device->own[op->kind] != NULL) {
+        opencl_bind_own(&b);
+    } else {
+        binders[op->kind](&b);
+    }
     return b.status;
 }
 
@@ -471,6 +478,12 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     const char *id = device->base.info.id;
     if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
+    }
+    if (device->own[op->kind] != NULL) {
+        return plan->dtype == SM_F32
+                   ? SM_OK
+                   : sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
+                             id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
     SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {

@@ -81,8 +81,10 @@ const char *opencl_data_option(sm_dtype dtype);
 
 // The plan's data type joins the options.
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
+void opencl_begin_own(opencl_binder *b, const sm_own_kernel *own);
 // The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.
 void opencl_arg_tensor(opencl_binder *b, int tensor);
+void opencl_arg_own_tensor(opencl_binder *b, int tensor); // likewise, but SM_NO_TENSOR gives NULL
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
 void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
 void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
@@ -102,6 +104,11 @@ void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items 
 void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x,
                          size_t local_y);                                              // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
+
+// --- kernels of a user's own -----------------------------------------------------------------------
+
+void opencl_take_own(opencl_device *device, const sm_open_options *options);
+void opencl_bind_own(opencl_binder *b);
 
 // --- whole plans -----------------------------------------------------------------------------------
 

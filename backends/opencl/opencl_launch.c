@@ -28,6 +28,12 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     }
 }
 
+void opencl_begin_own(opencl_binder *b, const sm_own_kernel *own) {
+    b->launch = (opencl_launch){0};
+    b->n_args = 0;
+    b->status = b->status != SM_OK ? b->status : opencl_get_own_kernel(b->e->device, own, &b->launch.kernel);
+}
+
 static void set_arg(opencl_binder *b, size_t size_bytes, const void *value) {
     if (b->status == SM_OK && b->e->wanted == NULL) {
         b->status = opencl_check(b->e->device->base.info.id, "clSetKernelArg",
@@ -53,6 +59,16 @@ void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {
     const sm_tensor *t = tensor_of(b, tensor);
     set_arg(b, sizeof(cl_mem), &b->e->arenas[t->arena]);
     opencl_arg_ulong(b, (uint64_t)t->offset_bytes / sm_dtype_size(t->dtype) + (uint64_t)offset_elems);
+}
+
+void opencl_arg_own_tensor(opencl_binder *b, int tensor) {
+    const cl_mem none = NULL;
+    if (tensor != SM_NO_TENSOR) {
+        opencl_arg_tensor(b, tensor);
+        return;
+    }
+    set_arg(b, sizeof none, &none);
+    opencl_arg_ulong(b, 0);
 }
 
 void opencl_arg_tensor(opencl_binder *b, int tensor) { opencl_arg_tensor_at(b, tensor, 0); }

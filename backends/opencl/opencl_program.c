@@ -34,7 +34,7 @@ enum { MOST_STEMS = 8 };
 
 typedef struct {
     const char *name;              // what is asked for by this name: a file's stem, or "plain"
-    const char *stems[MOST_STEMS]; // its files, in their order; the prelude comes before
+    const char *stems[MOST_STEMS]; // its files, in their order; philox and the prelude come before
     bool is_retargeted;            // opencl_retarget.c
 } recipe;
 
@@ -129,7 +129,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
 }
 
 // A program has a line that names the file and the file's text, for each of its files.
-enum { MOST_TEXTS = 2 * (1 + MOST_STEMS) };
+enum { MOST_TEXTS = 2 * (2 + MOST_STEMS) };
 
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
@@ -245,6 +245,7 @@ static sm_status add_texts(const opencl_device *device, const char *stem, opencl
 static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
                                cl_uint *n) {
     *n = 0;
+    SM_TRY(add_texts(device, "philox", texts, n));
     SM_TRY(add_texts(device, "prelude", texts, n));
     for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
         SM_TRY(add_texts(device, r->stems[i], texts, n));
@@ -370,6 +371,56 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
     if (code != CL_SUCCESS) {
         *kernel = NULL;
         return opencl_fail(id_of(device), name, code);
+    }
+    return SM_OK;
+}
+
+// The file's name, as a compiler's message may have it.
+static void write_line(const char *path, char *line, size_t size_bytes) {
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    int used = snprintf(line, size_bytes, "#line 1 \"%.200s\"\n", base);
+    for (int i = 9; i < used - 2; i++) {
+        line[i] = line[i] == '"' || line[i] == '\\' ? '_' : line[i];
+    }
+}
+
+static sm_status build_own(const opencl_device *device, const sm_own_kernel *own, cl_program *program) {
+    opencl_source texts[MOST_TEXTS];
+    cl_uint n = 0;
+    char line[256];
+    write_line(own->name, line, sizeof line);
+    SM_TRY(add_texts(device, "philox", texts, &n));
+    texts[n++] = (opencl_source){line, strlen(line)};
+    texts[n++] = (opencl_source){own->source, strlen(own->source)};
+    sm_status status =
+        build_texts(device, own->name, texts, n, "-cl-std=CL1.2 -cl-denorms-are-zero -DOWN_KERNEL", program);
+    return status == SM_OK ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s", sm_error_message());
+}
+
+sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own, cl_kernel *kernel) {
+    const char *name = sm_op_name(own->kind);
+    cl_int code = CL_SUCCESS;
+    char key[OWN_KEY_SIZE];
+    snprintf(key, sizeof key, "own %s", name);
+    if (find_program(device, key) == NULL) {
+        cl_program program = NULL;
+        SM_TRY(build_own(device, own, &program));
+        opencl_program *added = calloc(1, sizeof *added);
+        char *copy = strdup(key);
+        if (added == NULL || copy == NULL) {
+            opencl.clReleaseProgram(program);
+            free(added);
+            free(copy);
+            return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+        }
+        *added = (opencl_program){.next = device->programs, .key = copy, .program = program};
+        device->programs = added;
+    }
+    *kernel = opencl.clCreateKernel(find_program(device, key)->program, name, &code);
+    if (code != CL_SUCCESS) {
+        *kernel = NULL;
+        return code == CL_INVALID_KERNEL_NAME ? sm_fail(SM_ERR_FORMAT, "%s: it has no kernel %s", own->name, name)
+                                              : opencl_fail(id_of(device), name, code);
     }
     return SM_OK;
 }

@@ -279,7 +279,7 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
     char text[WAY_SIZE];
     sm_plan *alone = NULL;
     opencl_product p;
-    if (!opencl_is_product(plan, op, &p)) {
+    if (device->own[op->kind] != NULL || !opencl_is_product(plan, op, &p)) {
         return SM_OK;
     }
     name_product(&p, name);

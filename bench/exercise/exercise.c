@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "exercise_explain.h"
 #include "kernel_library.h"
+#include "op_ceiling.h"
 
 static const double peak_seconds = 0.1;
 static const int64_t timing_ns = 30000000; // of each of ours
@@ -37,13 +38,12 @@ static const sm_exercise exercises[] = {
      "// A row of qkv: NH heads of queries, NKV of keys, NKV of values, HS channels each. Head h reads the keys and "
      "the\n"
      "// values of head h / (NH / NKV). Weight (b,h,t,s) is element ((b * NH + h) * T + t) * T + s of att; it is "
-     "stored "
-     "as\n// it is, and multiplied by args->keep(args->rng, element) when it mixes v.\n" STARTS},
+     "stored as\n// it is, and multiplied by what dropout says of that element when it mixes v.\n" STARTS},
     {SM_OP_ATTENTION_BACKWARD, "05-attention.md", "the gradients of queries, keys and values",
      "// As in attention_forward. Heads that share keys and values add up their gradients.\n" STARTS},
     {SM_OP_FLASH_ATTENTION_FORWARD, "06-flash-attention.md", "the same without ever storing T times T weights",
      "// lse (B,NH,T) is the log of the sum of exp(score). Go over s once, with a running largest score and sum.\n"
-     "// Weight (b,h,t,s) is multiplied by args->keep(args->rng, ((b * NH + h) * T + t) * T + s) when it mixes "
+     "// Weight (b,h,t,s) is multiplied by what dropout says of element ((b * NH + h) * T + t) * T + s when it mixes "
      "v.\n" STARTS},
     {SM_OP_GELU_FORWARD, "07-gelu.md", "the activation, element by element", ""},
     {SM_OP_GELU_BACKWARD, "07-gelu.md", "its derivative", ""},
@@ -78,7 +78,7 @@ static void print_equation(const char *equation, FILE *out) {
     }
 }
 
-static void print_file(const sm_exercise *exercise, FILE *out) {
+static void print_task(const sm_exercise *exercise, const char *end, FILE *out) {
     const sm_op_info *info = sm_op_get_info(exercise->kind);
     fprintf(out, "// %s: %s.\n//\n", info->name, exercise->task);
     print_equation(info->equation, out);
@@ -86,34 +86,48 @@ static void print_file(const sm_exercise *exercise, FILE *out) {
         out,
         "//\n// Matrices lie row by row: element (n,c) of x (N,C) is x[n * C + c]. Inputs may not be written to.\n%s",
         exercise->advice);
-    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.c\n", info->name, info->name);
-    fprintf(out, "// Use it:     stepmark train -m tiny --steps 5 --mode naive --kernel %s=%s.c\n", info->name,
-            info->name);
+    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.%s\n", info->name, info->name, end);
+    fprintf(out, "// Use it:     stepmark train -m tiny --steps 5 --mode naive %s--kernel %s=%s.%s\n",
+            strcmp(end, "cl") == 0 ? "--backend opencl " : "", info->name, info->name, end);
+}
+
+static void print_c(const sm_exercise *exercise, FILE *out) {
+    const char *name = sm_op_name(exercise->kind);
     fprintf(out,
             "// Several threads may share the work: say `const int %s_threads = 1;`, and do part args->thread of\n"
             "// args->n_threads.\n",
-            info->name);
+            name);
     fprintf(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n");
     sm_own_kernel_header(exercise->kind, out);
-    fprintf(out, "\nvoid %s(const %s_args *args) {\n", info->name, info->name);
+    fprintf(out, "\nvoid %s(const %s_args *args) {\n", name, name);
     sm_own_kernel_unpack(exercise->kind, out);
     fprintf(out, "\n    // Your code.\n}\n");
 }
 
-sm_status sm_exercise_write(const sm_exercise *exercise, const char *folder, char *path, size_t path_bytes) {
-    const char *name = sm_op_name(exercise->kind);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
-    }
-    snprintf(path, path_bytes, "%s/%s.c", folder, name);
+static sm_status write_file(const sm_exercise *exercise, sm_own_language language, const char *path) {
     FILE *out = fopen(path, "wx");
     if (out == NULL) {
         return sm_fail(SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
                        errno == EEXIST ? "; your work stays: choose another folder" : "");
     }
-    print_file(exercise, out);
+    print_task(exercise, language == SM_OWN_C ? "c" : "cl", out);
+    if (language == SM_OWN_C) {
+        print_c(exercise, out);
+    } else {
+        fputc('\n', out);
+        sm_own_opencl_skeleton(exercise->kind, out);
+    }
     const bool failed = ferror(out) != 0;
     return fclose(out) == 0 && !failed ? SM_OK : sm_fail(SM_ERR_IO, "--init: %s: could not be written", path);
+}
+
+sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
+                            size_t path_bytes) {
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
+    }
+    snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), language == SM_OWN_C ? "c" : "cl");
+    return write_file(exercise, language, path);
 }
 
 // --- times -----------------------------------------------------------------------------------------
@@ -153,13 +167,10 @@ static sm_status time_on(sm_device *device, const sm_exercise_case *c, double *n
 }
 
 static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
-    sm_peaks peaks;
-    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, peak_seconds, &peaks));
-    const double compute_ns = peaks.flops > 0 ? report->flops / peaks.flops * 1e9 : 0;
-    const double memory_ns = peaks.bandwidth_bytes_per_s > 0 ? report->bytes / peaks.bandwidth_bytes_per_s * 1e9 : 0;
-    (void)c;
-    report->ceiling_ns = fmax(compute_ns, memory_ns);
-    report->is_memory_bound = memory_ns > compute_ns;
+    sm_op_ceiling ceiling;
+    SM_TRY(sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &ceiling));
+    report->ceiling_ns = ceiling.ns;
+    report->is_memory_bound = ceiling.is_memory_bound;
     return SM_OK;
 }
 
@@ -192,7 +203,7 @@ static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exe
 
 // --- the check -------------------------------------------------------------------------------------
 
-static sm_status run_and_judge(const sm_exercise_cases *cases, const char *path, const sm_kernel_file *file,
+static sm_status run_and_judge(const sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
                                const sm_exercise_options *options, sm_exercise_report *report) {
     sm_child_result result;
     sm_status status = sm_exercise_child_run(path, file, cases, options->timeout_s, !options->without_times,

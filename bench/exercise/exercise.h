@@ -21,8 +21,10 @@ int sm_exercise_count(void);
 const sm_exercise *sm_exercise_at(int index);
 const sm_exercise *sm_exercise_find(const char *name); // NULL: none
 
-// Writes DIR/NAME.c; the folder is made where it is not there. An existing file is not replaced: SM_ERR_IO.
-sm_status sm_exercise_write(const sm_exercise *exercise, const char *folder, char *path, size_t path_bytes);
+// Writes DIR/NAME.c or DIR/NAME.cl; the folder is made where it is not there. An existing file is not replaced:
+// SM_ERR_IO.
+sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
+                            size_t path_bytes);
 
 enum { SM_EXERCISE_TEXT = 1024, SM_EXERCISE_ROWS = 4 };
 

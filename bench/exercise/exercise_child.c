@@ -273,7 +273,7 @@ static void keep_results(sm_exercise_case *timed) {
     }
 }
 
-static _Noreturn void be_child(const char *path, const sm_kernel_file *file, const sm_exercise_cases *cases,
+static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                double timeout_s, bool with_time, int printed) {
     sm_own_kernel kernel;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -377,7 +377,7 @@ static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t 
     return *waited == SM_ERR_UNSUPPORTED || *waited == SM_ERR_INTERRUPTED ? *waited : SM_OK;
 }
 
-sm_status sm_exercise_child_run(const char *path, const sm_kernel_file *file, const sm_exercise_cases *cases,
+sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 double timeout_s, bool with_time, const volatile sig_atomic_t *interrupted,
                                 sm_child_result *result) {
     sm_status status = SM_OK;

@@ -31,7 +31,7 @@ typedef struct {
 
 // Runs every case once, then the timed one until its time is known. SM_ERR_UNSUPPORTED: this system cannot confine a
 // process. SM_ERR_INTERRUPTED: *interrupted was set.
-sm_status sm_exercise_child_run(const char *path, const sm_kernel_file *file, const sm_exercise_cases *cases,
+sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 double timeout_s, bool with_time, const volatile sig_atomic_t *interrupted,
                                 sm_child_result *result);
 

@@ -10,7 +10,7 @@
 
 #include "subprocess.h"
 
-enum { SYMBOL_SIZE = 128 };
+enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20 };
 
 sm_op_kind sm_op_kind_find(const char *name) {
     int kind = 0;
@@ -68,8 +68,34 @@ static sm_status compile(const char *path, sm_kernel_file *file) {
     return exit_code == 0 ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: %s cannot compile it", path, argv[0]);
 }
 
+static sm_status read_source(const char *path, sm_kernel_file *file) {
+    sm_status status = SM_OK;
+    FILE *in = fopen(path, "rb");
+    size_t n = 0;
+    file->language = SM_OWN_OPENCL;
+    file->source = malloc(MOST_SOURCE_BYTES + 1);
+    if (in == NULL || file->source == NULL) {
+        status = in == NULL ? sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno))
+                            : sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
+        goto cleanup;
+    }
+    n = fread(file->source, 1, MOST_SOURCE_BYTES + 1, in);
+    if (ferror(in)) {
+        status = sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    } else if (n > MOST_SOURCE_BYTES || memchr(file->source, '\0', n) != NULL) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: %s", path,
+                         n > MOST_SOURCE_BYTES ? "larger than 1 MiB" : "it has a byte of 0");
+    }
+    file->source[n <= MOST_SOURCE_BYTES ? n : 0] = '\0';
+cleanup:
+    if (in != NULL) {
+        fclose(in);
+    }
+    return status;
+}
+
 sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
-    *file = (sm_kernel_file){.said = NULL};
+    *file = (sm_kernel_file){.language = SM_OWN_C};
     if (access(path, R_OK) != 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     }
@@ -77,8 +103,12 @@ sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
         SM_TRY(make_folder(file));
         return compile(path, file);
     }
+    if (ends_with(path, ".cl")) {
+        return read_source(path, file);
+    }
     if (!ends_with(path, ".so")) {
-        return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, or a shared library, NAME.so", path);
+        return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so",
+                       path);
     }
     if (realpath(path, file->library) == NULL) { // a name without a slash would be searched for
         return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
@@ -92,6 +122,8 @@ void sm_kernel_file_close(sm_kernel_file *file) {
         rmdir(file->folder);
         file->folder[0] = '\0';
     }
+    free(file->source);
+    file->source = NULL;
     free(file->said);
     file->said = NULL;
 }
@@ -102,7 +134,21 @@ static const void *find(void *handle, const char *kind, const char *end) {
     return dlsym(handle, symbol);
 }
 
-sm_status sm_kernel_load(const char *path, const sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+static sm_status take_source(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+    SM_TRY(sm_own_opencl_check(kind, file->source, path));
+    char *name = strdup(path);
+    if (name == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
+    }
+    *kernel = (sm_own_kernel){.kind = kind, .source = file->source, .name = name};
+    file->source = NULL;
+    return SM_OK;
+}
+
+sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+    if (file->language == SM_OWN_OPENCL) {
+        return take_source(path, file, kind, kernel);
+    }
     const char *name = sm_op_name(kind);
     char expected[SM_OWN_SIGNATURE_SIZE];
     void *handle = dlopen(file->library, RTLD_NOW | RTLD_LOCAL);

@@ -1,4 +1,5 @@
-// kernel_library.h: a user's kernel from its file: C that is compiled, or a shared library that is there already.
+// kernel_library.h: a user's kernel from its file: C that is compiled, a shared library that is there already, or
+// OpenCL C, which a device's driver compiles.
 #ifndef STEPMARK_KERNEL_LIBRARY_H
 #define STEPMARK_KERNEL_LIBRARY_H
 
@@ -7,19 +8,21 @@
 #include "own_kernel.h"
 
 typedef struct {
-    char library[PATH_MAX]; // what is loaded: FILE.so itself, or what FILE.c was compiled to
+    sm_own_language language;
+    char *source;           // of FILE.cl; sm_kernel_load takes it over
+    char library[PATH_MAX]; // of C: what is loaded: FILE.so itself, or what FILE.c was compiled to
     char folder[PATH_MAX];  // where that is, to be removed; "": none
     char *said;             // by the compiler: its warnings, or why it failed; "" if nothing
 } sm_kernel_file;
 
-// Compiles FILE.c with $CC, or cc; a file of another name is a library. A failure of the compiler is
+// Compiles FILE.c with $CC, or cc; reads FILE.cl; FILE.so is a library. A failure of the compiler is
 // SM_ERR_FORMAT, and `said` has its words.
 sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file);
 void sm_kernel_file_close(sm_kernel_file *file); // also one that could not be opened
 
 // Loads the kind's function into this process, for as long as it lives. SM_ERR_FORMAT: it has no such function, or one
 // that was made for other arguments.
-sm_status sm_kernel_load(const char *path, const sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel);
+sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel);
 
 // The kind of that name; SM_OP_KIND_COUNT: none.
 sm_op_kind sm_op_kind_find(const char *name);

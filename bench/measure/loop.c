@@ -16,6 +16,7 @@ enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
 typedef struct {
     int64_t elapsed_ns;
     int64_t input_ns; // waited, or inline
+    int64_t comm_ns;
     int64_t busy_ns;
     int64_t n_ready;
 } plain_step;
@@ -57,6 +58,7 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elaps
     }
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
                                           .input_ns = step->data_ns,
+                                          .comm_ns = step->comm_ns,
                                           .busy_ns = step->load.end_ns - step->load.begin_ns,
                                           .n_ready = step->load.n_ready};
     return SM_OK;
@@ -200,14 +202,17 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     int64_t n;
     const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
+    double comm_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
         input_ns += (double)steps[i].input_ns / (double)n;
+        comm_ns += (double)steps[i].comm_ns / (double)n;
         busy_ns += (double)steps[i].busy_ns / (double)n;
         n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
+    row->loop.headline_comm_ns = (int64_t)comm_ns;
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;
@@ -294,7 +299,7 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
 }
 
-// What a headline step takes beside its data.
+// What a headline step takes beside its data and other processes.
 static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
     int64_t n;
     sm_stats stats;
@@ -304,7 +309,7 @@ static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_n
         return sm_fail(SM_ERR_OOM, "loop: no memory for %lld samples", (long long)n);
     }
     for (int64_t i = 0; i < n; i++) {
-        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns;
+        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
     }
     sm_status status = sm_stats_compute(rest_ns, n, &stats);
     *work_ns = stats.median;

@@ -81,9 +81,18 @@ const layers = (() => {
 
     // An activation where it is written first, and its gradient where it is complete.
     const lastWrite = (name) => walk.ops.reduce((last, op, i) => (op.operands.some((o) => o.tensor === name && step.isOutput(o)) ? i : last), -1);
+    // "d." before the tensor's own part of its name; what leaves a block goes by the name of what enters the next.
+    const lastLayer = walk.config.n_layer - 1;
+    const gradientName = (name) => {
+        const [, layer] = name.match(/^h\.(\d+)\.res2$/) || [];
+        if (name === 'encoded') return 'h.0.d.x';
+        if (layer !== undefined) return Number(layer) < lastLayer ? `h.${Number(layer) + 1}.d.x` : 'd.x';
+        return name.replace(/^(h\.\d+\.)?/, '$1d.');
+    };
     const gradientOf = (name) => {
-        const at = step.plan.tensors.some((t) => t.name === 'd.' + name) ? lastWrite('d.' + name) : -1;
-        return at < 0 ? null : histogram('d.' + name, step.valuesAt('d.' + name, 2 * at + 1));
+        const gradient = ['d.' + name, gradientName(name)].find((d) => walk.tensors.some((t) => t.name === d));
+        const at = gradient ? lastWrite(gradient) : -1;
+        return at < 0 ? null : histogram(gradient, step.valuesAt(gradient, 2 * at + 1));
     };
     const rowOf = (layer, name, values) => make('tr', {}, make('td', {class: 'n'}, layer < 0 ? '-' : layer), make('td', {class: 'name'}, name), ...cells(histogram(name, values)), ...cells(gradientOf(name)));
     const activationRows = () => walk.ops.flatMap((op, i) => (op.phase !== 'forward' || op.attributes.recomputed ? [] : op.operands

@@ -26,7 +26,7 @@ const memory = (() => {
         return [...seen.values()].reduce((a, b) => a + b, 0);
     });
 
-    const colourOf = (t) => (t.role === 'scratch' ? 'var(--s8)' : t.name.startsWith('d.') ? 'var(--s2)' : 'var(--s1)');
+    const colourOf = (t) => (t.role === 'scratch' ? 'var(--s8)' : /(^|\.)d\./.test(t.name) ? 'var(--s2)' : 'var(--s1)');
     const block = (plan, t, scale, start) => {
         const x = LEFT + t.first * scale.x, y = HEIGHT - (start[t.arena] + t.offset + t.bytes) * scale.y;
         const rect = svg('rect', {class: 'mark place', x, y, width: Math.max(1, (t.end - t.first) * scale.x - .5), height: Math.max(.8, t.bytes * scale.y - .4), style: `--family:${colourOf(t)}`});
@@ -40,7 +40,7 @@ const memory = (() => {
     });
     // Parts of the step under the picture.
     const phases = (plan, scale) => plan.ops.flatMap((op, i) => (i === 0 || plan.ops[i - 1].phase !== op.phase
-        ? [svg('path', {class: 'axis', d: `M${LEFT + i * scale.x},${HEIGHT}v5`}), svg('text', {class: 'soft', x: LEFT + i * scale.x + 3, y: HEIGHT + 15}, i === 0 || op.phase.length * 6 < scale.x * runLength(plan, i) ? op.phase : '')] : []));
+        ? [svg('path', {class: 'axis', d: `M${LEFT + i * scale.x},${HEIGHT}v5`}), svg('text', {class: 'soft', x: LEFT + i * scale.x + 3, y: HEIGHT + 15}, op.phase.length * 6 < scale.x * runLength(plan, i) ? op.phase : '')] : []));
     const runLength = (plan, first) => {
         let end = first;
         while (end < plan.ops.length && plan.ops[end].phase === plan.ops[first].phase) end++;
@@ -59,7 +59,7 @@ const memory = (() => {
         const text = `Mode ${mode}: ${plan.ops.length} ops, activations and scratch packed into ${bytes(total)}; at most ${bytes(Math.max(...alive))} hold data at once.`;
         return make('figure', {}, make('h3', {}, `mode ${mode}`),
             svg('svg', {class: 'memory', viewBox: `0 0 ${WIDTH} ${HEIGHT + BOTTOM}`, role: 'img', 'aria-label': text}, axis(most, scale), blocks, aliveLine(alive, scale), phases(plan, scale), cursor),
-            make('figcaption', {}, text + ' Each tensor is a rectangle: as long as it holds data, where it lies. The line: bytes that hold data.'));
+            make('figcaption', {}, text + ' Each tensor is a rectangle: as long as it holds data, where it lies. Blue: activations; orange: their gradients; grey: scratch. The line: bytes that hold data.'));
     };
 
     const roleTable = (plans) => {

@@ -72,9 +72,9 @@ const step = (() => {
     });
 
     // --- words ---
-    // The text of a token: bytes, or the vocabulary's piece; control characters as pictures of them.
-    const visible = (text) => text.replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-        .replace(/\u007f/g, '\u2421').replaceAll(' ', '\u2423');
+    // The text of a token: bytes, or the vocabulary's piece; what cannot be seen by its code.
+    const visible = (text) => text.replaceAll('\n', '\\n').replaceAll('\t', '\\t').replaceAll(' ', '\u2423')
+        .replace(/[\u0000-\u001f\u007f]/g, (c) => '0x' + c.charCodeAt(0).toString(16).padStart(2, '0'));
     const tokenText = (id) => {
         if (data.vocabulary) return visible(data.vocabulary[id] ?? '#' + id);
         if (!data.has_bytes) return '#' + id;

@@ -339,6 +339,7 @@ static const sm_column columns[] = {
 #undef X
         {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
          SPEED},
+    {INTEGER(loop.headline_comm_ns, "ns", "of a headline step: waiting for other processes"), SPEED},
     {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},

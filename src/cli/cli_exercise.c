@@ -71,7 +71,7 @@ static void print_times(const sm_exercise_report *report) {
     }
     if (isfinite(report->ceiling_ns)) {
         printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
-               report->is_memory_bound ? "its bytes at the bandwidth of memory (what lies in a cache can be faster)"
+               report->is_memory_bound ? "its bytes at the bandwidth of arrays as large"
                                        : "its FLOPs at the peak of one core");
     }
 }
@@ -172,7 +172,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
     char path[PATH_MAX];
-    SM_TRY(sm_exercise_write(exercise, options->init, path, sizeof(path)));
+    SM_TRY(sm_exercise_write(exercise, (sm_own_language)options->language, options->init, path, sizeof(path)));
     printf("%s: write its body, then run\n    stepmark exercise %s --check %s\n", path, sm_op_name(exercise->kind),
            path);
     return SM_OK;

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "loader.h"
 #include "model.h"
+#include "own_kernel.h"
 #include "profile.h"
 #include "rewrite.h"
 #include "run_folder.h"
@@ -36,6 +37,7 @@ enum {
     PAGE = ON(CLI_PAGE),
     WALKED = WALK | PAGE,
     EXERCISE = ON(CLI_EXERCISE),
+    LADDER = ON(CLI_LADDER),
     ESTIMATE = ON(CLI_ESTIMATE),
     INIT = ON(CLI_INIT),
     DEVICES = ON(CLI_DEVICES),
@@ -45,8 +47,8 @@ enum {
     PEAKS = ON(CLI_PEAKS),
     MODELLED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE | INIT,
     STEPPED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN | WALKED | ESTIMATE,
-    FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,    // with data
-    OPENED = FED | PEAKS | VERIFY | ON(CLI_GENERATE), // open a device
+    FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN,             // with data
+    OPENED = FED | PEAKS | VERIFY | LADDER | ON(CLI_GENERATE), // open a device
     COMPARE = ON(CLI_COMPARE),
     AGAIN = ON(CLI_AGAIN),
     REPORT = ON(CLI_REPORT),
@@ -77,6 +79,8 @@ enum {
     SM_OPTIMIZER_LIST(X)
 #undef X
 };
+
+static const cli_choice languages[] = {{"c", SM_OWN_C}, {"cl", SM_OWN_OPENCL}, {NULL, 0}};
 
 static const cli_choice passes[] = {
 #define X(code, name, short_name) {name, code},
@@ -341,7 +345,7 @@ static const cli_flag flags[] = {
      "tokens where the model has no words for it",
      PAGE, AT(text), NO_RANGE},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALK, AT(data_format),
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED, AT(data_format),
      ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "of fresh weights and dropout masks", FED | INIT | WALKED | VERIFY,
      AT(seed), WITHIN(0, MAX_SEED)},
@@ -364,7 +368,9 @@ static const cli_flag flags[] = {
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)", ADVISED,
      AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "backend or device (see `stepmark devices`)",
-     PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE, AT(backends), NO_RANGE},
+     PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, AT(backends), NO_RANGE},
+    {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "reference,all",
+     "backends or devices to time the step on (see `stepmark devices`); none: no times", PAGE, AT(backends), NO_RANGE},
     {"Device", "backend", 0, CLI_TEXTS, "NAME", "cpu", "device whose memory it must fit", ESTIMATE, AT(backends),
      NO_RANGE},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core", NOT_ADVISE(SWEPT) | VERIFY,
@@ -372,7 +378,7 @@ static const cli_flag flags[] = {
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core, and half of them", ADVISED,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N", NULL, "threads; not given: one a core",
-     PROFILE | LOOP | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE, AT(threads), WITHIN(1, 4096)},
+     PROFILE | LOOP | ABLATE | TRAIN | TOKENIZER | TOKENIZE | GENERATE | LADDER, AT(threads), WITHIN(1, 4096)},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: 1, 2, 4, ... up to one a core", PEAKS,
      AT(threads), WITHIN(1, 4096)},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
@@ -385,7 +391,8 @@ static const cli_flag flags[] = {
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
-     "run your own kernel for a kind of op, from C (compiled by cc) or a shared library, on the cpu backend in fp32; "
+     "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
+     "OpenCL devices from FILE.cl; "
      "`stepmark exercise` has files to begin with",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(kernel), NO_RANGE},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
@@ -399,7 +406,7 @@ static const cli_flag flags[] = {
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
-     PROFILE | LOOP | ABLATE | TRAIN | WALK | GENERATE, AT(precisions), ONE_OF(precisions)},
+     PROFILE | LOOP | ABLATE | TRAIN | WALKED | GENERATE, AT(precisions), ONE_OF(precisions)},
     {"Device", "precision", 0, CLI_CHOICES, LIST, "fp32",
      "number format; bf16, fp16: data and what is multiplied, the rest stays fp32; tf32, tf32x3: how fp32 is "
      "multiplied",
@@ -441,6 +448,10 @@ static const cli_flag flags[] = {
      AT(repetitions), WITHIN(1, 1e5)},
     {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.2", "time for each ceiling", PEAKS, AT(min_time_s),
      WITHIN(0, 3600)},
+    {"Measurement", "min-time", 0, CLI_REAL, "SECONDS", "0.3", "measure all rungs in turn for this long", LADDER,
+     AT(min_time_s), WITHIN(0, 3600)},
+    {"Measurement", "shape", 0, CLI_TEXT, "N=64,F=3072", NULL,
+     "sizes of the op, by its letters; those not given are the ladder's own", LADDER, AT(shape), NO_RANGE},
     {"Measurement", "max-noise", 0, CLI_REAL, "PERCENT", "0",
      "sample until the 95% interval of the median is within this; 0: just --repetitions", NOT_ADVISE(SWEPT) | LOOP,
      AT(max_noise), WITHIN(0, 100)},
@@ -453,7 +464,7 @@ static const cli_flag flags[] = {
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
      NOT_ADVISE(SWEPT) | LOOP, AT(max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
-     SWEPT | LOOP, AT(no_peaks), NO_RANGE},
+     SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
      "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
 
@@ -470,6 +481,9 @@ static const cli_flag flags[] = {
 
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, "write DIR/NAME.c: arguments, equation, and an empty body",
      EXERCISE, AT(init), NO_RANGE},
+    {"Exercise", "language", 0, CLI_CHOICE, NULL, "c",
+     "of that file: C for processors, OpenCL C (DIR/NAME.cl) for all devices", EXERCISE, AT(language),
+     ONE_OF(languages)},
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
@@ -502,6 +516,9 @@ static const cli_flag flags[] = {
      "only what matches, in \"matmul_forward N=3 C=5 F=7 bias=1\" or \"step\"", VERIFY, AT(filter), NO_RANGE},
     {"Checks", "max-elems", 0, CLI_INT, "N", NULL,
      "of single ops: only cases whose largest tensor has at most N elements", VERIFY, AT(max_elems), WITHIN(1, 1e12)},
+    {"Checks", "max-elems", 0, CLI_INT, "N", "20000",
+     "compare with the reference in verify's cases whose largest tensor has at most N elements", LADDER, AT(max_elems),
+     WITHIN(1, 1e12)},
     {"Sweep", "order", 0, CLI_CHOICE, NULL, "random", "of the configurations, within a round", SWEEP, AT(order),
      ONE_OF(orders)},
     {"Sweep", "order-seed", 0, CLI_INT, "N", "1", "of the random order", SWEEP, AT(order_seed), WITHIN(0, MAX_SEED)},
@@ -636,18 +653,20 @@ static const cli_flag flags[] = {
     {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
      "format on stdout; not given: text, which fits the terminal, and md where there is none",
      RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
-         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(output), NO_RANGE},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "every column, and what each means: as -o md",
      RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE | AGAIN |
-         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE,
+         ON(CLI_LEADERBOARD) | CHECK_RUN | SCALING | EXERCISE | LADDER,
      AT(wide), NO_RANGE},
+    {"Output", "source", 0, CLI_TEXT, "RUNG", NULL, "print the rung's source, and measure nothing", LADDER, AT(source),
+     NO_RANGE},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "say nothing of what is being done; warnings and errors only",
-     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN, AT(quiet), NO_RANGE},
+     RUN | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER, AT(quiet), NO_RANGE},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
-     SCALING, AT(page), NO_RANGE},
+     SCALING | ON(CLI_LEADERBOARD), AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),

@@ -29,6 +29,7 @@ static const char *const examples[CLI_COMMAND_COUNT][CLI_MAX_EXAMPLES] = {
                   "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"},
     [CLI_EXERCISE] = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",
                       "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"},
+    [CLI_LADDER] = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"},
     [CLI_ESTIMATE] = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",
                       "stepmark estimate -m xl --mode naive -o json"},
     [CLI_REPORT] = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"},

@@ -41,6 +41,7 @@ const char *cli_command_operands(cli_command command) {
     case CLI_AGAIN: return " ROWS";
     case CLI_SCHEMA: return " [SUBCOMMAND]";
     case CLI_EXERCISE: return " [NAME]";
+    case CLI_LADDER: return " [NAME]";
     case CLI_BUNDLE: return " ROWS...";
     case CLI_LEADERBOARD:
     case CLI_RECOMMEND:

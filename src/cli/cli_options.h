@@ -23,6 +23,7 @@
     X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                 \
     X(CLI_PAGE, "page", cli_page, "a training step to look at: one page, every op, its numbers, times and sources")    \
     X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")            \
+    X(CLI_LADDER, "ladder", cli_ladder, "one op from three loops to the shipped kernel: what each change is worth")    \
     X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")           \
     X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")           \
     X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")          \
@@ -232,6 +233,9 @@ typedef struct {
 
     const char *init; // folder
     const char *check;
+    int language;       // sm_own_language
+    const char *source; // of a rung
+    const char *shape;
     const char *kernel; // OP=FILE[,OP=FILE]
 
     bool interleaved;

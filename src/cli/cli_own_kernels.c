@@ -73,12 +73,29 @@ static sm_status add_all(const char *text) {
     return SM_OK;
 }
 
-sm_status cli_own_kernels(const cli_options *options, const sm_own_kernel **list, int *n, const char **text) {
+static sm_status check_languages(const sm_backend *backend) {
+    for (int i = 0; i < own.n; i++) {
+        const sm_own_language language = sm_own_kernel_language(&own.list[i]);
+        if (backend->own_kernels == SM_OWN_NONE) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl",
+                           backend->name);
+        }
+        if (backend->own_kernels != language) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: the file is %s, which --backend %s runs", backend->name,
+                           sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
+                           language == SM_OWN_C ? "cpu" : "opencl");
+        }
+    }
+    return SM_OK;
+}
+
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n, const char **text) {
     if (!own.is_loaded && options->kernel != NULL) {
         SM_TRY(add_all(options->kernel));
         cli_note("kernels of your own: %s", own.text);
     }
     own.is_loaded = true;
+    SM_TRY(check_languages(backend));
     *list = own.list;
     *n = own.n;
     *text = own.text;

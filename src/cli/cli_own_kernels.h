@@ -6,7 +6,7 @@
 #include "cli_options.h"
 
 // Compiles and loads what --kernel names, once in a process; *list lives as long as that. `text`, for rows:
-// "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel.
-sm_status cli_own_kernels(const cli_options *options, const sm_own_kernel **list, int *n, const char **text);
+// "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n, const char **text);
 
 #endif

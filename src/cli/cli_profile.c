@@ -9,7 +9,6 @@
 #include "cli_processes.h"
 #include "cli_row_profile.h"
 #include "cli_trace.h"
-#include "evidence.h"
 #include "machine.h"
 #include "show.h"
 

@@ -139,10 +139,8 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     }
-    if (options->kernel != NULL && !device.backend->takes_own_kernels) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel: it runs no kernels of your own; take --backend cpu", info.id);
-    }
-    SM_TRY(cli_own_kernels(options, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
+    SM_TRY(cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels,
+                           &own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));
     snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s", own_kernels);
     return SM_OK;

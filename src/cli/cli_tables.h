@@ -8,6 +8,7 @@ extern const sm_table cli_ablate_table;
 extern const sm_table cli_devices_table;
 extern const sm_table cli_estimate_table;
 extern const sm_table cli_exercise_table;
+extern const sm_table cli_ladder_table;
 extern const sm_table cli_peaks_table;
 extern const sm_table cli_sweep_dry_table; // of --dry-run
 extern const sm_table cli_verify_table;

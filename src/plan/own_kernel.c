@@ -1,23 +1,9 @@
 // own_kernel.c: the arguments of a user's kernel, from the table of op kinds: their names and their values. One list of
 // members is behind the struct, its signature and what is put into it.
-#include "own_kernel.h"
-
 #include <string.h>
 
+#include "own_members.h"
 #include "philox.h"
-
-typedef enum { DIMENSION, INTEGER, REAL, KEEP, RNG, INPUT, OUTPUT, THREAD } member_type;
-
-typedef struct {
-    char name[16];
-    member_type type;
-    int operand; // INPUT, OUTPUT: its index
-} member;
-
-typedef struct {
-    member list[SM_OWN_MAX_MEMBERS];
-    int n;
-} members;
 
 // --- the list --------------------------------------------------------------------------------------
 
@@ -25,7 +11,7 @@ static bool is(const char *name, size_t length, const char *word) {
     return strlen(word) == length && memcmp(name, word, length) == 0;
 }
 
-static bool has(const members *m, const char *name, size_t length) {
+static bool has(const own_members *m, const char *name, size_t length) {
     for (int i = 0; i < m->n; i++) {
         if (is(name, length, m->list[i].name)) {
             return true;
@@ -35,22 +21,22 @@ static bool has(const members *m, const char *name, size_t length) {
 }
 
 // Once only: NH is a letter of some kinds and an attribute of others.
-static void add(members *m, const char *name, size_t length, member_type type, int operand) {
+static void add(own_members *m, const char *name, size_t length, own_member_type type, int operand) {
     if (m->n < SM_OWN_MAX_MEMBERS && length < sizeof m->list[0].name && !has(m, name, length)) {
-        member *fresh = &m->list[m->n++];
-        *fresh = (member){.type = type, .operand = operand};
+        own_member *fresh = &m->list[m->n++];
+        *fresh = (own_member){.type = type, .operand = operand};
         memcpy(fresh->name, name, length);
     }
 }
 
 // The letters of a shape, but for h and s, of hyper and of the scaler's state, and for blocks: "n/256".
-static void add_letters(members *m, const char *shape) {
+static void add_letters(own_members *m, const char *shape) {
     for (const char *part = shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
         const char *letter = part + strspn(part, "0123456789");
         const size_t length = strcspn(letter, ",)");
         const bool is_fixed = length == 1 && (*letter == 'h' || *letter == 's');
         if (length > 0 && !is_fixed && memchr(letter, '/', length) == NULL) {
-            add(m, letter, length, DIMENSION, 0);
+            add(m, letter, length, OWN_DIMENSION, 0);
         }
     }
 }
@@ -88,16 +74,16 @@ static const char *attributes_of(sm_op_kind kind) {
     }
 }
 
-static void add_attributes(members *m, sm_op_kind kind) {
+static void add_attributes(own_members *m, sm_op_kind kind) {
     for (const char *name = attributes_of(kind); *name != '\0'; name += strcspn(name, " ") + 1) {
         const size_t length = strcspn(name, " ");
         const bool is_real =
             is(name, length, "eps") || is(name, length, "theta") || is(name, length, "a") || is(name, length, "b");
         if (is(name, length, "keep")) {
-            add(m, "keep", 4, KEEP, 0);
-            add(m, "rng", 3, RNG, 0);
+            add(m, "keep", 4, OWN_KEEP, 0);
+            add(m, "rng", 3, OWN_RNG, 0);
         } else {
-            add(m, name, length, is_real ? REAL : INTEGER, 0);
+            add(m, name, length, is_real ? OWN_REAL : OWN_INTEGER, 0);
         }
     }
 }
@@ -105,9 +91,9 @@ static void add_attributes(members *m, sm_op_kind kind) {
 // `rng_step` is behind `rng`, and not a member.
 static bool is_hidden(const sm_operand_info *operand) { return strcmp(operand->name, "rng_step") == 0; }
 
-static members members_of(sm_op_kind kind) {
+own_members own_members_of(sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
-    members m = {.n = 0};
+    own_members m = {.n = 0};
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (!is_hidden(&info->in[i])) {
             add_letters(&m, info->in[i].shape);
@@ -119,14 +105,14 @@ static members members_of(sm_op_kind kind) {
     add_attributes(&m, kind);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (!is_hidden(&info->in[i])) {
-            add(&m, info->in[i].name, strlen(info->in[i].name), INPUT, i);
+            add(&m, info->in[i].name, strlen(info->in[i].name), OWN_INPUT, i);
         }
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        add(&m, info->out[i].name, strlen(info->out[i].name), OUTPUT, i);
+        add(&m, info->out[i].name, strlen(info->out[i].name), OWN_OUTPUT, i);
     }
-    add(&m, "thread", 6, THREAD, 0);
-    add(&m, "n_threads", 9, THREAD, 0);
+    add(&m, "thread", 6, OWN_THREAD, 0);
+    add(&m, "n_threads", 9, OWN_THREAD, 0);
     return m;
 }
 
@@ -188,28 +174,28 @@ static sm_own_rng rng_of(const sm_op *op, void *const in[SM_MAX_IN]) {
 
 void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
                       sm_own_args *args) {
-    const members m = members_of(op->kind);
+    const own_members m = own_members_of(op->kind);
     args->n_members = m.n;
     args->rng = rng_of(op, in);
     for (int i = 0; i < m.n; i++) {
-        const member *from = &m.list[i];
+        const own_member *from = &m.list[i];
         sm_own_member *to = &args->members[i];
         switch (from->type) {
-        case DIMENSION: to->integer = sm_op_dimension(plan, op, from->name); break;
-        case INTEGER: to->integer = integer_of(plan, op, from->name); break;
-        case REAL: to->real = real_of(&op->attr, from->name); break;
-        case KEEP: to->keep = keep; break;
-        case RNG: to->in = &args->rng; break;
-        case INPUT: to->in = in[from->operand]; break;
-        case OUTPUT: to->out = out[from->operand]; break;
-        case THREAD: break;
+        case OWN_DIMENSION: to->integer = sm_op_dimension(plan, op, from->name); break;
+        case OWN_INTEGER: to->integer = integer_of(plan, op, from->name); break;
+        case OWN_REAL: to->real = real_of(&op->attr, from->name); break;
+        case OWN_KEEP: to->keep = keep; break;
+        case OWN_RNG: to->in = &args->rng; break;
+        case OWN_INPUT: to->in = in[from->operand]; break;
+        case OWN_OUTPUT: to->out = out[from->operand]; break;
+        case OWN_THREAD: break;
         }
     }
     sm_own_args_set_thread(args, 0, 1);
 }
 
 int sm_own_member_index(sm_op_kind kind, const char *name) {
-    const members m = members_of(kind);
+    const own_members m = own_members_of(kind);
     for (int i = 0; i < m.n; i++) {
         if (strcmp(m.list[i].name, name) == 0) {
             return i;
@@ -221,7 +207,7 @@ int sm_own_member_index(sm_op_kind kind, const char *name) {
 // --- text ------------------------------------------------------------------------------------------
 
 void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) {
-    const members m = members_of(kind);
+    const own_members m = own_members_of(kind);
     int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "%d", SM_OWN_KERNEL_VERSION);
     for (int i = 0; i < m.n && used < SM_OWN_SIGNATURE_SIZE; i++) {
         used += snprintf(text + used, (size_t)(SM_OWN_SIGNATURE_SIZE - used), " %s", m.list[i].name);
@@ -271,36 +257,43 @@ static const char *output_meaning(const sm_operand_info *operand) {
     return "";
 }
 
-static void print_member(const sm_op_info *info, const member *m, FILE *out) {
-    char left[64] = "";
-    const sm_operand_info *operand = m->type == INPUT    ? &info->in[m->operand]
-                                     : m->type == OUTPUT ? &info->out[m->operand]
-                                                         : NULL;
-    switch (m->type) {
-    case DIMENSION:
-    case THREAD: fprintf(out, "    int64_t %s;\n", m->name); return;
-    case INTEGER: snprintf(left, sizeof left, "int64_t %s;", m->name); break;
-    case REAL: snprintf(left, sizeof left, "double %s;", m->name); break;
-    case KEEP:
-        fputs("    float (*keep)(const void *rng, int64_t element); // dropout: what it multiplies that element by\n",
-              out);
-        return;
-    case RNG: fputs("    const void *rng;\n", out); return;
-    case INPUT: snprintf(left, sizeof left, "const %s *%s;", c_type(operand->type), m->name); break;
-    case OUTPUT: snprintf(left, sizeof left, "%s *%s;", c_type(operand->type), m->name); break;
-    }
-    fprintf(out, "    %-24s // ", left);
+const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m) {
+    return m->type == OWN_INPUT ? &info->in[m->operand] : m->type == OWN_OUTPUT ? &info->out[m->operand] : NULL;
+}
+
+void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out) {
+    const sm_operand_info *operand = own_operand_of(info, m);
     if (operand == NULL) {
         fprintf(out, "%s\n", meaning_of(m->name));
         return;
     }
     fprintf(out, "%s%s%s%s%s", operand->shape, operand->flags & SM_TRANSPOSABLE ? ", exchanged where w_transposed" : "",
-            m->type == OUTPUT ? "  " : "", m->type == OUTPUT ? output_meaning(operand) : "",
+            m->type == OWN_OUTPUT ? "  " : "", m->type == OWN_OUTPUT ? output_meaning(operand) : "",
             operand->flags & SM_OPTIONAL ? "; NULL where it is left out" : "");
-    if (m->type == OUTPUT && m->operand == 0 && info->inplace_in != SM_NO_OPERAND) {
+    if (m->type == OWN_OUTPUT && m->operand == 0 && info->inplace_in != SM_NO_OPERAND) {
         fprintf(out, "; may lie where %s lies", info->in[info->inplace_in].name);
     }
     fputc('\n', out);
+}
+
+static void print_member(const sm_op_info *info, const own_member *m, FILE *out) {
+    char left[64] = "";
+    const sm_operand_info *operand = own_operand_of(info, m);
+    switch (m->type) {
+    case OWN_DIMENSION:
+    case OWN_THREAD: fprintf(out, "    int64_t %s;\n", m->name); return;
+    case OWN_INTEGER: snprintf(left, sizeof left, "int64_t %s;", m->name); break;
+    case OWN_REAL: snprintf(left, sizeof left, "double %s;", m->name); break;
+    case OWN_KEEP:
+        fputs("    float (*keep)(const void *rng, int64_t element); // dropout: what it multiplies that element by\n",
+              out);
+        return;
+    case OWN_RNG: fputs("    const void *rng;\n", out); return;
+    case OWN_INPUT: snprintf(left, sizeof left, "const %s *%s;", c_type(operand->type), m->name); break;
+    case OWN_OUTPUT: snprintf(left, sizeof left, "%s *%s;", c_type(operand->type), m->name); break;
+    }
+    fprintf(out, "    %-24s // ", left);
+    own_print_meaning(info, m, out);
 }
 
 static bool reads_hyper(const sm_op_info *info) {
@@ -312,16 +305,7 @@ static bool reads_hyper(const sm_op_info *info) {
     return false;
 }
 
-void sm_own_kernel_header(sm_op_kind kind, FILE *out) {
-    const sm_op_info *info = sm_op_get_info(kind);
-    const members m = members_of(kind);
-    char signature[SM_OWN_SIGNATURE_SIZE];
-    sm_own_kernel_signature(kind, signature);
-    fprintf(out, "typedef struct {\n");
-    for (int i = 0; i < m.n; i++) {
-        print_member(info, &m.list[i], out);
-    }
-    fprintf(out, "} %s_args;\n\n", info->name);
+void own_print_places(const sm_op_info *info, FILE *out) {
     if (reads_hyper(info)) { // in the order of sm_hyper (plan.h)
         fputs("// Places in hyper.\n"
               "enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, GRAD_CLIP, LOSS_SCALE,\n"
@@ -329,26 +313,39 @@ void sm_own_kernel_header(sm_op_kind kind, FILE *out) {
               "SCALE_INTERVAL };\n\n",
               out);
     }
+}
+
+void sm_own_kernel_header(sm_op_kind kind, FILE *out) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    const own_members m = own_members_of(kind);
+    char signature[SM_OWN_SIGNATURE_SIZE];
+    sm_own_kernel_signature(kind, signature);
+    fprintf(out, "typedef struct {\n");
+    for (int i = 0; i < m.n; i++) {
+        print_member(info, &m.list[i], out);
+    }
+    fprintf(out, "} %s_args;\n\n", info->name);
+    own_print_places(info, out);
     fprintf(out, "const char %s_signature[] = \"%s\";\n", info->name, signature);
 }
 
 void sm_own_kernel_unpack(sm_op_kind kind, FILE *out) {
     const sm_op_info *info = sm_op_get_info(kind);
-    const members m = members_of(kind);
+    const own_members m = own_members_of(kind);
     for (int i = 0; i < m.n; i++) {
-        const member *from = &m.list[i];
+        const own_member *from = &m.list[i];
         const char *name = from->name;
         switch (from->type) {
-        case DIMENSION:
-        case INTEGER: fprintf(out, "    const int64_t %s = args->%s;\n", name, name); break;
-        case REAL: fprintf(out, "    const double %s = args->%s;\n", name, name); break;
-        case INPUT:
+        case OWN_DIMENSION:
+        case OWN_INTEGER: fprintf(out, "    const int64_t %s = args->%s;\n", name, name); break;
+        case OWN_REAL: fprintf(out, "    const double %s = args->%s;\n", name, name); break;
+        case OWN_INPUT:
             fprintf(out, "    const %s *%s = args->%s;\n", c_type(info->in[from->operand].type), name, name);
             break;
-        case OUTPUT: fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->operand].type), name, name); break;
-        case KEEP:
-        case RNG:
-        case THREAD: break;
+        case OWN_OUTPUT: fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->operand].type), name, name); break;
+        case OWN_KEEP:
+        case OWN_RNG:
+        case OWN_THREAD: break;
         }
     }
 }

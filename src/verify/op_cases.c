@@ -159,15 +159,31 @@ static double get(const char *text, const char *key, size_t length) {
 
 static double value_of(const char *text, const char *key) { return get(text, key, strlen(key)); }
 
-int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
-    char text[SM_CASE_TEXT_SIZE];
-    sm_op_case_text(kind, index, text);
+int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text) {
     int64_t longest = 1;
     for (const char *key = families[kind].summed; *key != '\0'; key += strcspn(key, ",") + 1) {
         int64_t length = (int64_t)get(text, key, strcspn(key, ","));
         longest = length > longest ? length : longest;
     }
     return longest;
+}
+
+int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    return sm_op_text_sum_length(kind, text);
+}
+
+bool sm_op_case_is_naive(sm_op_kind kind, int index) {
+    static const char *const made_by_rewrites[] = {"bias=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs="};
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
+        if (strstr(text, made_by_rewrites[i]) != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // --- plans ----------------------------------------------------------------------------
@@ -309,9 +325,13 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
 }
 
 sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm_plan **plan) {
-    sm_status status = SM_OK;
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
+    return sm_op_text_plan(kind, text, precision, plan);
+}
+
+sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan) {
+    sm_status status = SM_OK;
     *plan = NULL;
     sm_plan *built = sm_plan_new(precision.dtype);
     if (built == NULL) {
@@ -479,9 +499,7 @@ static void draw_starts(const source *from, const char *text, const sm_tensor *t
     }
 }
 
-void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
-    char text[SM_CASE_TEXT_SIZE];
-    sm_op_case_text(kind, index, text);
+static void fill(int index, const char *text, const sm_plan *plan, int tensor, void *values) {
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
     const source from = make_source(index, text, plan, t);
@@ -501,4 +519,14 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
         }
     }
+}
+
+void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
+    char text[SM_CASE_TEXT_SIZE];
+    sm_op_case_text(kind, index, text);
+    fill(index, text, plan, tensor, values);
+}
+
+void sm_op_text_fill(const char *text, const sm_plan *plan, int tensor, void *values) {
+    fill(0, text, plan, tensor, values);
 }

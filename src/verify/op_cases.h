@@ -29,6 +29,13 @@ void sm_op_case_text(sm_op_kind kind, int index, char *text);
 // comes after its forward. Tensors have their operand's name.
 sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm_plan **plan);
 
+// Whether a plan of mode naive, whose rows are one document each, can have the case: not those of epilogues, sums that
+// are overwritten, gradients of a bias beside, documents, steps that are skipped.
+bool sm_op_case_is_naive(sm_op_kind kind, int index);
+
+// The plan of a text that is no case, "N=64 C=768 F=768".
+sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan);
+
 // Must the tensor be uploaded before the plan runs? True for inputs of the plan, and for
 // outputs that an op adds to or updates.
 bool sm_op_case_is_input(const sm_plan *plan, int tensor);
@@ -37,7 +44,10 @@ bool sm_op_case_is_input(const sm_plan *plan, int tensor);
 // always the same ones.
 void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values);
 
+void sm_op_text_fill(const char *text, const sm_plan *plan, int tensor, void *values); // likewise, of a text
+
 // Length of the longest sum that an element of an output is: what rounding errors grow with.
 int64_t sm_op_case_sum_length(sm_op_kind kind, int index);
+int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text);
 
 #endif

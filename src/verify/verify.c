@@ -338,6 +338,7 @@ static bool matches(const regex_t *pattern, sm_op_kind kind, int index) {
 static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_precision precision,
                            bool *wanted) {
     *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, index);
+    *wanted = *wanted && (filter == NULL || !filter->naive_only || sm_op_case_is_naive(kind, index));
     if (*wanted && filter != NULL && filter->max_elems > 0) {
         sm_plan *plan = NULL;
         SM_TRY(sm_op_case_plan(kind, index, precision, &plan));

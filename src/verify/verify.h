@@ -29,6 +29,7 @@ typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 typedef struct {
     const regex_t *pattern; // found in the check and the subject, "bias_forward N=3 C=5"; NULL: all
     int64_t max_elems;      // of the case's largest tensor; 0: no limit
+    bool naive_only;        // what a plan of mode naive can have (sm_op_case_is_naive)
 } sm_verify_filter;
 
 // Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the

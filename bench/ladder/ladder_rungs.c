@@ -1,0 +1,158 @@
+// ladder_rungs.c: the table of ladders, and the functions that the build made of their sources.
+#include "ladder_rungs.h"
+
+#include <string.h>
+
+#include "ladder_texts.h"
+
+// --- the ladders -----------------------------------------------------------------------------------
+
+static const sm_ladder ladders[] = {
+    {"matmul",
+     "cpu",
+     SM_OP_MATMUL_FORWARD,
+     "N=96 C=768 F=768",
+     {{"loops", "as the equation has it", "matmul_loops.c"},
+      {"reordered", "along rows, not down columns", "matmul_reordered.c"},
+      {"blocked", "register tiles, cache blocks", "matmul_blocked.c"},
+      {"vectorised", "a register of numbers at once", "matmul_vectorised.c"},
+      {"packed", "operands in reading order", "matmul_packed.c"},
+      {"threads", "columns to each thread", "matmul_threads.c"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"layernorm",
+     "cpu",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=4096 C=768",
+     {{"loops", "three loops over a row", "layernorm_loops.c"},
+      {"hoisted", "one division a row", "layernorm_hoisted.c"},
+      {"chains", "four sums side by side", "layernorm_chains.c"},
+      {"vectorised", "a register of numbers at once", "layernorm_vectorised.c"},
+      {"threads", "rows to each thread", "layernorm_threads.c"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"softmax",
+     "cpu",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     {{"loops", "the largest, then the sum of exp", "softmax_loops.c"},
+      {"online", "one loop, a scaled sum", "softmax_online.c"},
+      {"vectorised", "a register of exps at once", "softmax_vectorised.c"},
+      {"threads", "rows to each thread", "softmax_threads.c"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"attention",
+     "cpu",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=128 C=512 NH=8",
+     {{"loops", "scores anew in each loop", "attention_loops.c"},
+      {"kept", "scores computed once", "attention_kept.c"},
+      {"blocked", "eight queries share a key", "attention_blocked.c"},
+      {"vectorised", "a register of keys at once", "attention_vectorised.c"},
+      {"threads", "heads to each thread", "attention_threads.c"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"matmul",
+     "opencl",
+     SM_OP_MATMUL_FORWARD,
+     "N=256 C=768 F=768",
+     {
+      {"global", "an item an element", "rung_matmul_global.cl"},
+      {"local", "tiles in local memory", "rung_matmul_local.cl"},
+      {"registers", "4 by 4 elements an item", "rung_matmul_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"layernorm",
+     "opencl",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=4096 C=768",
+     {
+      {"global", "an item a row", "rung_layernorm_global.cl"},
+      {"local", "a work-group a row", "rung_layernorm_local.cl"},
+      {"registers", "a row in registers, read once", "rung_layernorm_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"softmax",
+     "opencl",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     {
+      {"global", "an item a row", "rung_softmax_global.cl"},
+      {"local", "a work-group a row", "rung_softmax_local.cl"},
+      {"registers", "eight numbers at a time", "rung_softmax_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"attention",
+     "opencl",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=128 C=512 NH=8",
+     {
+      {"global", "scores anew in each loop", "rung_attention_global.cl"},
+      {"local", "keys in local memory, one loop", "rung_attention_local.cl"},
+      {"registers", "query and sums in registers", "rung_attention_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+};
+
+int sm_ladder_count(void) { return (int)(sizeof ladders / sizeof ladders[0]); }
+
+const sm_ladder *sm_ladder_at(int index) { return &ladders[index]; }
+
+const sm_ladder *sm_ladder_find(const char *name, const char *backend) {
+    for (int i = 0; i < sm_ladder_count(); i++) {
+        if (strcmp(ladders[i].name, name) == 0 && strcmp(ladders[i].backend, backend) == 0) {
+            return &ladders[i];
+        }
+    }
+    return NULL;
+}
+
+int sm_ladder_rungs(const sm_ladder *ladder) {
+    int n = 0;
+    while (ladder->rungs[n].name != NULL) {
+        n++;
+    }
+    return n;
+}
+
+const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name) {
+    for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
+        if (strcmp(rung->name, name) == 0) {
+            return rung;
+        }
+    }
+    return NULL;
+}
+
+// --- their functions -------------------------------------------------------------------------------
+
+#define RUNG(stem, isa)                                       \
+    extern void rung_##stem##_##isa(const sm_own_member *args); \
+    extern const int rung_##stem##_##isa##_threads __attribute__((weak));
+#include "ladder_rungs.list"
+#undef RUNG
+
+static const struct {
+    const char *stem;
+    const char *isa;
+    sm_own_function run;
+    const int *threads; // NULL: one thread calls it
+} functions[] = {
+#define RUNG(stem, isa) {#stem, #isa, rung_##stem##_##isa, &rung_##stem##_##isa##_threads},
+#include "ladder_rungs.list"
+#undef RUNG
+};
+enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+// The list goes up from the plainest instruction set. A device may have one above all that rungs are made for: amx.
+sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel) {
+    const size_t length = strcspn(rung->file, ".");
+    *kernel = (sm_own_kernel){.kind = ladder->kind};
+    if (strcmp(rung->file + length, ".cl") == 0) {
+        kernel->name = rung->file;
+        kernel->source = sm_ladder_text(rung->file);
+        return sm_own_opencl_check(ladder->kind, kernel->source, kernel->name);
+    }
+    for (int i = 0; i < N_FUNCTIONS; i++) {
+        if (strlen(functions[i].stem) == length && strncmp(functions[i].stem, rung->file, length) == 0) {
+            kernel->run = functions[i].run;
+            kernel->has_threads = functions[i].threads != NULL && *functions[i].threads != 0;
+            if (strcmp(functions[i].isa, isa) == 0) {
+                break;
+            }
+        }
+    }
+    return kernel->run != NULL ? SM_OK : sm_fail(SM_ERR_INTERNAL, "ladder: there is no kernel of %s", rung->file);
+}

@@ -1,0 +1,35 @@
+// ladder_rungs.h: the ladders: for each op, its rungs from three loops up to the kernel that a step runs.
+//
+// A rung is a kernel as a user would bring it (own_kernel.h): a short source in bench/ladder/rungs or cl/ladder, which
+// the backend runs in the place of its own. The last has no source: it is the backend's own kernel.
+#ifndef STEPMARK_LADDER_RUNGS_H
+#define STEPMARK_LADDER_RUNGS_H
+
+#include "own_kernel.h"
+
+enum { SM_MOST_RUNGS = 8 };
+
+typedef struct {
+    const char *name; // "blocked"; NULL ends the list
+    const char *what; // what changed, one line
+    const char *file; // its source, "matmul_blocked.c"; NULL: the backend's own
+} sm_rung;
+
+typedef struct {
+    const char *name;    // "matmul"
+    const char *backend; // whose kernels these are
+    sm_op_kind kind;
+    const char *shape; // that is measured where none is given
+    sm_rung rungs[SM_MOST_RUNGS + 1];
+} sm_ladder;
+
+int sm_ladder_count(void);
+const sm_ladder *sm_ladder_at(int index);
+const sm_ladder *sm_ladder_find(const char *name, const char *backend); // NULL: none
+int sm_ladder_rungs(const sm_ladder *ladder);
+const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name); // NULL: none
+
+// The kernel of a rung that has a source, for a device with that instruction set.
+sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);
+
+#endif
