@@ -90,7 +90,7 @@ static void what_gains_most_bounds(void **state) {
         {"a loader a little slower", {100, 100, {97, 0, 0, 3, 0}, {90, 0, 0, 3, 0}, true}, SM_LOOP_INPUT, 97},
         {"a loader a little faster", {100, 90, {97, 0, 0, 3, 0}, {80, 0, 0, 3, 0}, true}, SM_LOOP_COMPUTE, 90},
         {"no ceilings, much input", {100, 100, {0, 0, 0, 60, 0}, {0, 0, 0, 60, 0}, false}, SM_LOOP_INPUT, 40},
-        {"no ceilings", {100, 0, {0, 0, 0, 30, 0}, {0, 0, 0, 30, 0}, false}, SM_LOOP_BOUND_COUNT, 0},
+        {"no ceilings", {100, 0, {0, 0, 90, 30, 0}, {0, 0, 90, 30, 0}, false}, SM_LOOP_BOUND_COUNT, 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const sm_loop_bound bound = sm_loop_judge(&cases[i].division);

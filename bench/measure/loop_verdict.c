@@ -22,13 +22,18 @@ double sm_loop_without_ns(const sm_loop_division *d, sm_loop_bound bound) {
     return bound != SM_LOOP_INPUT && loader_ns > rest_ns ? loader_ns : rest_ns;
 }
 
+// Without the device's ceilings nothing is known of ops and launches.
+static bool is_known(const sm_loop_division *d, sm_loop_bound bound) {
+    return d->knows_ops || bound == SM_LOOP_INPUT || bound == SM_LOOP_COMMUNICATION;
+}
+
 // Without the device's ceilings it can only be told where all that is known beside the ops is at least half.
 sm_loop_bound sm_loop_judge(const sm_loop_division *d) {
     sm_loop_bound best = SM_LOOP_BOUND_COUNT;
     double best_ns = d->knows_ops ? d->step_ns : d->step_ns / 2;
     for (int bound = 0; bound < SM_LOOP_BOUND_COUNT; bound++) {
         const double without_ns = sm_loop_without_ns(d, (sm_loop_bound)bound);
-        if (without_ns < best_ns) {
+        if (is_known(d, (sm_loop_bound)bound) && without_ns < best_ns) {
             best = (sm_loop_bound)bound;
             best_ns = without_ns;
         }
@@ -178,9 +183,8 @@ static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
     json_t *ceilings = json_object();
     bool is_whole = ceilings != NULL;
     for (int i = 0; i < SM_LOOP_BOUND_COUNT && is_whole; i++) {
-        const bool is_known = d->knows_ops || i == SM_LOOP_INPUT || i == SM_LOOP_COMMUNICATION;
         const double without_ns = sm_loop_without_ns(d, (sm_loop_bound)i);
-        json_t *ceiling = sm_json_real(is_known ? row->median_ts * d->step_ns / without_ns : NAN);
+        json_t *ceiling = sm_json_real(is_known(d, (sm_loop_bound)i) ? row->median_ts * d->step_ns / without_ns : NAN);
         is_whole = json_object_set_new(ceilings, sm_loop_bound_name((sm_loop_bound)i), ceiling) == 0;
     }
     row->loop.ceilings = ceilings;
