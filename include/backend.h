@@ -113,11 +113,11 @@ typedef struct {
 } sm_copy;
 
 struct sm_backend {
-    const char *name;       // "cpu"
-    const char *summary;    // one line
-    bool benchmarked;       // belongs to `--backend all`; false for the reference
+    const char *name;            // "cpu"
+    const char *summary;         // one line
+    bool benchmarked;            // belongs to `--backend all`; false for the reference
     sm_own_language own_kernels; // that open() takes in sm_open_options.own_kernels; SM_OWN_NONE: it takes none
-    bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
+    bool tunes; // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);

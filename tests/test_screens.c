@@ -10,6 +10,7 @@
 
 #include "terminal.h"
 
+#include "loop_phases.h"
 #include "row.h"
 #include "row_write.h"
 #include "screen.h"
@@ -207,14 +208,38 @@ static void print_rows(FILE *out, int first, int last) {
     sm_row_write_brief_legend(out);
 }
 
-static void show_rows(const char *name, int n_columns, int first, int last) {
+static json_t *read_line(FILE *file) {
+    char line[1 << 16];
+    assert_non_null(fgets(line, sizeof(line), file));
+    json_t *row = json_loads(line, 0, NULL);
+    assert_non_null(row);
+    return row;
+}
+
+// The second loop of the file against the first, or (`first` = 0, `last` = 0) the first alone.
+static void print_loops(FILE *out, int first, int last) {
+    FILE *file = fopen(SM_TEST_GOLDEN_DIR "/screens/loops.jsonl", "r");
+    assert_non_null(file);
+    json_t *before = read_line(file);
+    json_t *after = read_line(file);
+    json_t *records;
+    fclose(file);
+    assert_int_equal(sm_loop_records(last > first ? after : before, last > first ? before : NULL, &records), SM_OK);
+    assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
+    json_decref(records);
+    json_decref(before);
+    json_decref(after);
+}
+
+static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, int first, int last), int first,
+                      int last) {
     terminal t = open_terminal(n_columns);
     const pid_t child = fork(); // the terminal holds less than a screen: somebody must read it meanwhile
     assert_true(child >= 0);
     if (child == 0) {
         FILE *out = fdopen(t.slave, "w");
         close(t.master);
-        print_rows(out, first, last);
+        print(out, first, last);
         _exit(fclose(out) == 0 ? 0 : 1);
     }
     close(t.slave);
@@ -229,9 +254,11 @@ static void show_rows(const char *name, int n_columns, int first, int last) {
 static void goldens_of_rows(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        show_rows("one_row", widths[i], 0, 0);
-        show_rows("modes", widths[i], 0, 3);
-        show_rows("devices_and_oom", widths[i], 0, 5);
+        show_rows("one_row", widths[i], print_rows, 0, 0);
+        show_rows("modes", widths[i], print_rows, 0, 3);
+        show_rows("devices_and_oom", widths[i], print_rows, 0, 5);
+        show_rows("loop", widths[i], print_loops, 0, 0);
+        show_rows("loop_and_baseline", widths[i], print_loops, 0, 1);
     }
 }
 

@@ -19,6 +19,7 @@ step "manual pages and completions"
 $make test-pages
 step "pages in Chromium"
 tools/test_report_page.py build/release/stepmark
+tools/test_step_page.py build/release/stepmark
 step "several processes"
 $make CONFIG=mpi build >/dev/null
 tools/test_mpi.sh

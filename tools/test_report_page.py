@@ -115,6 +115,25 @@ def thousand_rows(draw):
     return rows
 
 
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>&\"'`"
+
+
+def hostile_rows(draw):
+    """Texts that would be markup, values that no machine measures, fields of other types."""
+    rows = []
+    for i, median in enumerate((1, 10**15, 10**15 + 1, 10**18, 5 * 10**17)):
+        row = make_row(draw, (EVIL + str(i % 2), EVIL, EVIL, 4, 1e12, EVIL), batch=1 << 4 * i, mode=("naive", "fused")[i % 2])
+        row.update(median_ns=median, samples_ns=[median, median, median + 1], median_ts=1e29 / (i + 1), warnings=[EVIL], model_type=EVIL,
+                   peak_bandwidth=1e-300, flops=1e25, bytes=1e-20)
+        rows.append(row)
+    rows[3]["warnings"] = {"no": "list"}
+    rows[4]["context"] = ["no", "object"]
+    loop = make_loop(draw, EVIL, .2)
+    loop["loop"].update(verdict=EVIL, samples={}, wait_ns=-5)
+    loop["utilisation"] = {"interval_ms": 1e-300, "cpu": [1, None, "x", 1e300, 2], "rss_bytes": []}
+    return rows + [loop]
+
+
 # --- pages ------------------------------------------------------------------------------------------------------
 
 folder = pathlib.Path(KEPT or tempfile.mkdtemp())
@@ -135,7 +154,7 @@ def make_pages():
     draw = random.Random(7)
     loops = [make_loop(draw, "inline", .4), make_loop(draw, "threads:2", .01), make_loop(draw, "threads:2", .02, mode="naive")]
     rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw)),
-            write_rows("loops.jsonl", loops)]
+            write_rows("loops.jsonl", loops), write_rows("hostile.jsonl", hostile_rows(draw))]
     bundles = []
     for machine, of_machine in zip(MACHINES, ten_machines(draw)):
         name = f"{machine[0]}-{'card' if machine[2] else 'cpu'}"
@@ -283,6 +302,33 @@ def a_thousand_rows_answer(browser):
           f"{(folder / 'thousand.html').stat().st_size / 1e6:.1f} MB")
 
 
+def nothing_in_a_row_is_markup(browser):
+    open_page(browser, "hostile")
+    assert len(shown_rows(browser)) == 6
+    for row in range(6):
+        browser.js("chart.rows.open(arguments[0]); return 0", row)
+        assert browser.text("dialog h2").startswith(f"Row {row + 1}")
+        browser.js("document.querySelector('dialog').close(); return 0")
+    browser.js("document.querySelectorAll('.mark').forEach(m => m.dispatchEvent(new PointerEvent('pointermove', {bubbles: true}))); return 0")
+    assert browser.js("window.evil") is None and browser.count("img") == 0
+    browser.print(folder / "hostile.pdf")
+
+
+def what_is_shown_is_a_file(browser):
+    """Of the rows that are shown: CSV, and JSONL that stepmark reads again."""
+    open_page(browser, "one")
+    browser.js("window.got = []; URL.createObjectURL = (blob) => { blob.text().then((text) => got.push(text)); return '#'; }; return 0")
+    browser.select("select[data-column=mode]", "tuned")
+    browser.js("[...document.querySelectorAll('.tools button')].slice(-2).forEach(b => b.click()); return 0")
+    browser.until("got.length === 2")
+    csv = browser.js("got[0]").splitlines()
+    assert len(csv) == 5 and csv[0].startswith("#,device,") and all("tuned" in line for line in csv[1:]), csv
+    again = folder / "again.jsonl"
+    again.write_text(browser.js("got[1]"))
+    done = subprocess.run([STEPMARK, "report", again, "--format", "md"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "4 rows, 4 of them with figures" in done.stdout and "atlas" in done.stdout, done
+
+
 def loops_have_their_phases(browser):
     open_page(browser, "loops")
     take_picture(browser, "loops")
@@ -336,4 +382,4 @@ def a_hundred_bundles(_):
 
 make_pages()
 main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, loops_have_their_phases, the_leaderboard, a_hundred_bundles])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, a_hundred_bundles])

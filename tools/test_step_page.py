@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """test_step_page.py STEPMARK: the page of a step in a real Chromium: it loads, steps through, and its numbers are walk's."""
 import json
 import pathlib
@@ -111,10 +112,13 @@ def a_cell_says_its_value(browser):
     browser.press(Keys.ARROW_DOWN)
     said = browser.js("document.querySelectorAll('#op-panel .readout')[1].textContent")
     found = re.fullmatch(r"h\.0\.att\[0,0,1,0\] = (\S+)", said)
-    assert found and abs(float(found[1]) - att[16]) < 1e-6, said
+    assert found and abs(float(found[1]) - att[32]) < 1e-6, said
     browser.js("document.querySelectorAll('#op-panel .operand details')[1].open = true; return 0")
     browser.js("return new Promise((done) => setTimeout(done, 100))")
-    cells = browser.js("[...document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('td')].map((e) => Number(e.textContent))")
+    cells = []
+    for turn in range(4):
+        cells += browser.js("[...document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('td')].map((e) => Number(e.textContent))")
+        browser.js("document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('.tools button')[1].click(); return 0")
     assert len(cells) == len(att) and all(abs(a - b) < 1e-6 for a, b in zip(cells, att))
 
 
@@ -123,8 +127,8 @@ def the_text_says_its_loss(browser):
     walk = walk_of(browser)
     losses = next(op for op in walk["ops"] if op["kind"] == "crossentropy_forward")["operands"][2]["values"]
     shown = browser.js("[...document.querySelectorAll('#logits tbody tr')].map((r) => Number(r.cells[3].textContent))")
-    assert len(shown) == 16 and all(abs(a - b) < 1e-5 for a, b in zip(shown, losses))
-    assert browser.count("#loss-text .token") == 17
+    assert len(shown) == 32 and all(abs(a - b) < 1e-5 for a, b in zip(shown, losses))
+    assert browser.count("#loss-text .token") == 33
 
 
 def parts_are_there(browser):
@@ -150,6 +154,18 @@ def fits_phone_dark_and_paper(browser):
     assert 2 <= browser.print(pathlib.Path(folder.name, "page.pdf")) <= 30
 
 
+def every_kind_is_explained(browser):
+    """Also those that only some plans have."""
+    for flags in ("--arch llama --mode fused --dropout 0.1", "--optimizer muon", "--optimizer adafactor --precision fp16",
+                  "--optimizer adamw8bit --attention blocked", "--optimizer lion --recompute block", "--optimizer sgd"):
+        printed = subprocess.run([stepmark, "page", "--backend", "none", *flags.split()], check=True, capture_output=True, text=True)
+        data = json.loads(re.search(r'id="step-data">(.*?)</script>', printed.stdout, re.S)[1])
+        for kind, entry in data["kinds"].items():
+            backends = {source["backend"] for source in entry["sources"]}
+            assert backends == {"reference", "cpu", "opencl"}, f"{flags}: {kind} has sources of {backends}"
+            assert entry["text"].strip(), f"{kind} has no equations"
+
+
 def is_small(browser):
     for name in models:
         size = make(name).stat().st_size
@@ -157,4 +173,4 @@ def is_small(browser):
 
 
 main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, the_text_says_its_loss,
-                            parts_are_there, fits_phone_dark_and_paper, is_small])
+                            parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

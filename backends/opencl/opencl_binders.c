@@ -94,7 +94,8 @@ void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, 
     enum { LEAST_ITEMS = 32 };
     const int most_items = b->e->device->tier->row_items;
     int row_items = LEAST_ITEMS;
-    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
+    while (row_items < most_items &&
+           count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
         row_items *= 2;
     }
     begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);

@@ -86,13 +86,16 @@ static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tile
 
 static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
 
-// Whether the large tiles keep all units busy for some rounds. Where A is transposed, both operands are loaded as they
-// are stored in local memory, and the usual ones suffice.
+// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and
+// sums of parts are few against the products they are made of.
 static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
-    enum { LEAST_ROUNDS = 4 };
-    const int64_t n_tiles = count_up(p->M, large_tiles.tile_m) * count_up(p->N, large_tiles.tile_n);
-    return !p->a_transposed && (int64_t)facts->max_group >= items_of(&large_tiles) &&
-           n_tiles >= LEAST_ROUNDS * (int64_t)facts->n_units;
+    enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    tiles t = large_tiles;
+    cut_by_cost(facts, p, &t);
+    const int64_t n_groups = count_up(p->M, t.tile_m) * count_up(p->N, t.tile_n) * t.n_parts;
+    return (int64_t)facts->max_group >= items_of(&t) && (t.n_parts == 1 || t.part_cols >= LEAST_PART_COLS) &&
+           100 * n_groups >= LEAST_PERCENT * n_units * count_up(n_groups, n_units);
 }
 
 // The first are the rule's; the second, of the two that it chooses from, the others.

@@ -219,9 +219,15 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     }
 }
 
-static int by_wall(const void *a, const void *b) {
-    const int64_t x = (*(const sm_loop_step *const *)a)->phases.wall_ns;
-    const int64_t y = (*(const sm_loop_step *const *)b)->phases.wall_ns;
+// Beside its data, whose making may come in bursts: these are no disturbance.
+static int64_t work_of(const sm_loop_step *step) {
+    const int64_t *ns = step->phases.ns;
+    return step->phases.wall_ns - ns[SM_STEP_READ] - ns[SM_STEP_TOKENISE] - ns[SM_STEP_COLLATE] - ns[SM_STEP_WAIT];
+}
+
+static int by_work(const void *a, const void *b) {
+    const int64_t x = work_of(*(const sm_loop_step *const *)a);
+    const int64_t y = work_of(*(const sm_loop_step *const *)b);
     return (x > y) - (x < y);
 }
 
@@ -245,7 +251,7 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 #undef X
 }
 
-// Of the steps whose wall clock is in the middle half: one that was preempted says nothing of the loop.
+// Of the steps whose work is in the middle half: one that was preempted says nothing of the loop.
 static sm_status set_means(const sm_loop *l, sm_row *row) {
     const int n = l->n_apart;
     const sm_loop_step **steps = malloc((size_t)n * sizeof(const sm_loop_step *));
@@ -255,7 +261,7 @@ static sm_status set_means(const sm_loop *l, sm_row *row) {
     for (int i = 0; i < n; i++) {
         steps[i] = &l->apart[i];
     }
-    qsort(steps, (size_t)n, sizeof(*steps), by_wall);
+    qsort(steps, (size_t)n, sizeof(*steps), by_work);
     row->loop.n_steps = n - 2 * (n / 4);
     set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
     free(steps);
@@ -319,10 +325,13 @@ static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_n
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     SM_ROW_TEXT(row->loop.loader, loop->loader);
-    if (row->samples_ns.n == 0 || loop->n_apart == 0) {
+    if (row->samples_ns.n == 0) {
         return SM_OK;
     }
     set_headline(loop, row);
+    if (loop->n_apart == 0) {
+        return SM_OK;
+    }
     SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
     double work_ns;

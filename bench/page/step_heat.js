@@ -81,13 +81,14 @@ const heat = (() => {
     // Cells of at least one pixel, square where they fit; never wider than the page.
     const sizeOf = ({rows, cols}, most) => {
         const cell = Math.max(1, Math.min(16, Math.floor(most / cols), Math.max(2, Math.floor(320 / rows))));
-        return `width:min(100%, ${cell * cols}px);aspect-ratio:${cols}/${rows}`;
+        return `width:${cell * cols}px;max-width:100%;aspect-ratio:${cols}/${rows}`;
     };
 
     // {name, dims, values, label, describe}: a canvas with its readout. Values are copied.
     const make_map = (given, {most = 512, caption = null, scale = null} = {}) => {
         const map = {...given, ...layout(given.dims), values: given.values.slice()};
         map.scale = scale === null ? largest(map.values) : scale;
+        if (map.scale === 0) return make('div', {class: 'heat-box'}, caption, make('p', {class: 'readout'}, `all ${number(map.values.length, 9)} values are 0`));
         const text = `${map.name}, ${map.dims.join(' by ')}: largest size ${number(map.scale)}`;
         const canvas = make('canvas', {class: 'heat', tabindex: 0, role: 'img', 'aria-label': text + '; arrow keys read its cells', style: sizeOf(map, most)});
         const readout = make('output', {class: 'readout', 'aria-live': 'polite'});

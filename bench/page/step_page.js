@@ -80,12 +80,14 @@ const stepPage = (() => {
     // --- the page ---
     const section = (id, title, ...contents) => make('section', {id}, make('h2', {}, title), ...contents);
     const save = () => page.download('walk.json', 'application/json', JSON.stringify(step.whole()));
+    // Of a text what is read of it.
+    const read = () => (walk.data.startsWith('the text: ') ? [...walk.tokens.slice(0, walk.n_seq), walk.targets[walk.n_seq - 1]].map(step.tokenText).join('').replaceAll('\u2423', ' ') : walk.data);
     const head = () => {
         const {config} = walk;
         return make('section', {id: 'about'},
             page.facts([['model', `${walk.model_arch} ${walk.model}: ${config.n_layer} blocks of ${config.n_head} heads, ${config.d_model} channels, ${number(walk.model_n_params, 9)} parameters`],
                 ['step', `${walk.n_batch} × ${walk.n_seq} tokens, mode ${walk.mode}, ${walk.precision}, dropout ${walk.dropout}, ${walk.optimizer}`],
-                ['loss', heat.exact(textPart.loss())], ['weights', walk.weights], ['tokens', walk.data]]),
+                ['loss', heat.exact(textPart.loss())], ['weights', walk.weights], ['tokens', read()]]),
             make('p', {}, 'Every number here was computed by the reference backend. The same numbers as text: ', make('code', {}, data.command)),
             make('div', {class: 'tools'}, make('button', {id: 'save', type: 'button', onclick: save}, 'all numbers as JSON'), make('span', {class: 'soft'}, 'Space plays, ← and → step, Tab and arrows reach every cell.')));
     };

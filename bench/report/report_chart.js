@@ -46,22 +46,26 @@ const chart = (() => {
         const spans = positive.length === values.length && Math.max(...positive) > 20 * Math.min(...positive);
         return axis.scale === 'auto' ? (spans ? 'log' : 'linear') : axis.scale === 'log2' && positive.length < values.length ? 'linear' : axis.scale;
     };
+    const MOST_DECADES = 1e15; // what no machine measures, a damaged row may hold
     const scaleOf = (kind, axis, values, from, to) => {
-        let lo = Math.min(...values), hi = Math.max(...values);
         const isLog = kind !== 'linear';
+        const seen = values.filter((v) => Number.isFinite(v) && Math.abs(v) < 1e300 && (!isLog || v > 0));
+        let lo = seen.length > 0 ? Math.min(...seen) : 1, hi = seen.length > 0 ? Math.max(...seen) : 1;
         const n = Math.max(2, Math.floor(Math.abs(to - from) / (axis.isUp ? 28 : 64)));
         if (isLog) {
+            lo = Math.max(lo, hi / MOST_DECADES);
             const room = Math.max((hi / lo) ** 0.06, 1.06);
             lo /= room; hi *= room;
         } else {
             if (axis.from_zero && lo > 0) lo = 0;
             if (axis.from_zero && hi < 0) hi = 0;
-            const room = (hi - lo || Math.abs(hi) || 1) * 0.06;
+            const room = Math.max((hi - lo || Math.abs(hi) || 1) * 0.06, Math.abs(hi) * 1e-9, 1e-300); // ticks can be told apart
             hi += room;
             if (!(axis.from_zero && lo === 0)) lo -= room;
         }
         const f = isLog ? Math.log : (v) => v;
-        const at = (v) => from + (f(v) - f(lo)) / (f(hi) - f(lo)) * (to - from);
+        const within = (v) => Number.isFinite(v) ? Math.min(Math.max(v, lo), hi) : lo;
+        const at = (v) => from + (f(within(v)) - f(lo)) / (f(hi) - f(lo)) * (to - from);
         const ticks = kind === 'log2' ? powersOfTwo(lo, hi, n) : isLog ? logTicks(lo, hi, n) : linearTicks(lo, hi, n);
         return {at, lo, hi, ticks};
     };
@@ -372,6 +376,9 @@ const chart = (() => {
         p.picture.addEventListener('pointermove', (event) => {
             const place = nearest(event);
             if (place || !byKey) choose(place, event.clientX, event.clientY);
+        });
+        p.picture.addEventListener('pointerdown', (event) => {
+            if (event.pointerType !== 'mouse') choose(nearest(event), event.clientX, event.clientY);
         });
         p.picture.addEventListener('pointerleave', () => { if (!byKey) choose(null); });
         p.picture.addEventListener('click', (event) => {

@@ -7,7 +7,8 @@
     const hidden = new Set();
 
     const percent = (value) => value === undefined ? '-' : number(100 * value, 3) + '%';
-    const samplesOf = (index) => (data.rows[index]?.row.samples_ns || []).filter((v) => v > 0);
+    const listOf = (value) => Array.isArray(value) ? value : [];
+    const samplesOf = (index) => listOf(data.rows[index]?.row.samples_ns).filter((v) => v > 0);
 
     // --- a row in few words ---
     const brief = ({row}) => [
@@ -49,7 +50,7 @@
             make('form', {method: 'dialog'}, make('button', {autofocus: true}, 'Close')),
             make('h2', {id: 'opened', style: 'margin-top:0'}, `Row ${index + 1}: ${entry.panel}`),
             make('p', {class: 'soft'}, entry.device),
-            ...(warnings || []).map((text) => make('p', {class: 'warn'}, text)),
+            ...listOf(warnings).map((text) => make('p', {class: 'warn'}, String(text))),
             ...(samples.length > 1 ? [make('h3', {}, 'Raw samples, in the order measured'), chart.strip(samples, Math.min(720, innerWidth - 60), 90, entry.colour),
                 make('p', {class: 'soft'}, `${ms(Math.min(...samples))} to ${ms(Math.max(...samples))}`)] : []),
             make('h3', {}, 'All fields'), page.facts(pairs(rest)));

@@ -267,7 +267,7 @@ static const cli_flag flags[] = {
     {"Work", "seq-len", 0, CLI_INTS, "T", "64", "tokens a sequence", PROFILE | LOOP | ABLATE | TRAIN, AT(seq_lens),
      WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T", "8", "tokens a sequence", WALK, AT(seq_lens), WITHIN(1, MAX_DIM)},
-    {"Work", "seq-len", 0, CLI_INTS, "T", "16", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
+    {"Work", "seq-len", 0, CLI_INTS, "T", "32", "tokens a sequence", PAGE, AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: the model's context", ESTIMATE,
      AT(seq_lens), WITHIN(1, MAX_DIM)},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
@@ -391,6 +391,9 @@ static const cli_flag flags[] = {
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
+    {"Device", "backend-library", 0, CLI_TEXT, "FILE.so", NULL,
+     "a backend of your own, compiled against include/ (docs/adding.md); --backend takes its name", OPENED | DEVICES,
+     AT(backend_library), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
      "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
      "OpenCL devices from FILE.cl; "
@@ -467,7 +470,8 @@ static const cli_flag flags[] = {
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
      SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
-     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
+     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT | LOOP, AT(no_phases),
+     NO_RANGE},
 
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
      WITHIN(0, 86400)},
@@ -488,6 +492,8 @@ static const cli_flag flags[] = {
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
+    {"Exercise", "backend", 0, CLI_TEXTS, "NAME", "opencl", "device that a FILE.cl is checked on", EXERCISE,
+     AT(backends), NO_RANGE},
     {"Exercise", "timeout", 0, CLI_REAL, "SECONDS", "10", "for all cases together", EXERCISE, AT(timeout_s),
      WITHIN(0.1, 3600)},
     {"Exercise", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave times and ceilings unmeasured", EXERCISE, AT(no_peaks),
