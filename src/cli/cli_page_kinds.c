@@ -1,5 +1,5 @@
-// cli_page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that compute
-// it, from the sources that the program carries with it.
+// cli_page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that
+// compute it, from the sources that the program carries with it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
