@@ -135,6 +135,7 @@ deps: ## install the Debian packages that the program needs
 .PHONY: deps-dev
 deps-dev: ## install also what the tests and checks need
 	@tools/deps.sh run dev mpi
+	@tools/deps.sh browser || echo "no Chromium with its driver and Selenium could be installed: pages are not tested in it" >&2
 
 .PHONY: deps-torture
 deps-torture: ## install also what the long tests need
@@ -257,9 +258,11 @@ run-tests: tests
 	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
 	    tools/run_tests.sh $(filter $(TESTS),$(LONGEST_TESTS)) $(filter-out $(LONGEST_TESTS),$(TESTS))
 
+# What a backend in a shared library calls: the functions of include/.
+EXPORTS := -Wl,--export-dynamic-symbol='sm_*'
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
-	@$(CC) $(BASE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
 
 $(B)/libstepmark.a: $(LIB_OBJ)
 	@rm -f $@ && ar rcs $@ $^

@@ -40,8 +40,8 @@ kernel void embedding_backward_positions(ulong N, ulong T, const global int *sta
     }
 }
 
-#define SORT_BLOCK  256
-#define MERGE_ITEMS 64
+#define SORT_BLOCK  512
+#define MERGE_ITEMS 128
 #define ROWS_OF_IDS 16
 
 // Ids, a block after the other sorted, and behind them, from N on, where each stood.
@@ -146,31 +146,45 @@ kernel void embedding_backward_rows(ulong N, ulong C, const global int *order, u
     }
 }
 
-// A run that goes on behind its first window: where an id begins the window that is 8 windows on, it is in all between.
+// How many windows, from the second of a run on, begin with its id. Where the id begins the window that is some windows
+// on, it is in all between.
+static inline ulong count_windows_of_run(const global int *ids, ulong N, ulong second) {
+    const int id = ids[second];
+    ulong n = 1;
+    ulong step = 1;
+    for (; second + (n + step - 1) * ROWS_OF_IDS < N && ids[second + (n + step - 1) * ROWS_OF_IDS] == id; step *= 2) {
+        n += step;
+    }
+    for (; step > 0; step /= 2) {
+        const ulong last = second + (n + step - 1) * ROWS_OF_IDS;
+        n += last < N && ids[last] == id ? step : 0;
+    }
+    return n;
+}
+
+// A run that goes on behind its first window: lanes share the sums of its windows.
 kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, ulong order_at,
                                     const global float *partial, ulong partial_at, global float *dwte,
                                     ulong dwte_at) {
+    LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
-    const ulong window = get_global_id(1);
+    const ulong window = get_group_id(1);
     const ulong first = window * ROWS_OF_IDS;
+    const ulong next = first + ROWS_OF_IDS;
     const global int *ids = order + order_at;
-    ulong next = first + ROWS_OF_IDS;
-    if (c >= C || next >= N || ids[next] != ids[next - 1] || (first > 0 && ids[first - 1] == ids[next])) {
-        return;
+    const bool begins_run = next < N && ids[next] == ids[next - 1] && (first == 0 || ids[first - 1] != ids[next]);
+    vec sum = to_vec(0.0f);
+    if (begins_run && c < C) {
+        const global float *at = partial + partial_at + row_start(2 * window + 2, C) + c;
+        const ulong n_windows = count_windows_of_run(ids, N, next);
+        sum = add_rows(at + row_start(2 * MY_LANE, C), 2 * N_LANES * C, LANE_ROWS(n_windows), C - c);
+        sum += MY_LANE == 0 ? load_part(at - C, C - c, 0.0f) : to_vec(0.0f);
     }
-    const int id = ids[next];
-    const global float *at = partial + partial_at + row_start(2 * window + 1, C) + c;
-    vec sum = load_part(at, C - c, 0.0f);
-    at += C;
-    for (ulong n_windows = 8; n_windows > 0; n_windows = n_windows == 8 ? 1 : 0) {
-        for (ulong last = next + (n_windows - 1) * ROWS_OF_IDS; last < N && ids[last] == id; last += n_windows * ROWS_OF_IDS) {
-            sum += add_rows(at, 2 * C, n_windows, C - c);
-            at += n_windows * 2 * C;
-            next += n_windows * ROWS_OF_IDS;
-        }
+    sum = lanes_sum(sum, shared);
+    if (begins_run && c < C && MY_LANE == 0) {
+        global float *row = dwte + dwte_at + row_start((ulong)ids[next], C) + c;
+        store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
     }
-    global float *row = dwte + dwte_at + row_start((ulong)id, C) + c;
-    store_part(load_part(row, C - c, 0.0f) + sum, row, C - c);
 }
 
 kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,

@@ -4,8 +4,10 @@
 //   rounded = bf16(x)                                   x, rounded (n): half the bytes to copy
 //   sum = bf16(bf16(sum) + rounded)                     both processes get the same bits: a + b = b + a
 //
-// A work-item handles one vec. The program is built for data of bf16.
-#if VECTOR == 1
+// A work-item handles one vec. The program is built for data of bf16, whatever a plan's are.
+#if !DATA_IS_NARROW
+#define round_vec(x) (x)
+#elif VECTOR == 1
 #define round_vec(x) widen(narrow(x))
 #else
 #define round_vec(x) JOIN(widen, VECTOR)(JOIN(narrow, VECTOR)(x))

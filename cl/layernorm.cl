@@ -6,11 +6,11 @@
 //   dw += sum_n dy xh;  db += sum_n dy;  dbias += sum_n dx, where it is asked for
 //
 // x, y, dx, dy, dskip (N,C); w, b, dw, db, dbias (C); mean, rstd (N). ROW_ITEMS work-items share a row, each every
-// ROW_ITEMS-th vec of it. Backward, in two kernels: they compute dx of a strip of rows, one after the other, and sum up
+// ROW_ITEMS-th vec of it. Backward, in two kernels: they compute dx of a strip of rows, every n_strips-th, one after the other, and sum up
 // what these add to dw, db and dbias, n_sums of them; then the strips' sums are added up, in order.
 //
 //   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, n_sums, C)
-//   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 0   -> dw, db, dbias
+//   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 1   -> dw, db, dbias
 //            |<--- ROW_ITEMS -->|
 
 // Zero where a vec reaches beyond the row, so that sums of squares are right.
@@ -62,8 +62,9 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
     }
 }
 
-// With `residual`, dskip joins; without, it is not looked at. Sums are in registers or, where a row is not, in partial.
-kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ulong strip_rows, uint n_sums,
+// With `residual`, dskip joins; without, it is not looked at. A strip has every n_strips-th row. Sums are in registers or,
+// where a row is not, in partial.
+kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, uint n_sums,
                                     const global data *dy, ulong dy_at, const global data *x, ulong x_at,
                                     const global float *w, ulong w_at, const global float *mean, ulong mean_at,
                                     const global float *rstd, ulong rstd_at, const global data *dskip,
@@ -77,69 +78,93 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
     global float *dw_sums = partial + partial_at + row_start(n_sums * strip, C);
     global float *db_sums = dw_sums + C;
     global float *dbias_sums = db_sums + C;
-    vec dw[KEPT];
-    vec db[KEPT];
-    vec dbias[KEPT];
-    FOR_VECS(k, c, C) {
-        dw[KEPT_AT(k)] = db[KEPT_AT(k)] = dbias[KEPT_AT(k)] = to_vec(0.0f);
-        for (uint i = 0; ROW_VECS == 0 && i < n_sums; i++) {
-            store_part(to_vec(0.0f), dw_sums + i * C + c, C - c);
-        }
-    }
     const float inverse_C = 1.0f / (float)C;
-    const ulong end = min(N, (strip + 1) * strip_rows);
-    for (ulong n = strip * strip_rows; n < end; n++) {
-        const ulong row = row_start(n, C);
+    dy += dy_at;
+    x += x_at;
+    dskip += dskip_at;
+#if ROW_VECS > 0
+    vec dw[ROW_VECS];
+    vec db[ROW_VECS];
+    vec dbias[ROW_VECS];
+    raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS];
+    raw_vec here[ROW_PARTS * ROW_VECS];
+    FOR_VECS(k, c, C) { dw[k] = db[k] = dbias[k] = to_vec(0.0f); }
+    UNROLLED
+    for (uint i = 0; i < ROWS_AHEAD; i++) {
+        ask_for_row(residual, strip + i * n_strips, N, C, dy, x, dskip, ahead + i * ROW_PARTS * ROW_VECS);
+    }
+    for (ulong n = strip; n < N; n += n_strips) {
+        take_row(ahead, here);
+        ask_for_row(residual, n + ROWS_AHEAD * n_strips, N, C, dy, x, dskip,
+                    ahead + (ROWS_AHEAD - 1) * ROW_PARTS * ROW_VECS);
         const float average = mean[mean_at + n];
         const float inverse = rstd[rstd_at + n];
-        vec g[KEPT];
-        vec xh[KEPT];
-        vec skip[KEPT];
+        vec g[ROW_VECS];
+        vec xh[ROW_VECS];
         vec sum_g = to_vec(0.0f);
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {
-            const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh_here = deviation(x + x_at + row + c, average, C - c) * inverse;
-            const vec g_here = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-            if (ROW_VECS > 0) {
-                g[KEPT_AT(k)] = g_here;
-                xh[KEPT_AT(k)] = xh_here;
-                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
-                dw[KEPT_AT(k)] += dy_here * xh_here;
-                db[KEPT_AT(k)] += dy_here;
-            } else {
-                store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh_here, dw_sums + c, C - c);
-                store_part(load_part(db_sums + c, C - c, 0.0f) + dy_here, db_sums + c, C - c);
-            }
-            sum_g += g_here;
-            sum_g_xh += g_here * xh_here;
+            const vec dy_here = widen_raw(here[k]);
+            xh[k] = (widen_raw(here[ROW_VECS + k]) - average) * inverse;
+            g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+            dw[k] += dy_here * xh[k];
+            db[k] += dy_here;
+            sum_g += g[k];
+            sum_g_xh += g[k] * xh[k];
         }
         const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) * inverse_C;
         FOR_VECS(k, c, C) {
-            if (ROW_VECS == 0) {
-                const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-                g[KEPT_AT(k)] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-                xh[KEPT_AT(k)] = deviation(x + x_at + row + c, average, C - c) * inverse;
-                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+            vec d = inverse * (g[k] - means.x - xh[k] * means.y);
+            if (residual) {
+                d += widen_raw(here[2 * ROW_VECS + k]);
             }
-            const vec d = inverse * (g[KEPT_AT(k)] - means.x - xh[KEPT_AT(k)] * means.y) + skip[KEPT_AT(k)];
+            store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
+            dbias[k] += d;
+        }
+    }
+    FOR_VECS(k, c, C) {
+        store_part(dw[k], dw_sums + c, C - c);
+        store_part(db[k], db_sums + c, C - c);
+        if (n_sums > 2) {
+            store_part(dbias[k], dbias_sums + c, C - c);
+        }
+    }
+#else
+    FOR_VECS(k, c, C) {
+        for (uint i = 0; i < n_sums; i++) {
+            store_part(to_vec(0.0f), dw_sums + i * C + c, C - c);
+        }
+    }
+    for (ulong n = strip; n < N; n += n_strips) {
+        const ulong row = row_start(n, C);
+        const float average = mean[mean_at + n];
+        const float inverse = rstd[rstd_at + n];
+        vec sum_g = to_vec(0.0f);
+        vec sum_g_xh = to_vec(0.0f);
+        FOR_VECS(k, c, C) {
+            const vec dy_here = load_data_part(dy + row + c, C - c, 0.0f);
+            const vec xh = deviation(x + row + c, average, C - c) * inverse;
+            const vec g = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+            store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh, dw_sums + c, C - c);
+            store_part(load_part(db_sums + c, C - c, 0.0f) + dy_here, db_sums + c, C - c);
+            sum_g += g;
+            sum_g_xh += g * xh;
+        }
+        const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) * inverse_C;
+        FOR_VECS(k, c, C) {
+            const vec g = load_data_part(dy + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
+            const vec xh = deviation(x + row + c, average, C - c) * inverse;
+            vec d = inverse * (g - means.x - xh * means.y);
+            if (residual) {
+                d += load_data_part(dskip + row + c, C - c, 0.0f);
+            }
             store_data_part(d, dx + dx_at + row + c, C - c);
-            if (ROW_VECS > 0) {
-                dbias[KEPT_AT(k)] += d;
-            } else if (n_sums > 2) {
+            if (n_sums > 2) {
                 store_part(load_part(dbias_sums + c, C - c, 0.0f) + d, dbias_sums + c, C - c);
             }
         }
     }
-    if (ROW_VECS > 0) {
-        FOR_VECS(k, c, C) {
-            store_part(dw[KEPT_AT(k)], dw_sums + c, C - c);
-            store_part(db[KEPT_AT(k)], db_sums + c, C - c);
-            if (n_sums > 2) {
-                store_part(dbias[KEPT_AT(k)], dbias_sums + c, C - c);
-            }
-        }
-    }
+#endif
 }
 
 // Work-groups with a second index of 0 make dw, with 1 db, with 2 dbias.

@@ -213,6 +213,17 @@ typedef float4 result4;
         }                                                                                   \
     }
 #endif
+// A vec of data as it lies, whole: what is on its way to be widened later.
+#if defined(WHOLE) && VECTOR > 1
+#if DATA_IS_NARROW
+typedef JOIN(ushort, VECTOR) raw_vec;
+#define widen_raw(x) JOIN(widen, VECTOR)(x)
+#else
+typedef vec raw_vec;
+#define widen_raw(x) (x)
+#endif
+#define load_raw(p) (*(const global raw_vec *)(p))
+#endif
 #define same(x) (x)
 #define same4(x) (x)
 #define same8(x) (x)
@@ -420,7 +431,8 @@ ROW_REDUCTION(row_largest, float, fmax)
 #define LANES_SHARED(shared)
 #define lanes_sum(x, shared) (x)
 #else
-#define LANES_SHARED(shared) local vec shared[ROW_ITEMS]
+#define LANES_ITEMS 128 // of a work-group, at most
+#define LANES_SHARED(shared) local vec shared[LANES_ITEMS]
 
 static inline vec lanes_sum(vec x, local vec *shared) {
     const uint n_columns = (uint)get_local_size(0);
@@ -466,6 +478,35 @@ static inline vec lanes_sum(vec x, local vec *shared) {
     for (ulong k = 0, c = MY_ITEM * VECTOR; ROW_VECS > 0 ? k < ROW_VECS : c - MY_ITEM * VECTOR < (C); \
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))
+
+// Of rows that a group walks one after the other, those that come next are on their way while one is computed: this
+// item's vecs of their dy, their x and, with `residual`, their dskip, one after the other.
+#if ROW_VECS > 0
+enum { ROWS_AHEAD = 2, ROW_PARTS = 3 };
+
+// Of a row beyond the last, that one.
+static inline void ask_for_row(uint residual, ulong n, ulong N, ulong C, const global data *dy, const global data *x,
+                               const global data *dskip, raw_vec row[ROW_PARTS * ROW_VECS]) {
+    const ulong first = row_start(min(n, N - 1), C);
+    FOR_VECS(k, c, C) {
+        row[k] = load_raw(dy + first + c);
+        row[ROW_VECS + k] = load_raw(x + first + c);
+        row[2 * ROW_VECS + k] = load_raw((residual ? dskip : x) + first + c);
+    }
+}
+
+// The row that comes next, out of those on their way.
+static inline void take_row(raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS], raw_vec row[ROW_PARTS * ROW_VECS]) {
+    UNROLLED
+    for (uint i = 0; i < ROW_PARTS * ROW_VECS; i++) {
+        row[i] = ahead[i];
+        UNROLLED
+        for (uint later = 1; later < ROWS_AHEAD; later++) {
+            ahead[(later - 1) * ROW_PARTS * ROW_VECS + i] = ahead[later * ROW_PARTS * ROW_VECS + i];
+        }
+    }
+}
+#endif
 
 // --- tiles of a product --------------------------------------------------------------------------
 

@@ -49,60 +49,77 @@ kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const gl
     }
 }
 
-// With `residual`, dskip joins; without, it is not looked at. Sums are in registers or, where a row is not, in partial.
-kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ulong strip_rows,
-                                  const global data *dy, ulong dy_at, const global data *x, ulong x_at,
-                                  const global float *w, ulong w_at, const global float *rstd, ulong rstd_at,
-                                  const global data *dskip, ulong dskip_at, global data *dx, ulong dx_at,
-                                  global float *partial, ulong partial_at) {
+// With `residual`, dskip joins; without, it is not looked at. A strip has every n_strips-th row. Sums are in registers or,
+// where a row is not, in partial.
+kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, const global data *dy, ulong dy_at,
+                                  const global data *x, ulong x_at, const global float *w, ulong w_at,
+                                  const global float *rstd, ulong rstd_at, const global data *dskip, ulong dskip_at,
+                                  global data *dx, ulong dx_at, global float *partial, ulong partial_at) {
     ROW_SHARED(shared);
     const ulong strip = MY_ROW;
     if (strip >= n_strips) {
         return;
     }
     global float *dw_sums = partial + partial_at + row_start(strip, C);
-    vec dw[KEPT];
-    FOR_VECS(k, c, C) {
-        dw[KEPT_AT(k)] = to_vec(0.0f);
-        if (ROW_VECS == 0) {
-            store_part(to_vec(0.0f), dw_sums + c, C - c);
-        }
+    dy += dy_at;
+    x += x_at;
+    dskip += dskip_at;
+#if ROW_VECS > 0
+    vec dw[ROW_VECS];
+    raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS];
+    raw_vec here[ROW_PARTS * ROW_VECS];
+    FOR_VECS(k, c, C) { dw[k] = to_vec(0.0f); }
+    UNROLLED
+    for (uint i = 0; i < ROWS_AHEAD; i++) {
+        ask_for_row(residual, strip + i * n_strips, N, C, dy, x, dskip, ahead + i * ROW_PARTS * ROW_VECS);
     }
-    const ulong end = min(N, (strip + 1) * strip_rows);
-    for (ulong n = strip * strip_rows; n < end; n++) {
-        const ulong row = row_start(n, C);
+    for (ulong n = strip; n < N; n += n_strips) {
+        take_row(ahead, here);
+        ask_for_row(residual, n + ROWS_AHEAD * n_strips, N, C, dy, x, dskip,
+                    ahead + (ROWS_AHEAD - 1) * ROW_PARTS * ROW_VECS);
         const float inverse = rstd[rstd_at + n];
-        vec g[KEPT];
-        vec xh[KEPT];
-        vec skip[KEPT];
+        vec g[ROW_VECS];
+        vec xh[ROW_VECS];
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {
-            const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-            const vec xh_here = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
-            const vec g_here = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-            if (ROW_VECS > 0) {
-                g[KEPT_AT(k)] = g_here;
-                xh[KEPT_AT(k)] = xh_here;
-                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
-                dw[KEPT_AT(k)] += dy_here * xh_here;
-            } else {
-                store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh_here, dw_sums + c, C - c);
-            }
-            sum_g_xh += g_here * xh_here;
+            const vec dy_here = widen_raw(here[k]);
+            xh[k] = widen_raw(here[ROW_VECS + k]) * inverse;
+            g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+            dw[k] += dy_here * xh[k];
+            sum_g_xh += g[k] * xh[k];
         }
         const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
         FOR_VECS(k, c, C) {
-            if (ROW_VECS == 0) {
-                const vec dy_here = load_data_part(dy + dy_at + row + c, C - c, 0.0f);
-                g[KEPT_AT(k)] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-                xh[KEPT_AT(k)] = load_data_part(x + x_at + row + c, C - c, 0.0f) * inverse;
-                skip[KEPT_AT(k)] = residual ? load_data_part(dskip + dskip_at + row + c, C - c, 0.0f) : to_vec(0.0f);
+            vec d = inverse * (g[k] - xh[k] * mean_g_xh);
+            if (residual) {
+                d += widen_raw(here[2 * ROW_VECS + k]);
             }
-            const vec d = inverse * (g[KEPT_AT(k)] - xh[KEPT_AT(k)] * mean_g_xh) + skip[KEPT_AT(k)];
+            store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
+        }
+    }
+    FOR_VECS(k, c, C) { store_part(dw[k], dw_sums + c, C - c); }
+#else
+    FOR_VECS(k, c, C) { store_part(to_vec(0.0f), dw_sums + c, C - c); }
+    for (ulong n = strip; n < N; n += n_strips) {
+        const ulong row = row_start(n, C);
+        const float inverse = rstd[rstd_at + n];
+        vec sum_g_xh = to_vec(0.0f);
+        FOR_VECS(k, c, C) {
+            const vec dy_here = load_data_part(dy + row + c, C - c, 0.0f);
+            const vec xh = load_data_part(x + row + c, C - c, 0.0f) * inverse;
+            store_part(load_part(dw_sums + c, C - c, 0.0f) + dy_here * xh, dw_sums + c, C - c);
+            sum_g_xh += dy_here * load_part(w + w_at + c, C - c, 0.0f) * xh;
+        }
+        const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
+        FOR_VECS(k, c, C) {
+            const vec g = load_data_part(dy + row + c, C - c, 0.0f) * load_part(w + w_at + c, C - c, 0.0f);
+            const vec xh = load_data_part(x + row + c, C - c, 0.0f) * inverse;
+            vec d = inverse * (g - xh * mean_g_xh);
+            if (residual) {
+                d += load_data_part(dskip + row + c, C - c, 0.0f);
+            }
             store_data_part(d, dx + dx_at + row + c, C - c);
         }
     }
-    if (ROW_VECS > 0) {
-        FOR_VECS(k, c, C) { store_part(dw[KEPT_AT(k)], dw_sums + c, C - c); }
-    }
+#endif
 }

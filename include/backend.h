@@ -113,11 +113,11 @@ typedef struct {
 } sm_copy;
 
 struct sm_backend {
-    const char *name;       // "cpu"
-    const char *summary;    // one line
-    bool benchmarked;       // belongs to `--backend all`; false for the reference
+    const char *name;            // "cpu"
+    const char *summary;         // one line
+    bool benchmarked;            // belongs to `--backend all`; false for the reference
     sm_own_language own_kernels; // that open() takes in sm_open_options.own_kernels; SM_OWN_NONE: it takes none
-    bool tunes;             // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
+    bool tunes; // prepare() chooses kernels by measurement for plans of mode tuned; else they are refused
 
     // Number of devices, at least 1 (an unavailable one that says why counts).
     int (*device_count)(void);
@@ -172,6 +172,7 @@ struct sm_backend {
     // ticket. One thread copies out, and one in.
     sm_status (*begin_copy)(sm_executable *executable, const sm_copy *copy, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
+    bool (*is_copied)(sm_executable *executable, void *ticket); // true where it cannot be told: wait_copy then can
 
     // Lets the device reach host memory at full speed, for begin_copy, as long as the executable lives; NULL: there is
     // no such thing.

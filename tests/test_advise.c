@@ -229,6 +229,18 @@ static void bad_values_are_told(void **state) {
     CHECK_ALL(cases);
 }
 
+// With loaders a loop is measured that reads its data.
+static void loaders_are_measured_in_a_loop(void **state) {
+    (void)state;
+    expect_exit(TINY "-b 2 --accum 1 --precision fp32 --recompute light --loader inline,threads:1 -o json", 0);
+    json_t *records = records_of_out();
+    const json_t *threads = record_with(records, "--loader=threads:1");
+    assert_string_equal(text(threads, "status"), "ok");
+    assert_string_equal(text(threads, "changes"), "");
+    assert_non_null(strstr(text(threads, "command"), "stepmark loop --model-size=tiny "));
+    json_decref(records);
+}
+
 // Ctrl-C: what was measured is printed and kept, and the rest can follow.
 static void ctrl_c_keeps_rows(void **state) {
     (void)state;
@@ -281,6 +293,7 @@ int main(void) {
         cmocka_unit_test(advice_is_of_rows),
         cmocka_unit_test(says_it_in_words),
         cmocka_unit_test(what_does_not_fit_is_not_run),
+        cmocka_unit_test(loaders_are_measured_in_a_loop),
         cmocka_unit_test(bad_values_are_told),
         cmocka_unit_test(ctrl_c_keeps_rows),
     };

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "advisor.h"
@@ -134,7 +133,6 @@ static void finds_the_fastest(void **state) {
             m.seed += 100 * seed;
             const int n_runs = advise(&m, &best);
             const double share = true_speed(&m, best) / true_speed(&m, fastest(&m));
-            printf("machine %zu seed %d: %d runs of %d, %.3f of the best\n", i, (int)seed, n_runs, (int)n, share);
             assert_true(fits(&m, best));
             if (!(share >= 0.97) || !(5 * n_runs <= n)) {
                 fail_msg("machine %zu, seed %d: %d runs of %d, %.3f of the best", i, (int)seed, n_runs, (int)n, share);
@@ -143,7 +141,83 @@ static void finds_the_fastest(void **state) {
     }
 }
 
+// A value that fails alone is given up; one that fails beside another is left out.
+static void what_fails_is_given_up(void **state) {
+    (void)state;
+    const machine *m = &machines[0];
+    sm_advisor *advisor;
+    sm_trial trial;
+    assert_int_equal(sm_advisor_open(&choices, 6, &advisor), SM_OK);
+    while (sm_advisor_next(advisor, &trial)) {
+        int level[N_AXES];
+        levels_of(trial.configuration, level);
+        const bool fails = level[PRECISION] == 1 || (level[BATCH] == 2 && level[ACCUM] == 1);
+        assert_true(trial.round < 2 || level[PRECISION] == 0);
+        assert_int_equal(
+            sm_advisor_take(advisor, fails ? SM_TRIAL_FAILED : SM_TRIAL_MEASURED, true_speed(m, trial.configuration)),
+            SM_OK);
+    }
+    const int64_t best = sm_advisor_best(advisor);
+    int level[N_AXES];
+    levels_of(best, level);
+    assert_true(level[PRECISION] == 0 && !(level[BATCH] == 2 && level[ACCUM] == 1));
+    assert_true(true_speed(m, best) > true_speed(m, 0));
+    sm_advisor_close(advisor);
+}
+
+// Without the default the others are compared with each other; without anything it ends.
+static void the_default_may_fail(void **state) {
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        const machine *m = &machines[1];
+        sm_advisor *advisor;
+        sm_trial trial;
+        int n_runs = 0;
+        assert_int_equal(sm_advisor_open(&choices, 6, &advisor), SM_OK);
+        while (sm_advisor_next(advisor, &trial)) {
+            const bool fails = trial.configuration == 0 || all == 1;
+            assert_true(trial.configuration != 0 || n_runs == 0); // once is enough
+            assert_int_equal(sm_advisor_take(advisor, fails ? SM_TRIAL_FAILED : SM_TRIAL_MEASURED,
+                                             true_speed(m, trial.configuration)),
+                             SM_OK);
+            n_runs++;
+        }
+        assert_true(n_runs < 40);
+        if (all == 1) {
+            assert_int_equal(sm_advisor_best(advisor), -1);
+        } else {
+            assert_true(true_speed(m, sm_advisor_best(advisor)) > 0.97 * true_speed(m, fastest(&machines[1])));
+        }
+        sm_advisor_close(advisor);
+    }
+}
+
+static void one_configuration_is_its_own_advice(void **state) {
+    (void)state;
+    static const sm_choices none = {2, {1, 1}};
+    static const sm_choices too_many = {1, {SM_ADVISOR_MAX_LEVELS + 1}};
+    sm_advisor *advisor;
+    sm_trial trial;
+    int n_runs = 0;
+    assert_int_equal(sm_advisor_open(&none, 6, &advisor), SM_OK);
+    while (sm_advisor_next(advisor, &trial)) {
+        assert_int_equal(trial.configuration, 0);
+        assert_int_equal(sm_advisor_take(advisor, SM_TRIAL_MEASURED, 1), SM_OK);
+        n_runs++;
+    }
+    assert_true(n_runs <= 3);
+    assert_int_equal(sm_advisor_best(advisor), 0);
+    sm_advisor_close(advisor);
+    assert_int_equal(sm_advisor_open(&too_many, 6, &advisor), SM_ERR_INVALID);
+    assert_null(advisor);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_the_fastest)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_the_fastest),
+        cmocka_unit_test(what_fails_is_given_up),
+        cmocka_unit_test(the_default_may_fail),
+        cmocka_unit_test(one_configuration_is_its_own_advice),
+    };
     return cmocka_run_group_tests_name("advisor", tests, NULL, NULL);
 }

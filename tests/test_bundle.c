@@ -89,9 +89,13 @@ static void the_fastest_of_each_machine_has_a_place(void **state) {
     json_object_set_new(longer, "n_seq", json_integer(128));
     json_array_append_new(rows, longer);
     json_t *records = NULL;
-    size_t n_refused = 0;
-    assert_int_equal(sm_leaderboard_make(rows, &records, &n_refused), SM_OK);
-    assert_int_equal(n_refused, 2);
+    json_t *refused = NULL;
+    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_string_equal(text_at(refused, 0, "machine"), "D");
+    assert_string_equal(text_at(refused, 0, "status"), "error");
+    assert_string_equal(text_at(refused, 1, "reason"), "its loss was not checked");
+    json_decref(refused);
     assert_int_equal(json_array_size(records), 4);
     assert_string_equal(text_at(records, 0, "machine"), "C");
     assert_string_equal(text_at(records, 0, "marks"), "emulated");
@@ -117,6 +121,8 @@ static void the_program_bundles_and_compares(void **state) {
         {"leaderboard $T/a.bundle", 0, "| machine", NULL},
         {"leaderboard $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
         {"leaderboard $T/rows.json", 1, NULL, "no bundle"},
+        {"leaderboard $T/a.bundle --page $T/board.html", 0, NULL, "board.html: "},
+        {"leaderboard $T/rows.json --page $T/none.html; ls $T/none.html", 2, NULL, "No such file"},
         {"leaderboard", 2, NULL, "give bundles"},
         {"bundle $T/rows.json", 2, NULL, "--output FILE"},
         {"bundle $T/none --output $T/b", 1, NULL, "cannot open"},

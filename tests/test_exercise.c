@@ -24,14 +24,14 @@ static void read_text(const char *path, char *text, size_t size_bytes) {
     fclose(file);
 }
 
-// The file that --init writes, with a body in place of its last comment, and the number of a mistake.
-static void write_kernel(const char *path, const char *name, const char *body, int mistake) {
+// The file that --init writes in a language, with a body in place of its last comment, and the number of a mistake.
+static void write_in(const char *language, const char *path, const char *name, const char *body, int mistake) {
     static char begun[TEXT_SIZE];
     char begun_path[COMMAND_SIZE];
-    snprintf(begun_path, sizeof(begun_path), "%s/%s.c", folder, name);
+    snprintf(begun_path, sizeof(begun_path), "%s/%s.%s", folder, name, language);
     if (access(begun_path, F_OK) != 0) {
         char arguments[COMMAND_SIZE / 2];
-        snprintf(arguments, sizeof(arguments), "exercise %s --init $T", name);
+        snprintf(arguments, sizeof(arguments), "exercise %s --init $T --language %s", name, language);
         expect_exit(arguments, 0);
     }
     read_text(begun_path, begun, sizeof(begun));
@@ -42,6 +42,10 @@ static void write_kernel(const char *path, const char *name, const char *body, i
     assert_non_null(file);
     fprintf(file, "#define MISTAKE %d\n%s%s}\n", mistake, begun, body);
     assert_int_equal(fclose(file), 0);
+}
+
+static void write_kernel(const char *path, const char *name, const char *body, int mistake) {
+    write_in("c", path, name, body, mistake);
 }
 
 static int check(const char *name, const char *body, int mistake, const char *flags) {
@@ -141,6 +145,96 @@ static void every_exercise_is_checked_and_explained(void **state) {
     }
     assert_int_equal(n_failed, 0);
 }
+
+#ifdef SM_OPENCL
+// What is shared by all kinds (parameters, work-items, the process, what is said) is seen in three of them.
+static void exercises_in_opencl_are_checked_and_explained(void **state) {
+    (void)state;
+    static const char *const names[] = {"gelu_forward", "matmul_forward", "layernorm_forward"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        static char body[TEXT_SIZE / 2];
+        char path[COMMAND_SIZE];
+        char arguments[COMMAND_SIZE / 2];
+        char expected[COMMAND_SIZE] = "right";
+        snprintf(path, sizeof(path), "tests/exercises/cl_%s.inc", names[i]);
+        read_text(path, body, sizeof(body));
+        snprintf(path, sizeof(path), "%s/mine.cl", folder);
+        snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.cl --no-peaks --timeout 60", names[i]);
+        int mistake = 0;
+        do {
+            write_in("cl", path, names[i], body, mistake);
+            const int code = run(arguments);
+            if (code != (mistake > 0) || !has_one_of(out, expected)) {
+                fail_msg("%s, mistake %d: \"%s\" is not said, but: %s%s", names[i], mistake, expected, out, err);
+            }
+            mistake++;
+        } while (find_expectation(body, mistake, expected));
+        assert_true(mistake > LEAST_MISTAKES);
+    }
+}
+
+static void harm_in_opencl_stays_where_it_is(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        const char *says;
+    } cases[] = {
+        {"while (i < n) { y[i] = x[i]; }", "did not end within 2 s"},
+        {"y[i * 100000000 + 100000000] = 1;", "it crashed|past the end"},
+        {"y[i] = missing;", "do not build"},
+        {"", "is not written at all"},
+    };
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/harm.cl", folder);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char expected[COMMAND_SIZE];
+        snprintf(expected, sizeof(expected), "%s", cases[i].says);
+        write_in("cl", path, "gelu_forward", cases[i].body, 0);
+        char arguments[COMMAND_SIZE / 2];
+        snprintf(arguments, sizeof(arguments), "exercise gelu_forward --check $T/harm.cl --no-peaks --timeout %d",
+                 i == 0 ? 2 : 60);
+        if (run(arguments) != 1 || !has_one_of(out, expected)) {
+            fail_msg("%s: it does not say \"%s\"\n%s%s", cases[i].body, cases[i].says, out, err);
+        }
+    }
+}
+
+// The example of docs/adding.md, in the real step.
+static void kernels_in_opencl_run_in_the_step(void **state) {
+    (void)state;
+    static char text[TEXT_SIZE * 2];
+    char path[COMMAND_SIZE];
+    read_text("docs/adding.md", text, sizeof(text));
+    char *first = strstr(text, "#define gelu_forward_signature");
+    assert_non_null(first);
+    snprintf(path, sizeof(path), "%s/gelu.cl", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s", (int)(strstr(first, "```") - first), first);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(system("sed 's/\"cl 1 n x y\"/\"cl 1 n y x\"/' $T/gelu.cl >$T/other.cl"), 0);
+    assert_int_equal(system("sed 's/n \\/ 4 by 64/n ^ 4/' $T/gelu.cl >$T/items.cl"), 0);
+    static const expectation cases[] = {
+        {"exercise gelu_forward --check $T/gelu.cl --timeout 60", 0, "opencl backend", NULL},
+        {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 0, "0 failed",
+         "of your own"},
+        {"train -m tiny -b 1 --seq-len 8 --steps 1 --mode naive --backend opencl --kernel gelu_forward=$T/gelu.cl", 0,
+         "step 1", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend opencl --kernel gelu_forward=$T/gelu.cl "
+         "-o "
+         "json",
+         0, "\"own_kernels\": \"gelu_forward=", NULL},
+        {"verify --backend cpu --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 1, NULL,
+         "the file is OpenCL C"},
+        {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/other.cl", 1, NULL,
+         "written for other parameters"},
+        {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/items.cl", 1, NULL,
+         "is no number of work-items"},
+        {"exercise gelu_forward --check $T/gelu.cl --backend opencl:9.9", 1, "there is no OpenCL device", NULL},
+    };
+    CHECK_ALL(cases);
+}
+#endif
 
 // What it begins with compiles, and is told that it writes nothing.
 static void an_empty_body_is_no_solution(void **state) {
@@ -342,6 +436,11 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exercise_is_checked_and_explained),
+#ifdef SM_OPENCL
+        cmocka_unit_test(exercises_in_opencl_are_checked_and_explained),
+        cmocka_unit_test(harm_in_opencl_stays_where_it_is),
+        cmocka_unit_test(kernels_in_opencl_run_in_the_step),
+#endif
         cmocka_unit_test(an_empty_body_is_no_solution),
         cmocka_unit_test(harm_stays_where_it_is),
         cmocka_unit_test(times_stand_beside_ours),

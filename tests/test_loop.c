@@ -304,6 +304,19 @@ static void the_headline_is_undisturbed(void **state) {
     sm_row_free(&row);
 }
 
+// Ops that are slower when they are timed take no more of a headline step than there is.
+static void shares_are_of_the_headline(void **state) {
+    (void)state;
+    sm_row row;
+    const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
+    fake.op_cost_ns = 1000000; // in steps of some microseconds
+    measure_loop(&loader, 0, &row);
+    assert_true(row.attribution_ns > 0 && row.loop.bound[0] != '\0');
+    assert_true(row.loop.bound_share > 0 && row.loop.bound_share <= 1);
+    assert_true(row.loop.ceiling_ts >= row.median_ts);
+    sm_row_free(&row);
+}
+
 // --- against a baseline --------------------------------------------------------------------------------
 
 static json_t *loop_row(double factor) {
@@ -418,6 +431,7 @@ int main(void) {
         cmocka_unit_test_setup(a_slow_loader_is_the_bound, reset_fake),
         cmocka_unit_test_setup(a_fast_loader_is_not, reset_fake),
         cmocka_unit_test_setup(the_headline_is_undisturbed, reset_fake),
+        cmocka_unit_test_setup(shares_are_of_the_headline, reset_fake),
         cmocka_unit_test(phases_change_against_a_baseline),
         cmocka_unit_test_setup_teardown(utilisation_is_seen_over_time, temp_folder_make, temp_folder_remove),
         cmocka_unit_test(a_long_series_is_halved),

@@ -133,6 +133,7 @@ static void expect_contents(const char *text) {
     expect_in(text, "a processor");
     expect_in(text, "2026-01-02T03:04:05Z");
     expect_in(text, "throughput per GiB");
+    expect_in(text, "counted twice");
     assert_null(strstr(text, "<script>alert"));
     assert_null(strstr(text, "<img"));
     assert_null(strstr(text, "\x01"));
@@ -223,6 +224,43 @@ static void nothing_of_one_row(void **state) {
     assert_null(strstr(text, "data-figure=\"throughput\""));
     assert_int_equal(json_array_size(figures), 5); // phases, start, spread, distribution, roofline
     json_decref(figures);
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// A loop's phases are held against the first loop of the same work; the report without a loop says nothing of them.
+static void loops(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    for (size_t i = 0; i < 4; i += 2) {
+        json_t *row = row_at(&rows, i);
+        set(row, "loop",
+            json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:f}", "loader", i == 0 ? "inline" : "threads:1", "wall_ns",
+                      150000000, "wait_ns", i == 0 ? 50000000 : 5000000, "forward_ns", 100000000, "bound", "input",
+                      "verdict", "Bound by <input>.", "ceiling_ts", 1000.0));
+        set(row, "mode", json_string("fused"));
+    }
+    char *text = write_report(&rows, true, &size_bytes);
+    json_t *figures = data_of(text, "figures");
+    const json_t *panel = json_array_get(json_object_get(figure_of(figures, "loop-phases"), "panels"), 0);
+    const json_t *bars = json_object_get(panel, "bars");
+    assert_int_equal(json_array_size(bars), 2);
+    assert_null(json_object_get(json_array_get(bars, 0), "changes"));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(bars, 1), "changes"), 3)),
+                        "-90.0%");
+    expect_in(text, "Training loops</h2>");
+    expect_in(text, "row 3: Bound by &lt;input&gt;.");
+    json_decref(figures);
+    free(text);
+    text = write_report(&rows, false, &size_bytes);
+    expect_in(text, "| threads:1 |");
+    free(text);
+    json_array_remove(rows.rows, 0);
+    json_array_remove(rows.rows, 1);
+    text = write_report(&rows, true, &size_bytes);
+    assert_null(strstr(text, "Training loops"));
     free(text);
     sm_rows_free(&rows);
 }
@@ -347,13 +385,10 @@ static void program(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(markdown),
-        cmocka_unit_test(html),
-        cmocka_unit_test(nothing_of_one_row),
-        cmocka_unit_test(colours_by_device),
-        cmocka_unit_test(ceilings_by_precision),
-        cmocka_unit_test(a_thousand_rows),
-        cmocka_unit_test(program),
+        cmocka_unit_test(markdown),           cmocka_unit_test(html),
+        cmocka_unit_test(nothing_of_one_row), cmocka_unit_test(loops),
+        cmocka_unit_test(colours_by_device),  cmocka_unit_test(ceilings_by_precision),
+        cmocka_unit_test(a_thousand_rows),    cmocka_unit_test(program),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

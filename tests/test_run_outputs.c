@@ -113,7 +113,23 @@ static void profile_is_sorted_and_cut(void **state) {
 
 // --- schemas and pages -------------------------------------------------------------------------------
 
-// Every field that the schema requires is there.
+// Every field that the schema requires is there, also in the objects within.
+static void expect_required(const char *what, const json_t *schema, const json_t *record) {
+    const json_t *required = json_object_get(schema, "required");
+    assert_true(json_array_size(required) > 0);
+    for (size_t k = 0; k < json_array_size(required); k++) {
+        const char *name = json_string_value(json_array_get(required, k));
+        const json_t *property = json_object_get(json_object_get(schema, "properties"), name);
+        const json_t *value = json_object_get(record, name);
+        if (value == NULL) {
+            fail_msg("%s: no field %s", what, name);
+        }
+        if (json_is_object(value) && json_object_get(property, "properties") != NULL) {
+            expect_required(what, property, value);
+        }
+    }
+}
+
 static void records_are_as_their_schema(void **state) {
     (void)state;
     static const struct {
@@ -124,6 +140,9 @@ static void records_are_as_their_schema(void **state) {
         {"estimate", "estimate -m tiny -b 1 -o json"},
         {"verify", "verify --backend cpu --filter ^bias --max-elems 100 -o json"},
         {"peaks", "peaks -t 1 --min-time 0.001 -o json"},
+        {"run", "run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference --precision fp32,tf32 -o json"},
+        {"loop", "loop -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks -t 1 -o json"},
+        {"profile", "profile -m tiny -b 1 --seq-len 8 -r 2 -w 0 -t 1 -o json"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char arguments[64];
@@ -132,13 +151,9 @@ static void records_are_as_their_schema(void **state) {
         json_t *schema = json_loads(out, 0, NULL);
         expect_exit(cases[i].arguments, 0);
         json_t *records = json_loads(out, 0, NULL);
-        const json_t *required = json_object_get(schema, "required");
-        assert_true(json_array_size(required) > 3 && json_array_size(records) > 0);
-        for (size_t k = 0; k < json_array_size(required); k++) {
-            const char *name = json_string_value(json_array_get(required, k));
-            if (json_object_get(json_array_get(records, 0), name) == NULL) {
-                fail_msg("%s: no field %s", cases[i].arguments, name);
-            }
+        assert_true(json_array_size(json_object_get(schema, "required")) > 3 && json_array_size(records) > 0);
+        for (size_t k = 0; k < json_array_size(records); k++) {
+            expect_required(cases[i].arguments, schema, json_array_get(records, k));
         }
         json_decref(schema);
         json_decref(records);

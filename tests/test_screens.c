@@ -10,6 +10,7 @@
 
 #include "terminal.h"
 
+#include "loop_phases.h"
 #include "row.h"
 #include "row_write.h"
 #include "screen.h"
@@ -68,6 +69,8 @@ static void every_subcommand_fits(void **state) {
         {"estimate -m tiny -b 1", 0},
         {"estimate -m tiny,small -b 1,2 --seq-len 64 --mode naive,fused", 0},
         {"sweep -m tiny -b 1,2 --seq-len 8 --dry-run --backend cpu", 0},
+        {"advise -m tiny -b 1,2 --seq-len 8 --accum 1 --precision fp32 --recompute light --mode fused -t 1 -w 0 -r 2",
+         0},
         {"recommend " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
         {"again " ROWS, 2},
@@ -205,14 +208,38 @@ static void print_rows(FILE *out, int first, int last) {
     sm_row_write_brief_legend(out);
 }
 
-static void show_rows(const char *name, int n_columns, int first, int last) {
+static json_t *read_line(FILE *file) {
+    char line[1 << 16];
+    assert_non_null(fgets(line, sizeof(line), file));
+    json_t *row = json_loads(line, 0, NULL);
+    assert_non_null(row);
+    return row;
+}
+
+// The second loop of the file against the first, or (`first` = 0, `last` = 0) the first alone.
+static void print_loops(FILE *out, int first, int last) {
+    FILE *file = fopen(SM_TEST_GOLDEN_DIR "/screens/loops.jsonl", "r");
+    assert_non_null(file);
+    json_t *before = read_line(file);
+    json_t *after = read_line(file);
+    json_t *records;
+    fclose(file);
+    assert_int_equal(sm_loop_records(last > first ? after : before, last > first ? before : NULL, &records), SM_OK);
+    assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
+    json_decref(records);
+    json_decref(before);
+    json_decref(after);
+}
+
+static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, int first, int last), int first,
+                      int last) {
     terminal t = open_terminal(n_columns);
     const pid_t child = fork(); // the terminal holds less than a screen: somebody must read it meanwhile
     assert_true(child >= 0);
     if (child == 0) {
         FILE *out = fdopen(t.slave, "w");
         close(t.master);
-        print_rows(out, first, last);
+        print(out, first, last);
         _exit(fclose(out) == 0 ? 0 : 1);
     }
     close(t.slave);
@@ -227,9 +254,11 @@ static void show_rows(const char *name, int n_columns, int first, int last) {
 static void goldens_of_rows(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        show_rows("one_row", widths[i], 0, 0);
-        show_rows("modes", widths[i], 0, 3);
-        show_rows("devices_and_oom", widths[i], 0, 5);
+        show_rows("one_row", widths[i], print_rows, 0, 0);
+        show_rows("modes", widths[i], print_rows, 0, 3);
+        show_rows("devices_and_oom", widths[i], print_rows, 0, 5);
+        show_rows("loop", widths[i], print_loops, 0, 0);
+        show_rows("loop_and_baseline", widths[i], print_loops, 0, 1);
     }
 }
 
@@ -242,6 +271,9 @@ static void goldens_of_commands(void **state) {
         {"recommend", "recommend " ROWS},
         {"compare", "compare " ROWS " " ROWS},
         {"first_words", ""},
+        {"advice", "advise -m tiny --seq-len 64 --backend cpu -t 1 -b 4,8,64 --accum 1 --precision fp32,tf32,bf16 "
+                   "--mode fused --attention flash --recompute light,block --max-memory 0.01 -r 9 -q "
+                   "--output-file $T/advice.jsonl --resume"}, // rows of all that it asks for: nothing runs
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int k = 0; k < 2; k++) {
@@ -253,7 +285,9 @@ static void goldens_of_commands(void **state) {
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
+    const bool made =
+        mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0;
+    return made ? system("cp " SM_TEST_GOLDEN_DIR "/screens/advice.jsonl $T") : -1;
 }
 
 static int remove_folder(void **state) {

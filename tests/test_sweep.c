@@ -337,6 +337,27 @@ static void finds_the_largest_batch(void **state) {
     json_decref(rows);
 }
 
+static double batch_of(const json_t *row) { return json_number_value(json_object_get(row, "n_batch")); }
+
+// What is computed again need not be kept: the same memory holds a larger batch, which ran.
+static void recomputation_lets_a_larger_batch_in(void **state) {
+    (void)state;
+    expect(
+        "sweep -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
+        "0.012 --find-batch --no-peaks --output-file $T/recomputed",
+        0, NULL, "the largest batch is");
+    json_t *rows = read_rows("recomputed");
+    const json_t *none = row_with(rows, "recompute=none");
+    const json_t *block = row_with(rows, "recompute=block");
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) { assert_string_equal(field(row, "status"), "ok"); }
+    assert_true(batch_of(none) < batch_of(row_with(rows, "recompute=light")));
+    assert_true(2 * batch_of(none) < batch_of(block));
+    assert_string_equal(field(block, "recompute"), "block");
+    json_decref(rows);
+}
+
 // --- whatever ends it ----------------------------------------------------------------------------
 
 #define WORK TINY "-b 1-3 --seq-len 8,16 --mode naive,fused -r 2 "
@@ -451,6 +472,7 @@ int main(void) {
         cmocka_unit_test(every_configuration_is_a_row),
         cmocka_unit_test(late_configurations_are_ended),
         cmocka_unit_test(finds_the_largest_batch),
+        cmocka_unit_test(recomputation_lets_a_larger_batch_in),
         cmocka_unit_test(killed_sweeps_are_completed),
         cmocka_unit_test(ctrl_c_keeps_rows),
         cmocka_unit_test(a_damaged_end_is_set_aside),

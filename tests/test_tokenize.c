@@ -154,6 +154,22 @@ static bool exists(const char *name) {
     return found;
 }
 
+// tokens.json lists what was read, in that order.
+static void expect_listed(const char *record, const char *name, int64_t n_bytes) {
+    size_t n;
+    char wanted[PATH_MAX + 64];
+    char *file = temp_path(name);
+    char *path = temp_path(record);
+    char *text = temp_read(path, &n);
+    snprintf(wanted, sizeof(wanted), "\"name\": \"%s\",\n      \"bytes\": %lld", file, (long long)n_bytes);
+    if (strstr(text, wanted) == NULL) {
+        fail_msg("%s does not list %s:\n%s", record, wanted, text);
+    }
+    free(file);
+    free(path);
+    free(text);
+}
+
 // --- documents -----------------------------------------------------------------------------
 
 #define END SM_END_OF_TEXT
@@ -176,6 +192,8 @@ static void documents_end_with_a_separator(void **state) {
     assert_int_equal(result.n_documents[0], 4);
     assert_int_equal(result.n_files, 5);
     assert_int_equal(result.text_bytes[0], 5 + 10 + 7 + 5);
+    expect_listed("documents/tokens.json", "texts/b/x", 7);
+    expect_listed("documents/tokens.json", "texts/empty", 0);
     assert_false(exists("documents/val.bin"));
     assert_false(exists("documents/progress.json"));
     assert_false(exists("documents.partial"));

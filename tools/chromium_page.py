@@ -29,6 +29,9 @@ except ImportError:
 LACKING = "left out: it needs Debian's chromium, chromium-driver and python3-selenium (make deps-dev)"
 
 
+MOST_SECONDS = 120
+
+
 def is_there():
     return webdriver is not None and shutil.which("chromium") and shutil.which("chromedriver")
 
@@ -42,6 +45,8 @@ class Browser:
         options.binary_location = shutil.which("chromium")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+        self.driver.set_page_load_timeout(MOST_SECONDS)  # a script that never ends is a failure, not a wait
+        self.driver.set_script_timeout(MOST_SECONDS)
 
     def close(self):
         self.driver.quit()
@@ -71,7 +76,7 @@ class Browser:
         """The value of an expression, or of a body that returns one."""
         return self.driver.execute_script(code if "return" in code else "return " + code, *arguments)
 
-    def until(self, expression, seconds=20):
+    def until(self, expression, seconds=60):
         end = time.monotonic() + seconds
         while not self.js(expression):
             assert time.monotonic() < end, f"not within {seconds} s: {expression}"
@@ -145,10 +150,13 @@ def main(what, tests):
             try:
                 test(browser)
                 browser.expect_no_errors()
-            except Exception:
+            except Exception as problem:
                 failed += 1
                 print(f"{what}: {test.__name__} failed", file=sys.stderr)
                 traceback.print_exc()
+                if "imed out" in str(problem):  # the browser is lost with it
+                    browser.close()
+                    browser = Browser()
     finally:
         browser.close()
     print(f"{what}: {n - failed} of {n} tests in Chromium passed")

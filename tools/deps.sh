@@ -1,9 +1,10 @@
 #!/bin/sh
-# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, torture, slurm, package); says nothing when all are there.
+# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, browser, torture, slurm, package); says nothing when all are there.
 set -eu
 run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev chromium chromium-driver python3-selenium mandoc zsh fish"
+dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev mandoc zsh fish"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
+browser="chromium chromium-driver python3-selenium"
 torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
 slurm="slurmctld slurmd slurm-client munge"
 packaging="debhelper dpkg-dev lintian debootstrap"
@@ -13,6 +14,7 @@ for set in "$@"; do
     run) packages="$packages $run" ;;
     mpi) packages="$packages $mpi" ;;
     dev) packages="$packages $dev" ;;
+    browser) packages="$packages $browser" ;;
     torture) packages="$packages $torture" ;;
     package) packages="$packages $packaging" ;;
     slurm) packages="$packages $slurm" ;;

@@ -107,6 +107,19 @@ compare_pair() {
     done
 }
 
+# Documents: a step's loss and gradient are means over all its real tokens, whichever process has them.
+compare_documents() {
+    for padding in max bucket; do
+        work_of_all="$sizes --threads 1 --steps $steps -b 2 --documents 3-32 --padding $padding"
+        # shellcheck disable=SC2086 # a list of flags
+        {
+            train one 1 $work_of_all --accum 4
+            train many 2 $work_of_all --accum 2 --loader inline
+        }
+        agree one many 1e-5
+    done
+}
+
 # A sharded state is saved as any other is: any number of processes goes on with it.
 compare_resumed() {
     # shellcheck disable=SC2086 # a list of flags
@@ -139,7 +152,7 @@ lose() {
     STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
         >"$work/out" 2>"$work/err" &
     job=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
     done
@@ -173,6 +186,7 @@ done
 for part in ${ALSO:-}; do
     "compare_$part"
 done
+compare_documents
 compare_resumed
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 2 s"

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from chromium_page import Browser, Keys, main  # noqa: E402
@@ -76,6 +77,24 @@ def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", pre
     return row
 
 
+def make_loop(draw, loader, waiting, mode="fused"):
+    """A training loop's row: its step waits for that share of it."""
+    row = make_row(draw, MACHINES[1], batch=8, length=128, mode=mode, n=20)
+    median = row["median_ns"]
+    phases = {"wait": int(median * waiting), "transfer": median // 50, "forward": median * 3 // 10, "backward": median * 5 // 10,
+              "update": median // 10, "unaccounted": median // 200}
+    wall = sum(phases.values())
+    row["loop"] = {"loader": loader, "n_steps": 8, "wall_ns": wall, **{name + "_ns": ns for name, ns in phases.items()},
+                   "headline_wait_ns": phases["wait"], "bound": "input" if waiting > .3 else "compute", "bound_share": waiting,
+                   "ceiling_ts": row["median_ts"] / (1 - waiting), "verdict": f"Bound by something: {100 * waiting:.0f}% of a step.",
+                   "samples": {name: [int(ns * (1 + draw.uniform(0, .01))) for _ in range(8)] for name, ns in {**phases, "wall": wall}.items()}}
+    row["real_tokens"] = 1024
+    busy = [draw.uniform(.5, .6) for _ in range(500)]
+    row["utilisation"] = {"interval_ms": 100, "n_warmup": 40, "n_headline": 460, "n_after": 0, "cpu": busy, "gpu": [1 - v for v in busy],
+                          "rss_bytes": [2e9] * 500, "gpu_memory_bytes": [3e9] * 500, "power_w": [200 + 100 * v for v in busy]}
+    return row
+
+
 def one_machine(draw):
     rows = [make_row(draw, MACHINES[0], batch=batch, mode=mode) for mode in ("naive", "fused", "tuned") for batch in (1, 2, 4, 8)]
     return rows + [make_row(draw, MACHINES[0], batch=16, mode="naive", status="oom"),
@@ -96,6 +115,25 @@ def thousand_rows(draw):
     return rows
 
 
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>&\"'`"
+
+
+def hostile_rows(draw):
+    """Texts that would be markup, values that no machine measures, fields of other types."""
+    rows = []
+    for i, median in enumerate((1, 10**15, 10**15 + 1, 10**18, 5 * 10**17)):
+        row = make_row(draw, (EVIL + str(i % 2), EVIL, EVIL, 4, 1e12, EVIL), batch=1 << 4 * i, mode=("naive", "fused")[i % 2])
+        row.update(median_ns=median, samples_ns=[median, median, median + 1], median_ts=1e29 / (i + 1), warnings=[EVIL], model_type=EVIL,
+                   peak_bandwidth=1e-300, flops=1e25, bytes=1e-20)
+        rows.append(row)
+    rows[3]["warnings"] = {"no": "list"}
+    rows[4]["context"] = ["no", "object"]
+    loop = make_loop(draw, EVIL, .2)
+    loop["loop"].update(verdict=EVIL, samples={}, wait_ns=-5)
+    loop["utilisation"] = {"interval_ms": 1e-300, "cpu": [1, None, "x", 1e300, 2], "rss_bytes": []}
+    return rows + [loop]
+
+
 # --- pages ------------------------------------------------------------------------------------------------------
 
 folder = pathlib.Path(KEPT or tempfile.mkdtemp())
@@ -114,7 +152,9 @@ def stepmark(*arguments):
 
 def make_pages():
     draw = random.Random(7)
-    rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw))]
+    loops = [make_loop(draw, "inline", .4), make_loop(draw, "threads:2", .01), make_loop(draw, "threads:2", .02, mode="naive")]
+    rows = [write_rows("one.jsonl", one_machine(draw)), write_rows("thousand.jsonl", thousand_rows(draw)),
+            write_rows("loops.jsonl", loops), write_rows("hostile.jsonl", hostile_rows(draw))]
     bundles = []
     for machine, of_machine in zip(MACHINES, ten_machines(draw)):
         name = f"{machine[0]}-{'card' if machine[2] else 'cpu'}"
@@ -122,6 +162,7 @@ def make_pages():
         bundles.append(folder / (name + ".bundle"))
     for path in rows:
         stepmark("report", path, "--output", path.with_suffix(".html"))
+    stepmark("leaderboard", *bundles, "--page", folder / "board.html")
     stepmark("report", *(path.with_suffix(".jsonl") for path in bundles), "--output", folder / "ten.html")
 
 
@@ -153,7 +194,7 @@ def column(browser, heading):
 
 
 def every_page_fits_every_screen(browser):
-    for name in ("one", "ten", "thousand"):
+    for name in ("one", "ten", "thousand", "loops"):
         path = open_page(browser, name)
         assert path.stat().st_size <= MOST_BYTES, f"{name}: {path.stat().st_size} bytes"
         light = browser.js("getComputedStyle(document.body).backgroundColor")
@@ -261,6 +302,84 @@ def a_thousand_rows_answer(browser):
           f"{(folder / 'thousand.html').stat().st_size / 1e6:.1f} MB")
 
 
+def nothing_in_a_row_is_markup(browser):
+    open_page(browser, "hostile")
+    assert len(shown_rows(browser)) == 6
+    for row in range(6):
+        browser.js("chart.rows.open(arguments[0]); return 0", row)
+        assert browser.text("dialog h2").startswith(f"Row {row + 1}")
+        browser.js("document.querySelector('dialog').close(); return 0")
+    browser.js("document.querySelectorAll('.mark').forEach(m => m.dispatchEvent(new PointerEvent('pointermove', {bubbles: true}))); return 0")
+    assert browser.js("window.evil") is None and browser.count("img") == 0
+    browser.print(folder / "hostile.pdf")
+
+
+def what_is_shown_is_a_file(browser):
+    """Of the rows that are shown: CSV, and JSONL that stepmark reads again."""
+    open_page(browser, "one")
+    browser.js("window.got = []; URL.createObjectURL = (blob) => { blob.text().then((text) => got.push(text)); return '#'; }; return 0")
+    browser.select("select[data-column=mode]", "tuned")
+    browser.js("[...document.querySelectorAll('.tools button')].slice(-2).forEach(b => b.click()); return 0")
+    browser.until("got.length === 2")
+    csv = browser.js("got[0]").splitlines()
+    assert len(csv) == 5 and csv[0].startswith("#,device,") and all("tuned" in line for line in csv[1:]), csv
+    again = folder / "again.jsonl"
+    again.write_text(browser.js("got[1]"))
+    done = subprocess.run([STEPMARK, "report", again, "--format", "md"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "4 rows, 4 of them with figures" in done.stdout and "atlas" in done.stdout, done
+
+
+def loops_have_their_phases(browser):
+    open_page(browser, "loops")
+    take_picture(browser, "loops")
+    assert "Bound by something: 40%" in browser.text("#loops ~ ul")
+    assert browser.count("[data-figure='loop-phases'] rect.mark") == 3 * 6
+    browser.hover("[data-figure='loop-phases'] rect.mark[data-row='1']")
+    assert "wait" in browser.text("#hint") and "against the baseline" in browser.text("#hint") and "-9" in browser.text("#hint")
+    for name in ("utilisation", "memory-time", "power-time"):
+        assert browser.count(f"[data-figure='{name}'] .panel") == 3 and browser.count(f"[data-figure='{name}'] polyline") >= 3
+    assert browser.count("#phases-2 tbody tr") == 8
+
+
+def the_leaderboard(browser):
+    open_page(browser, "board")
+    take_picture(browser, "board")
+    assert browser.count("#board tbody tr") == 20 and browser.count("[data-figure=rate] .panel") == 2
+    browser.select("#places ~ .tools select[data-column=precision]", "bf16")
+    browser.until("[...document.querySelectorAll('[data-figure=rate] .mark')].filter(m => m.closest('.panel').hidden === false).length === 10")
+    browser.hover("[data-figure=rate] .mark")
+    assert "tokens/s" in browser.text("#hint") and "NVIDIA" in browser.text("#hint")
+    assert browser.print(folder / "board.pdf") <= SHEETS
+    browser.screen(width=390, height=800)
+    browser.expect_no_sideways_scroll()
+    take_picture(browser, "board-phone")
+
+
+def a_hundred_bundles(_):
+    """Of as many machines, in one page, quickly; one changed by a byte is refused, and nothing is written."""
+    draw = random.Random(8)
+    bundles = []
+    for i in range(100):
+        machine = (f"host{i}", *MACHINES[i % 10][1:])
+        rows = write_rows("many.jsonl", [make_row(draw, machine, batch=batch, precision=precision) for precision in ("fp32", "bf16")
+                                         for batch in (1, 2, 4)])
+        bundles.append(folder / f"many{i}.bundle")
+        stepmark("bundle", rows, "--output", bundles[-1])
+    begin = time.monotonic()
+    stepmark("leaderboard", *bundles, "--page", folder / "many.html")
+    seconds = time.monotonic() - begin
+    assert seconds < 20, seconds
+    print(f"the leaderboard of 100 bundles: {seconds:.2f} s")
+    changed = bytearray(bundles[50].read_bytes())
+    changed[len(changed) // 2] ^= 1
+    bundles[50].write_bytes(changed)
+    (folder / "many.html").unlink()
+    done = subprocess.run([STEPMARK, "leaderboard", *map(str, bundles), "--page", folder / "many.html"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1 and "many50.bundle: was changed" in done.stderr, done.stderr
+    assert not (folder / "many.html").exists()
+
+
 make_pages()
 main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, a_hundred_bundles])

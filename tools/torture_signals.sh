@@ -20,6 +20,7 @@ subcommands=(
     "run -m tiny -b 4 --seq-len 64 -r 100000 --no-peaks"
     "run -m small -b 1 --seq-len 64 -r 100"
     "profile -m tiny -b 4 --seq-len 64 -r 100000 --backend cpu"
+    "advise -m tiny --seq-len 64 --mode fused -r 100000"
     "ablate -m tiny -b 4 --seq-len 64 -r 100000 --backend cpu"
     "peaks --min-time 5"
     "train -m tiny -b 4 --seq-len 64 --steps 1000000 --save out --backend cpu"

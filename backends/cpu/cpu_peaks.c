@@ -192,8 +192,9 @@ static sm_status measure_peaks(sm_device *device, sm_precision precision, size_t
     cpu_trial_result result;
     cpu_run_trials(cpu, &trial, seconds / 2, &result);
     peaks->flops = result.best;
-    snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of %s; %d threads", device->info.isa,
-             dot ? "bf16 dot products" : "fp32 multiply-adds", stream_name, arrays, device->info.n_threads);
+    snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of %s; %d threads",
+             device->info.isa, dot ? "bf16 dot products" : "fp32 multiply-adds", stream_name, arrays,
+             device->info.n_threads);
     return SM_OK;
 }
 

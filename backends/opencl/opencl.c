@@ -210,5 +210,6 @@ const sm_backend sm_backend_opencl = {
     .download = opencl_download,
     .begin_copy = opencl_begin_copy,
     .wait_copy = opencl_wait_copy,
+    .is_copied = opencl_is_copied,
     .pin = opencl_pin,
 };

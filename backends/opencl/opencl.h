@@ -244,8 +244,10 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
 
 sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket);
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
+bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
+size_t opencl_copy_bytes(const sm_plan *plan); // that two processes' sums land in
 
 // --- opencl_wait.c -------------------------------------------------------------------------------
 

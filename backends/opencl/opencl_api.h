@@ -38,6 +38,7 @@
     X(clEnqueueWriteBuffer)        \
     X(clEnqueueMarkerWithWaitList) \
     X(clWaitForEvents)             \
+    X(clGetEventInfo)              \
     X(clGetEventProfilingInfo)     \
     X(clReleaseEvent)              \
     X(clFlush)                     \

@@ -49,7 +49,7 @@ static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output
 static void bind_bias_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
-    const int64_t n_strips = opencl_count_strips(b->e->device, N, C);
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
     opencl_begin_rows(b, "bias", "bias_backward_strips", C);
     arg_count(b, N);
     arg_count(b, C);
@@ -116,7 +116,6 @@ static void bind_layernorm_backward(opencl_binder *b) {
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, n_strips);
-    arg_count(b, opencl_strip_rows(N, n_strips));
     opencl_arg_uint(b, (uint32_t)n_sums);
     for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
         arg_in(b, i);
@@ -180,7 +179,6 @@ static void bind_rmsnorm_backward(opencl_binder *b) {
     arg_count(b, N);
     arg_count(b, C);
     arg_count(b, n_strips);
-    arg_count(b, opencl_strip_rows(N, n_strips));
     for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
@@ -256,7 +254,7 @@ static void bind_embedding_forward(opencl_binder *b) {
 // Ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them. They are token
 // ids, or positions, which lie in scratch behind what is made here.
 static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
-    enum { BLOCK = 256, GROUP = 64, LANES = 4 }; // of cl/embedding.cl
+    enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
     const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
     arg_count(b, N);
@@ -287,6 +285,7 @@ static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 
 
 // Rows of dx are added to those of output `table`, as the ids that were sorted say.
 static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
+    enum { RUN_LANES = 8 };
     opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
     arg_count(b, N);
     arg_count(b, C);
@@ -301,7 +300,7 @@ static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
     opencl_arg_scratch(b, 2 * (size_t)N);
     opencl_arg_scratch(b, (size_t)partial_rows_at(N));
     arg_out(b, table);
-    opencl_launch_grid(b, C, count_windows(N));
+    opencl_launch_lanes(b, C, count_windows(N), RUN_LANES);
 }
 
 static void bind_positions_backward(opencl_binder *b, int64_t B, int64_t T, int64_t C) {
@@ -451,8 +450,8 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
         return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
     }
     case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
-    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, R, C) * C + 2 * R + 2);
-    case SM_OP_BIAS_BACKWARD: return (size_t)(opencl_count_strips(device, R, C) * C);
+    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
+    case SM_OP_BIAS_BACKWARD: return (size_t)(opencl_count_strips(device, plan, R, C) * C);
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
         return (size_t)(layernorm_sums(op) * opencl_count_row_strips(device, R) * C);

@@ -107,7 +107,7 @@ static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t
 void opencl_bind_adafactor(opencl_binder *b) {
     const int64_t R = sm_tensor_rows(out(b, SM_OUT(adafactor, p)));
     const int64_t C = sm_tensor_cols(out(b, SM_OUT(adafactor, p)));
-    const int64_t n_strips = opencl_count_strips(b->e->device, R, C);
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, R, C);
     const size_t squares_at = (size_t)(n_strips * C);
     bind_adafactor_means(b, R, C, n_strips);
     opencl_begin_rows(b, "adafactor", "adafactor_mean", 0);

@@ -26,12 +26,12 @@ void opencl_arg_copy(opencl_binder *b, int output) {
 }
 
 // Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
-static int whole_vector(const opencl_binder *b) { return sm_dtype_is_narrow(b->e->base.plan->dtype) ? 8 : 4; }
+static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->dtype) ? 8 : 4; }
 
 // Whether all vecs of the op's rows of row_elems elements are whole and begin at multiples of their size: on cards they
 // then move at once (cl/prelude.cl).
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
-    const int vector = whole_vector(b);
+    const int vector = whole_vector(b->e->base.plan);
     bool whole = b->e->device->tier->row_items > 1 && row_elems % vector == 0;
     for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
         const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
@@ -48,13 +48,13 @@ static bool is_whole(const opencl_binder *b, int64_t row_elems) {
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     const bool whole = is_whole(b, row_elems);
     opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
-    b->vector = whole ? whole_vector(b) : b->vector;
+    b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
 }
 
 enum { MOST_KEPT_ELEMS = 32 }; // of a row that an item has room for in its registers
 
 static int64_t count_row_vecs(const opencl_binder *b, int64_t row_elems, int row_items) {
-    const int64_t at_once = (int64_t)row_items * whole_vector(b);
+    const int64_t at_once = (int64_t)row_items * whole_vector(b->e->base.plan);
     return (row_elems + at_once - 1) / at_once;
 }
 
@@ -66,18 +66,26 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     char options[OPTIONS_SIZE] = "";
     if (whole) {
         const int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
-                                  n_vecs * whole_vector(b) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
+                                  n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
         if (row_items < b->e->device->tier->row_items) {
             snprintf(options + used, sizeof options - (size_t)used, " -DFEWER_ROW_ITEMS=%d", row_items);
         }
     }
     opencl_begin(b, stem, options, kernel);
-    b->vector = whole ? whole_vector(b) : b->vector;
+    b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
     b->row_items = whole ? row_items : b->row_items;
 }
 
+// As few items as have no more vecs each than the most would have: none is idle then.
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    begin_kept(b, stem, kernel, row_elems, b->e->device->tier->row_items);
+    enum { ITEMS_STEP = 32 };
+    const int most_items = b->e->device->tier->row_items;
+    const int64_t n_vecs = count_row_vecs(b, row_elems, most_items);
+    int row_items = ITEMS_STEP;
+    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > n_vecs) {
+        row_items += ITEMS_STEP;
+    }
+    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
 }
 
 // The same, where few items share a row, but all of it is on its way at once: as many rows as a unit has room for wait
@@ -86,7 +94,8 @@ void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, 
     enum { LEAST_ITEMS = 32 };
     const int most_items = b->e->device->tier->row_items;
     int row_items = LEAST_ITEMS;
-    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) * whole_vector(b) > MOST_KEPT_ELEMS) {
+    while (row_items < most_items &&
+           count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
         row_items *= 2;
     }
     begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
@@ -104,10 +113,10 @@ void opencl_launch_elements(opencl_binder *b, const char *stem, const char *kern
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 // Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
-int64_t opencl_count_strips(const opencl_device *device, int64_t N, int64_t C) {
+int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C) {
     enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
     const opencl_tier *tier = device->tier;
-    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * tier->vector(&device->facts); // or twice as many
+    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * whole_vector(plan); // or fewer
     const int64_t n_blocks = tier->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
     const int64_t wanted = (int64_t)(tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
     return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);

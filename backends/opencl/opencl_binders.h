@@ -25,10 +25,10 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
 void opencl_launch_elements(opencl_binder *b, const char *stem, const char *kernel);
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs);
 
-enum { STRIP_LANES = 4, SUM_LANES = 64 }; // of a work-group on cards, where rows or strips are summed up
+enum { STRIP_LANES = 8, SUM_LANES = 64 }; // of a work-group on cards, where rows or strips are summed up
 
 // Strips of rows that a sum over N rows of C columns is cut into, those that items walk whole, and a strip's rows.
-int64_t opencl_count_strips(const opencl_device *device, int64_t N, int64_t C);
+int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C);
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N);
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips);
 

@@ -22,7 +22,7 @@ static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const bool has_maps = d->tier->uses_maps != NULL && d->tier->uses_maps(&d->facts, plan);
-    return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0);
+    return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0) + opencl_copy_bytes(plan);
 }
 
 static sm_status bind_all(opencl_executable *e) {

@@ -138,8 +138,7 @@ void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n
 }
 
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts) {
-    const int row_items = b->e->device->tier->row_items;
-    end(b, 1, n_parts * row_items, 1, (size_t)row_items, 1);
+    end(b, 1, n_parts * b->row_items, 1, (size_t)b->row_items, 1);
 }
 
 void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y) {

@@ -31,16 +31,18 @@ typedef struct {
 // 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
 static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
 
+// Of products with many tiles: what is loaded serves twice as many sums.
+static const tiles large_tiles = {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8};
+
 // Others that are the faster ones for some products on some devices.
 static const tiles other_tiles[] = {
     {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8},
     {.tile_m = 128, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
-    {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
     {.tile_m = 64, .tile_n = 64, .tile_k = 16, .work_m = 8, .work_n = 8},
 };
 
 // A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
-enum { N_TILES = 1 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
+enum { N_TILES = 2 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
 
 static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
 
@@ -82,16 +84,30 @@ static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tile
     cut(p, t, best);
 }
 
+static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
+
+// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and
+// sums of parts are few against the products they are made of.
+static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
+    enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    tiles t = large_tiles;
+    cut_by_cost(facts, p, &t);
+    const int64_t n_groups = count_up(p->M, t.tile_m) * count_up(p->N, t.tile_n) * t.n_parts;
+    return (int64_t)facts->max_group >= items_of(&t) && (t.n_parts == 1 || t.part_cols >= LEAST_PART_COLS) &&
+           100 * n_groups >= LEAST_PERCENT * n_units * count_up(n_groups, n_units);
+}
+
+// The first are the rule's; the second, of the two that it chooses from, the others.
 static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
-    tiles t = way < N_CUTS ? usual_tiles : other_tiles[way / N_CUTS - 1];
+    const bool large = suits_large(facts, p) == (way < N_CUTS);
+    tiles t = way < 2 * N_CUTS ? large ? large_tiles : usual_tiles : other_tiles[way / N_CUTS - 2];
     cut_by_cost(facts, p, &t);
     if (way % N_CUTS > 0) {
         cut(p, &t, way % N_CUTS == 1 ? 1 : 2 * t.n_parts);
     }
     return t;
 }
-
-static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
 
 // No way: what the device has no room for, or what does the same as the way with the rule's parts.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {

@@ -8,6 +8,7 @@
 #include "compare_stats.h"
 #include "read_rows.h"
 #include "show.h"
+#include "stats.h"
 
 enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists
 static const double alpha = 0.05;
@@ -189,8 +190,8 @@ static sm_status judge(const json_t *default_rows, const json_t *rows, json_t *r
         SM_TRY_GOTO(sm_compare_paired(m.a_medians.values, m.b_medians.values, n, alpha, &d));
         set_gain(record, &d, "pairs", n);
     } else if (m.a_samples.n > 0 && m.b_samples.n > 0) {
-        SM_TRY_GOTO(sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha,
-                                        &d));
+        SM_TRY_GOTO(
+            sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha, &d));
         set_gain(record, &d, "samples", n);
     }
 cleanup:
@@ -198,22 +199,16 @@ cleanup:
     return status;
 }
 
-static int compare_reals(const void *a, const void *b) {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // By the samples of all rounds.
 static sm_status set_speed(const json_t *rows, json_t *record) {
     series s = {NULL, 0};
     sm_status status = SM_OK;
+    sm_stats stats;
     SM_TRY_GOTO(push_all(&s, rows));
     if (s.n > 0) {
-        qsort(s.values, s.n, sizeof(*s.values), compare_reals);
-        const double median = (s.values[(s.n - 1) / 2] + s.values[s.n / 2]) / 2;
-        sm_json_set_new(record, "tokens_per_s", sm_json_real(1 / median));
-        sm_json_set_new(record, "n_samples", sm_json_integer((int64_t)s.n));
+        SM_TRY_GOTO(sm_stats_compute_real(s.values, (int64_t)s.n, &stats));
+        sm_json_set_new(record, "tokens_per_s", sm_json_real(1 / stats.median));
+        sm_json_set_new(record, "n_samples", sm_json_integer(stats.n));
     }
 cleanup:
     free(s.values);

@@ -8,8 +8,6 @@
 // Of all configurations round 2 takes one of so many, within these bounds.
 enum { COMBINED_OF = 16, LEAST_COMBINED = 3, MOST_COMBINED = 8 };
 
-enum { MOST_ROUNDS = 1024 }; // that a gain is the median of
-
 // What is expected to be slower than the default by more than this is not tried.
 static const double least_promise = -0.03;
 
@@ -119,39 +117,24 @@ static double base_of(const sm_advisor *a, int round) {
     return isfinite(base) ? base : mean_of_screen(a);
 }
 
-static int compare_reals(const void *a, const void *b) {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// Of n values, in order: the mean of all but the least and the largest, which a disturbed run may be; of one or two the
-// mean.
-static double trimmed_mean(const double *sorted, int n) {
-    const int cut = n > 2 ? 1 : 0;
-    double sum = 0;
-    for (int i = cut; i < n - cut; i++) {
-        sum += sorted[i];
-    }
-    return n > 0 ? sum / (n - 2 * cut) : NAN;
-}
-
-// Mean gain over the default in all rounds, as a logarithm. NaN where a run failed or there was none: what runs only at
-// times is no advice.
+// Mean gain over the default in all rounds, as a logarithm; of three or more without the least and the largest, which a
+// disturbed run may be. NaN where a run failed or there was none: what runs only at times is no advice.
 static double measured_gain(const sm_advisor *a, int64_t configuration) {
-    double gains[MOST_ROUNDS];
+    double sum = 0;
+    double least = INFINITY;
+    double largest = -INFINITY;
     int n = 0;
     for (int i = 0; i < a->n_results; i++) {
         const result *r = &a->results[i];
-        if (r->trial.configuration == configuration && !isfinite(r->log_speed)) {
-            return NAN;
-        }
-        if (r->trial.configuration == configuration && n < MOST_ROUNDS) {
-            gains[n++] = r->log_speed - base_of(a, r->trial.round);
+        if (r->trial.configuration == configuration) {
+            const double gain = r->log_speed - base_of(a, r->trial.round);
+            sum += gain;
+            least = fmin(least, gain);
+            largest = fmax(largest, gain);
+            n++;
         }
     }
-    qsort(gains, (size_t)n, sizeof(*gains), compare_reals);
-    return trimmed_mean(gains, n);
+    return n > 2 ? (sum - least - largest) / (n - 2) : n > 0 ? sum / n : NAN;
 }
 
 static double expected_gain(const sm_advisor *a, int64_t configuration) {

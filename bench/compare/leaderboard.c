@@ -13,11 +13,11 @@ enum { TEXT_SIZE = 256 };
 static const double gib = 1024.0 * 1024.0 * 1024.0;
 
 #define TEXT(field, text, head, its_rank) \
-    {SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .rank = its_rank}
+    { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .rank = its_rank }
 #define SHARED(field, text, head) \
-    {SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .view = SM_SHOWN_WHEN_VARIED, .rank = 8}
+    { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .view = SM_SHOWN_WHEN_VARIED, .rank = 8 }
 #define REAL(field, unit, text, head, how, its_rank) \
-    {SM_COLUMN(field, SM_COLUMN_REAL, unit, text), .heading = head, .show = how, .rank = its_rank}
+    { SM_COLUMN(field, SM_COLUMN_REAL, unit, text), .heading = head, .show = how, .rank = its_rank }
 
 // "349 ± 0.6%"
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -39,10 +39,13 @@ static const sm_column columns[] = {
     {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
      .rank = SM_RANK_ALWAYS},
     TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
+    {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
     TEXT("device", "device and family of kernels", "device", 5),
     TEXT("mode", "naive, fused or tuned", "mode", 3),
     {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a batch"), .heading = "B", .rank = 6},
     REAL("median_ts", "tokens/s", "at the median step", "tokens/s", show_rate, SM_RANK_ALWAYS),
+    {SM_COLUMN("lo_ts", SM_COLUMN_REAL, "tokens/s", "at the upper end of the step time's 95% interval")},
+    {SM_COLUMN("hi_ts", SM_COLUMN_REAL, "tokens/s", "at its lower end")},
     {SM_COLUMN("noise_percent", SM_COLUMN_REAL, "%", "how far its 95% interval reaches")},
     REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
     REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory that it took", "a GiB", sm_show_count, 3),
@@ -53,9 +56,26 @@ static const sm_column columns[] = {
 
 const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};
 
+static const sm_column refused_columns[] = {
+    TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
+    {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
+    TEXT("device", "device and family of kernels", "device", 5),
+    TEXT("model", "size of the model", "model", 4),
+    {SM_COLUMN("n_seq", SM_COLUMN_INTEGER, "", "T, tokens a sequence"), .heading = "T", .rank = 4},
+    {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a batch"), .heading = "B", .rank = 4},
+    TEXT("precision", "number format", "precision", 4),
+    TEXT("pass_type", "what is timed", "pass", 3),
+    TEXT("mode", "naive, fused or tuned", "mode", 3),
+    TEXT("status", "of the row", "status", SM_RANK_ALWAYS),
+    TEXT("reason", "why it has no place", "reason", SM_RANK_ALWAYS),
+};
+
+const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,
+                                               sizeof(refused_columns) / sizeof(refused_columns[0])};
+
 // --- which rows ----------------------------------------------------------------------------------------
 
-static const char *const work_fields[] = {"model_arch", "model_n_params", "vocab", "n_seq",  "precision",
+static const char *const work_fields[] = {"model_arch", "model_n_params", "vocab",   "n_seq",  "precision",
                                           "pass_type",  "optimizer",      "n_accum", "dropout"};
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
@@ -73,10 +93,16 @@ static bool same_work(const json_t *a, const json_t *b) {
     return true;
 }
 
-// Measured, and checked.
-static bool counts(const json_t *row) {
-    return strcmp(sm_rows_text(row, "status"), "ok") == 0 && sm_rows_text(row, "loss_check")[0] != '\0' &&
-           sm_json_number(row, "median_ts") > 0;
+// Measured, and checked: ""; else what it lacks.
+static const char *lack_of(const json_t *row) {
+    const char *reason = sm_rows_text(row, "reason");
+    if (strcmp(sm_rows_text(row, "status"), "ok") != 0) {
+        return reason[0] != '\0' ? reason : "it failed, and gives no reason";
+    }
+    if (sm_rows_text(row, "loss_check")[0] == '\0') {
+        return "its loss was not checked";
+    }
+    return sm_json_number(row, "median_ts") > 0 ? "" : "it has no figure";
 }
 
 static const char *machine_of(const json_t *row) {
@@ -142,26 +168,42 @@ static double memory_of(const json_t *row) {
     return sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
 }
 
-static json_t *make_record(const json_t *row, const json_t *best, int place) {
-    static const char *const copied[] = {"n_seq",   "precision",     "pass_type", "optimizer", "mode",
-                                         "n_batch", "median_ts",     "mfu",       "noise_percent", "build_commit"};
+// What a record and a refused row both say.
+static json_t *make_name(const json_t *row) {
+    static const char *const copied[] = {"n_seq", "precision", "pass_type",   "optimizer",
+                                         "mode",  "n_batch",   "build_commit"};
     char model[TEXT_SIZE];
     char device[TEXT_SIZE];
-    char marks[TEXT_SIZE];
-    json_t *record = json_object();
-    const double rate = sm_json_number(row, "median_ts");
+    char machine[TEXT_SIZE];
+    json_t *name = json_object();
     sm_rows_model(row, model, sizeof(model));
     snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
              sm_rows_text(row, "tier"));
-    set_marks(row, best, marks);
     for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++) {
         json_t *value = json_object_get(row, copied[i]);
-        sm_json_set_new(record, copied[i], value != NULL ? json_incref(value) : json_null());
+        sm_json_set_new(name, copied[i], value != NULL ? json_incref(value) : json_null());
     }
-    sm_json_set_new(record, "model", sm_json_text(model));
+    sm_json_set_new(name, "model", sm_json_text(model));
+    sm_rows_chip(row, machine, sizeof(machine));
+    sm_json_set_new(name, "machine", sm_json_text(machine));
+    sm_json_set_new(name, "host", sm_json_text(sm_rows_text(row, "context.host")));
+    sm_json_set_new(name, "device", sm_json_text(device));
+    return name;
+}
+
+static json_t *make_record(const json_t *row, const json_t *best, int place) {
+    char marks[TEXT_SIZE];
+    json_t *record = make_name(row);
+    const double rate = sm_json_number(row, "median_ts");
+    const double tokens = rate * sm_json_number(row, "median_ns");
+    const json_t *mfu = json_object_get(row, "mfu");
+    set_marks(row, best, marks);
     sm_json_set_new(record, "place", sm_json_integer(place));
-    sm_json_set_new(record, "machine", sm_json_text(machine_of(row)));
-    sm_json_set_new(record, "device", sm_json_text(device));
+    sm_json_set_new(record, "median_ts", sm_json_real(rate));
+    sm_json_set_new(record, "lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns")));
+    sm_json_set_new(record, "hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns")));
+    sm_json_set_new(record, "noise_percent", sm_json_real(sm_json_number(row, "noise_percent")));
+    sm_json_set_new(record, "mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null());
     sm_json_set_new(record, "tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j")));
     sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));
     sm_json_set_new(record, "marks", sm_json_text(marks));
@@ -194,25 +236,45 @@ static sm_status write_places(const json_t *const *sorted, size_t n, json_t *rec
     return SM_OK;
 }
 
-sm_status sm_leaderboard_make(const json_t *rows, json_t **records, size_t *n_refused) {
-    const json_t **sorted = malloc((json_array_size(rows) + 1) * sizeof(*sorted));
-    size_t n = 0;
-    *records = json_array();
-    for (size_t i = 0; sorted != NULL && i < json_array_size(rows); i++) {
-        if (counts(json_array_get(rows, i))) {
-            sorted[n++] = json_array_get(rows, i);
+// The rows that count, and those that are refused.
+static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, json_t *refused) {
+    *n = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *lack = lack_of(row);
+        if (lack[0] == '\0') {
+            counted[(*n)++] = row;
+            continue;
+        }
+        json_t *record = make_name(row);
+        sm_json_set_new(record, "status", sm_json_text(sm_rows_status(row)));
+        sm_json_set_new(record, "reason", sm_json_text(lack));
+        if (json_array_append_new(refused, record) != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
         }
     }
-    *n_refused = json_array_size(rows) - n;
-    sm_status status = sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
-    if (sorted != NULL && *records != NULL) {
-        qsort(sorted, n, sizeof(*sorted), by_work_and_speed);
-        status = write_places(sorted, n, *records);
+    return SM_OK;
+}
+
+sm_status sm_leaderboard_make(const json_t *rows, json_t **records, json_t **refused) {
+    const json_t **counted = malloc((json_array_size(rows) + 1) * sizeof(*counted));
+    size_t n;
+    sm_status status = SM_OK;
+    *records = json_array();
+    *refused = json_array();
+    if (counted == NULL || *records == NULL || *refused == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
     }
-    free(sorted);
+    SM_TRY_GOTO(divide(rows, counted, &n, *refused));
+    qsort(counted, n, sizeof(*counted), by_work_and_speed);
+    SM_TRY_GOTO(write_places(counted, n, *records));
+cleanup:
+    free(counted);
     if (status != SM_OK) {
         json_decref(*records);
+        json_decref(*refused);
         *records = NULL;
+        *refused = NULL;
     }
     return status;
 }

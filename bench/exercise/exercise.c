@@ -8,13 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "exercise_explain.h"
 #include "kernel_library.h"
 #include "op_ceiling.h"
 
 static const double peak_seconds = 0.1;
-static const int64_t timing_ns = 30000000; // of each of ours
 
 #define STARTS "// starts is for rows of several documents: NULL here.\n"
 
@@ -140,32 +138,6 @@ static void add_time(sm_exercise_report *report, const char *who, double ns) {
     }
 }
 
-// The shortest time of the case's op on a device.
-static sm_status time_on(sm_device *device, const sm_exercise_case *c, double *ns) {
-    const sm_backend *backend = device->backend;
-    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
-    sm_executable *executable = NULL;
-    sm_status status = backend->prepare(device, c->plan, &executable);
-    for (int i = 0; status == SM_OK && i < SM_CASE_OPERANDS; i++) {
-        const sm_case_operand *o = &c->operands[i];
-        if (o->info != NULL && !(o->is_output && o->info->mode == SM_WRITES)) {
-            status = backend->upload(executable, (int)(o->tensor - c->plan->tensors), 0, o->n_elems, o->before);
-        }
-    }
-    int64_t least_ns = INT64_MAX;
-    const int64_t start_ns = sm_now_ns();
-    for (int n = 0; status == SM_OK && (n < 3 || sm_now_ns() - start_ns < timing_ns); n++) {
-        const int64_t before_ns = sm_now_ns();
-        status = backend->execute(executable, op, NULL);
-        status = status == SM_OK ? backend->synchronize(executable) : status;
-        const int64_t took_ns = sm_now_ns() - before_ns;
-        least_ns = took_ns < least_ns ? took_ns : least_ns;
-    }
-    backend->release(executable);
-    *ns = (double)least_ns;
-    return status;
-}
-
 static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
     sm_op_ceiling ceiling;
     SM_TRY(sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &ceiling));
@@ -181,7 +153,7 @@ static sm_status time_backend(const char *name, const char *isa, const char *who
     sm_device *device = NULL;
     double ns = 0;
     SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1, .isa = isa}, &device));
-    sm_status status = time_on(device, c, &ns);
+    sm_status status = sm_case_time(c, device, &ns);
     if (status == SM_OK) {
         add_time(report, who, ns);
         status = has_ceiling ? set_ceiling(device, c, report) : SM_OK;
@@ -190,11 +162,25 @@ static sm_status time_backend(const char *name, const char *isa, const char *who
     return status;
 }
 
-static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exercise_report *report) {
+static void describe_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
     const sm_exercise_case *c = &cases->list[cases->timed];
+    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
     snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
     report->flops = sm_op_flops(c->plan, c->op);
     report->bytes = sm_op_bytes(c->plan, c->op);
+}
+
+// What the student's process measured: a driver does not outlive a fork.
+static void add_device_times(const sm_exercise_device_times *times, sm_exercise_report *report) {
+    snprintf(report->timed_on, sizeof report->timed_on, "%s", times->device);
+    add_time(report, "yours", times->own_ns);
+    add_time(report, "opencl backend", times->shipped_ns);
+    report->ceiling_ns = times->shipped_ns > 0 ? times->ceiling_ns : NAN;
+    report->is_memory_bound = times->is_memory_bound;
+}
+
+static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exercise_report *report) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
     add_time(report, "yours", own_ns);
     SM_TRY(time_backend("reference", NULL, "reference: plain loops, sums in double", c, false, report));
     SM_TRY(time_backend("cpu", "baseline", "cpu backend, plain instruction set", c, false, report));
@@ -206,8 +192,11 @@ static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exe
 static sm_status run_and_judge(const sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
                                const sm_exercise_options *options, sm_exercise_report *report) {
     sm_child_result result;
-    sm_status status = sm_exercise_child_run(path, file, cases, options->timeout_s, !options->without_times,
-                                             options->interrupted, &result);
+    const sm_exercise_child_options how = {.timeout_s = options->timeout_s,
+                                           .with_time = !options->without_times,
+                                           .device = options->device,
+                                           .interrupted = options->interrupted};
+    sm_status status = sm_exercise_child_run(path, file, cases, &how, &result);
     report->printed = result.printed;
     SM_TRY(status);
     if (result.end != SM_CHILD_DONE) {
@@ -215,7 +204,15 @@ static sm_status run_and_judge(const sm_exercise_cases *cases, const char *path,
         return SM_OK;
     }
     SM_TRY(sm_exercise_judge(cases, report));
-    return report->right && !options->without_times ? add_times(cases, result.ns, report) : SM_OK;
+    if (!report->right || options->without_times) {
+        return SM_OK;
+    }
+    describe_timed(cases, report);
+    if (file->language == SM_OWN_OPENCL) {
+        add_device_times(&result.times, report);
+        return SM_OK;
+    }
+    return add_times(cases, result.ns, report);
 }
 
 sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,

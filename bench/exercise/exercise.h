@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "backend.h"
 #include "own_kernel.h"
 
 typedef struct {
@@ -45,7 +46,8 @@ typedef struct {
     char where[SM_EXERCISE_TEXT]; // which outputs and cases are wrong
     char why[SM_EXERCISE_TEXT];   // the known mistake that it looks like; "": none
 
-    char timed_case[96]; // what the times are of
+    char timed_on[SM_TEXT_SIZE]; // "one thread", or a device's name
+    char timed_case[96];         // what the times are of
     double flops;
     double bytes;
     double ceiling_ns;    // NaN: not known
@@ -57,6 +59,7 @@ typedef struct {
 typedef struct {
     double timeout_s; // for all cases together
     bool without_times;
+    const char *device; // of a kernel in OpenCL C: "opencl", or an id
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_options;
 

@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "verify.h"
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
+static const int64_t timing_ns = 30000000;
 
 // --- one operand -----------------------------------------------------------------------------------
 
@@ -234,4 +236,31 @@ void sm_exercise_cases_close(sm_exercise_cases *cases) {
     }
     free(cases->list);
     *cases = (sm_exercise_cases){.list = NULL};
+}
+
+// --- times -----------------------------------------------------------------------------------------
+
+sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, double *ns) {
+    const sm_backend *backend = device->backend;
+    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
+    sm_executable *executable = NULL;
+    sm_status status = backend->prepare(device, c->plan, &executable);
+    for (int i = 0; status == SM_OK && i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL && !(o->is_output && o->info->mode == SM_WRITES)) {
+            status = backend->upload(executable, (int)(o->tensor - c->plan->tensors), 0, o->n_elems, o->before);
+        }
+    }
+    int64_t least_ns = INT64_MAX;
+    const int64_t start_ns = sm_now_ns();
+    for (int n = 0; status == SM_OK && (n < 3 || sm_now_ns() - start_ns < timing_ns); n++) {
+        const int64_t before_ns = sm_now_ns();
+        status = backend->execute(executable, op, NULL);
+        status = status == SM_OK ? backend->synchronize(executable) : status;
+        const int64_t took_ns = sm_now_ns() - before_ns;
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+    }
+    backend->release(executable);
+    *ns = (double)least_ns;
+    return status;
 }

@@ -55,6 +55,9 @@ static inline sm_own_member sm_case_member(const sm_exercise_case *c, const char
     return index < 0 ? (sm_own_member){.integer = 0} : c->args.members[index];
 }
 
+// The shortest time of the case's op on a device.
+sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, double *ns);
+
 // Of an operand: what lies before and behind its data that must not change. False: it was written to.
 bool sm_case_is_intact(const sm_case_operand *operand);
 

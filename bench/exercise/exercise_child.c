@@ -22,10 +22,12 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "exercise_device.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,
-    STACK_BYTES = 1 << 16, // of the signals' handler
+    MAX_FILE_BYTES = 1 << 26, // that a driver keeps
+    STACK_BYTES = 1 << 16,    // of the signals' handler
     EXIT_OF_HANDLER = 99,
     POLL_MS = 50,
 };
@@ -35,7 +37,7 @@ static const int64_t least_samples = 5;
 
 // Shared by both processes. The child's word alone: nothing but the report depends on it.
 typedef struct {
-    int case_index;
+    volatile int case_index;
     bool is_done;
     bool is_refused;
     bool is_confined;
@@ -43,6 +45,7 @@ typedef struct {
     int syscall_number;
     void *address;
     double ns;
+    sm_exercise_device_times times; // of a kernel in OpenCL C
     char message[512];
 } control;
 
@@ -109,6 +112,33 @@ static unsigned short append_open(struct sock_filter *code, unsigned short n, in
     code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
     code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
     return n;
+}
+
+// A driver opens devices, starts threads, keeps files and calls compilers: of a kernel in OpenCL C, which has no system
+// calls of its own, the network and other processes are kept away.
+static bool confine_driver(void) {
+    static const int refused[] = {
+        SYS_socket, SYS_connect, SYS_bind,       SYS_ptrace, SYS_process_vm_writev, SYS_mount, SYS_reboot,
+        SYS_setns,  SYS_chroot,  SYS_pidfd_open, SYS_kill,
+#ifdef SYS_fork
+        SYS_fork,
+#endif
+    };
+    enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]) };
+    struct sock_filter code[2 * N_REFUSED + 8];
+    unsigned short n = 0;
+    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
+    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+    code[n++] = (struct sock_filter)LOAD(NUMBER);
+    for (int i = 0; i < N_REFUSED; i++) {
+        code[n++] = (struct sock_filter)IF_EQUAL(refused[i], 0, 1);
+        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    }
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {.len = n, .filter = code};
+    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
@@ -218,9 +248,14 @@ static void limit_memory(void) {
     }
 }
 
-static void set_limits(double timeout_s) {
-    limit(RLIMIT_CPU, (rlim_t)timeout_s + 2);
+// Of a driver's process: its threads compute at the same time, and map what they do not use.
+static void set_limits(double timeout_s, bool is_driver) {
     limit(RLIMIT_CORE, 0);
+    if (is_driver) {
+        limit(RLIMIT_FSIZE, MAX_FILE_BYTES);
+        return;
+    }
+    limit(RLIMIT_CPU, (rlim_t)timeout_s + 2);
     limit(RLIMIT_FSIZE, MAX_PRINTED_BYTES);
     limit_memory();
 }
@@ -273,8 +308,29 @@ static void keep_results(sm_exercise_case *timed) {
     }
 }
 
+static _Noreturn void refuse(void) {
+    shared->is_refused = true;
+    snprintf(shared->message, sizeof shared->message, "%s", sm_error_message());
+    _exit(0);
+}
+
+// On a device, into the operands' memory.
+static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
+                                    bool with_time) {
+    if (sm_exercise_device_run(kernel, device, cases, &shared->case_index) != SM_OK) {
+        refuse();
+    }
+    shared->is_done = true;
+    fflush(stdout);
+    if (with_time && sm_exercise_device_time(kernel, device, cases, &shared->times) == SM_OK) {
+        shared->ns = shared->times.own_ns;
+    }
+    _exit(0);
+}
+
 static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                               double timeout_s, bool with_time, int printed) {
+                               const sm_exercise_child_options *how, int printed) {
+    const bool is_driver = file->language == SM_OWN_OPENCL;
     sm_own_kernel kernel;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();
@@ -282,22 +338,23 @@ static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_
     dup2(printed, 2);
     close_range(3, ~0U, 0);
     catch_signals();
-    set_limits(timeout_s);
-    for (int i = 0; i < cases->n; i++) {
+    set_limits(how->timeout_s, is_driver);
+    for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);
     }
-    shared->is_confined = confine();
+    shared->is_confined = is_driver ? confine_driver() : confine();
     if (!shared->is_confined) {
         _exit(0);
     }
     if (sm_kernel_load(path, file, cases->list[0].kind, &kernel) != SM_OK) {
-        shared->is_refused = true;
-        snprintf(shared->message, sizeof shared->message, "%s", sm_error_message());
-        _exit(0);
+        refuse();
+    }
+    if (is_driver) {
+        run_on_device(&kernel, how->device, cases, how->with_time);
     }
     run_cases(&kernel, cases);
     shared->is_done = true;
-    if (with_time) {
+    if (how->with_time) {
         sm_exercise_case *timed = &cases->list[cases->timed];
         keep_results(timed);
         shared->ns = time_one(&kernel, &timed->args);
@@ -337,6 +394,7 @@ static sm_status read_printed(int fd, sm_child_result *result) {
 static sm_status judge(const control *seen, sm_status waited, int state, sm_child_result *result) {
     result->case_index = seen->case_index;
     result->ns = seen->ns;
+    result->times = seen->times;
     result->address = seen->address;
     memcpy(result->message, seen->message, sizeof result->message);
     result->message[sizeof result->message - 1] = '\0';
@@ -378,8 +436,7 @@ static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t 
 }
 
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                                double timeout_s, bool with_time, const volatile sig_atomic_t *interrupted,
-                                sm_child_result *result) {
+                                const sm_exercise_child_options *how, sm_child_result *result) {
     sm_status status = SM_OK;
     sm_status waited = SM_OK;
     int state = 0;
@@ -394,13 +451,13 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
     fflush(NULL); // nothing of ours in the child's buffers
     const pid_t pid = fork();
     if (pid == 0) {
-        be_child(path, file, cases, timeout_s, with_time, printed);
+        be_child(path, file, cases, how, printed);
     }
     if (pid < 0) {
         status = sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
         goto cleanup;
     }
-    SM_TRY_GOTO(watch(pid, timeout_s, interrupted, &state, &waited));
+    SM_TRY_GOTO(watch(pid, how->timeout_s, how->interrupted, &state, &waited));
     SM_TRY_GOTO(read_printed(printed, result));
     status = judge(seen, waited, state, result);
 cleanup:

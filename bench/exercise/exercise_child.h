@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "exercise_case.h"
+#include "exercise_device.h"
 #include "kernel_library.h"
 
 typedef enum {
@@ -22,18 +23,25 @@ typedef struct {
     sm_child_end end;
     int signal_number;
     int syscall_number;
-    const void *address; // that a memory access failed at; NULL: none
-    int case_index;      // that was under way
-    double ns;           // of one call of the timed case; 0: not measured
+    const void *address;            // that a memory access failed at; NULL: none
+    int case_index;                 // that was under way
+    double ns;                      // of one call of the timed case; 0: not measured
+    sm_exercise_device_times times; // of a kernel in OpenCL C, whose process measures ours, too
     char message[512];
     char *printed; // the beginning of what it printed; the caller frees it
 } sm_child_result;
 
+typedef struct {
+    double timeout_s; // for all cases together
+    bool with_time;
+    const char *device; // "opencl", or the id of a device: for kernels in OpenCL C
+    const volatile sig_atomic_t *interrupted;
+} sm_exercise_child_options;
+
 // Runs every case once, then the timed one until its time is known. SM_ERR_UNSUPPORTED: this system cannot confine a
 // process. SM_ERR_INTERRUPTED: *interrupted was set.
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                                double timeout_s, bool with_time, const volatile sig_atomic_t *interrupted,
-                                sm_child_result *result);
+                                const sm_exercise_child_options *how, sm_child_result *result);
 
 // "fork" for its number; "call 57" where it has no name here.
 const char *sm_syscall_name(int number, char text[32]);

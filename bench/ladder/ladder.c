@@ -261,7 +261,7 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     sm_status status = SM_OK;
     climb c = {.ladder = ladder, .options = options, .result = result};
     *result = (sm_ladder_result){.n_rungs = sm_ladder_rungs(ladder), .ceiling.ns = NAN};
-    snprintf(result->shape, sizeof result->shape, "%s", options->shape != NULL ? options->shape : ladder->shape);
+    snprintf(result->shape, sizeof result->shape, "%s", options->shape);
     c.climbers = calloc((size_t)result->n_rungs, sizeof *c.climbers);
     if (c.climbers == NULL) {
         return sm_fail(SM_ERR_OOM, "ladder: no memory for its rungs");
@@ -275,7 +275,8 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;
     if (!options->without_peaks) {
-        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false, &result->ceiling));
+        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false,
+                                          &result->ceiling));
     }
 cleanup:
     close_climb(&c);

@@ -35,8 +35,8 @@ typedef struct {
     const sm_backend *backend;
     int index;                  // of its device
     const sm_open_options *how; // each rung's device is opened
-    const char *shape;          // "N=96 C=768 F=768"; NULL: the ladder's own
-    double seconds;             // to measure for, all rungs together; each has at least as many samples as an interval needs
+    const char *shape;          // "N=96 C=768 F=768"
+    double seconds; // to measure for, all rungs together; each has at least as many samples as an interval needs
     bool without_peaks;
     int64_t max_elems; // of a case's largest tensor, as in sm_verify_filter
     const volatile sig_atomic_t *interrupted;

@@ -12,6 +12,7 @@ static const sm_ladder ladders[] = {
      "cpu",
      SM_OP_MATMUL_FORWARD,
      "N=96 C=768 F=768",
+     NULL,
      {{"loops", "as the equation has it", "matmul_loops.c"},
       {"reordered", "along rows, not down columns", "matmul_reordered.c"},
       {"blocked", "register tiles, cache blocks", "matmul_blocked.c"},
@@ -23,6 +24,7 @@ static const sm_ladder ladders[] = {
      "cpu",
      SM_OP_LAYERNORM_FORWARD,
      "N=4096 C=768",
+     NULL,
      {{"loops", "three loops over a row", "layernorm_loops.c"},
       {"hoisted", "one division a row", "layernorm_hoisted.c"},
       {"chains", "four sums side by side", "layernorm_chains.c"},
@@ -33,6 +35,7 @@ static const sm_ladder ladders[] = {
      "cpu",
      SM_OP_CROSSENTROPY_FORWARD,
      "N=32 vocab=50257 Vp=50304",
+     NULL,
      {{"loops", "the largest, then the sum of exp", "softmax_loops.c"},
       {"online", "one loop, a scaled sum", "softmax_online.c"},
       {"vectorised", "a register of exps at once", "softmax_vectorised.c"},
@@ -42,11 +45,48 @@ static const sm_ladder ladders[] = {
      "cpu",
      SM_OP_FLASH_ATTENTION_FORWARD,
      "B=2 T=128 C=512 NH=8",
+     NULL,
      {{"loops", "scores anew in each loop", "attention_loops.c"},
       {"kept", "scores computed once", "attention_kept.c"},
       {"blocked", "eight queries share a key", "attention_blocked.c"},
       {"vectorised", "a register of keys at once", "attention_vectorised.c"},
       {"threads", "heads to each thread", "attention_threads.c"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"matmul",
+     "opencl",
+     SM_OP_MATMUL_FORWARD,
+     "N=256 C=768 F=768",
+     "N=4096 C=768 F=3072",
+     {{"global", "an item an element", "rung_matmul_global.cl"},
+      {"local", "tiles in local memory", "rung_matmul_local.cl"},
+      {"registers", "4 by 4 elements an item", "rung_matmul_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"layernorm",
+     "opencl",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=4096 C=768",
+     "N=32768 C=768",
+     {{"global", "an item a row", "rung_layernorm_global.cl"},
+      {"local", "a work-group a row", "rung_layernorm_local.cl"},
+      {"registers", "a row in registers, read once", "rung_layernorm_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"softmax",
+     "opencl",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     "N=512 vocab=50257 Vp=50304",
+     {{"global", "an item a row", "rung_softmax_global.cl"},
+      {"local", "a work-group a row", "rung_softmax_local.cl"},
+      {"registers", "eight numbers at a time", "rung_softmax_registers.cl"},
+      {"shipped", "the kernel of the step", NULL}}},
+    {"attention",
+     "opencl",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=128 C=512 NH=8",
+     "B=8 T=512 C=768 NH=12",
+     {{"global", "scores anew in each loop", "rung_attention_global.cl"},
+      {"local", "keys in local memory, one loop", "rung_attention_local.cl"},
+      {"registers", "query and sums in registers", "rung_attention_registers.cl"},
       {"shipped", "the kernel of the step", NULL}}},
 };
 
@@ -82,7 +122,7 @@ const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name) {
 
 // --- their functions -------------------------------------------------------------------------------
 
-#define RUNG(stem, isa)                                       \
+#define RUNG(stem, isa)                                         \
     extern void rung_##stem##_##isa(const sm_own_member *args); \
     extern const int rung_##stem##_##isa##_threads __attribute__((weak));
 #include "ladder_rungs.list"
@@ -104,6 +144,11 @@ enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel) {
     const size_t length = strcspn(rung->file, ".");
     *kernel = (sm_own_kernel){.kind = ladder->kind};
+    if (strcmp(rung->file + length, ".cl") == 0) {
+        kernel->name = rung->file;
+        kernel->source = sm_ladder_text(rung->file);
+        return sm_own_opencl_check(ladder->kind, kernel->source, kernel->name);
+    }
     for (int i = 0; i < N_FUNCTIONS; i++) {
         if (strlen(functions[i].stem) == length && strncmp(functions[i].stem, rung->file, length) == 0) {
             kernel->run = functions[i].run;

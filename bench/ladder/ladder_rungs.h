@@ -19,7 +19,8 @@ typedef struct {
     const char *name;    // "matmul"
     const char *backend; // whose kernels these are
     sm_op_kind kind;
-    const char *shape; // that is measured where none is given
+    const char *shape;      // that is measured where none is given
+    const char *card_shape; // likewise on a card, which needs more work; NULL: no card runs it
     sm_rung rungs[SM_MOST_RUNGS + 1];
 } sm_ladder;
 

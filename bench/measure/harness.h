@@ -91,7 +91,7 @@ typedef struct {
 // A few warm-up steps and repetitions of the whole step, no limits.
 sm_protocol sm_protocol_default(void);
 
-// Tokens of one sample: those that count, padding excluded.
+// Tokens of one sample, of all processes: those that count, padding excluded.
 double sm_pass_tokens(const sm_plan *plan, int n_accum);
 
 // FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.

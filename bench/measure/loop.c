@@ -16,6 +16,7 @@ enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
 typedef struct {
     int64_t elapsed_ns;
     int64_t input_ns; // waited, or inline
+    int64_t comm_ns;
     int64_t busy_ns;
     int64_t n_ready;
 } plain_step;
@@ -57,6 +58,7 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elaps
     }
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
                                           .input_ns = step->data_ns,
+                                          .comm_ns = step->comm_ns,
                                           .busy_ns = step->load.end_ns - step->load.begin_ns,
                                           .n_ready = step->load.n_ready};
     return SM_OK;
@@ -200,23 +202,32 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     int64_t n;
     const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
+    double comm_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
         input_ns += (double)steps[i].input_ns / (double)n;
+        comm_ns += (double)steps[i].comm_ns / (double)n;
         busy_ns += (double)steps[i].busy_ns / (double)n;
         n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
+    row->loop.headline_comm_ns = (int64_t)comm_ns;
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;
     }
 }
 
-static int by_wall(const void *a, const void *b) {
-    const int64_t x = (*(const sm_loop_step *const *)a)->phases.wall_ns;
-    const int64_t y = (*(const sm_loop_step *const *)b)->phases.wall_ns;
+// Beside its data, whose making may come in bursts: these are no disturbance.
+static int64_t work_of(const sm_loop_step *step) {
+    const int64_t *ns = step->phases.ns;
+    return step->phases.wall_ns - ns[SM_STEP_READ] - ns[SM_STEP_TOKENISE] - ns[SM_STEP_COLLATE] - ns[SM_STEP_WAIT];
+}
+
+static int by_work(const void *a, const void *b) {
+    const int64_t x = work_of(*(const sm_loop_step *const *)a);
+    const int64_t y = work_of(*(const sm_loop_step *const *)b);
     return (x > y) - (x < y);
 }
 
@@ -240,7 +251,7 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 #undef X
 }
 
-// Of the steps whose wall clock is in the middle half: one that was preempted says nothing of the loop.
+// Of the steps whose work is in the middle half: one that was preempted says nothing of the loop.
 static sm_status set_means(const sm_loop *l, sm_row *row) {
     const int n = l->n_apart;
     const sm_loop_step **steps = malloc((size_t)n * sizeof(const sm_loop_step *));
@@ -250,7 +261,7 @@ static sm_status set_means(const sm_loop *l, sm_row *row) {
     for (int i = 0; i < n; i++) {
         steps[i] = &l->apart[i];
     }
-    qsort(steps, (size_t)n, sizeof(*steps), by_wall);
+    qsort(steps, (size_t)n, sizeof(*steps), by_work);
     row->loop.n_steps = n - 2 * (n / 4);
     set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
     free(steps);
@@ -294,7 +305,7 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
 }
 
-// What a headline step takes beside its data.
+// What a headline step takes beside its data and other processes.
 static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
     int64_t n;
     sm_stats stats;
@@ -304,7 +315,7 @@ static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_n
         return sm_fail(SM_ERR_OOM, "loop: no memory for %lld samples", (long long)n);
     }
     for (int64_t i = 0; i < n; i++) {
-        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns;
+        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
     }
     sm_status status = sm_stats_compute(rest_ns, n, &stats);
     *work_ns = stats.median;
@@ -314,10 +325,13 @@ static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_n
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     SM_ROW_TEXT(row->loop.loader, loop->loader);
-    if (row->samples_ns.n == 0 || loop->n_apart == 0) {
+    if (row->samples_ns.n == 0) {
         return SM_OK;
     }
     set_headline(loop, row);
+    if (loop->n_apart == 0) {
+        return SM_OK;
+    }
     SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
     double work_ns;

@@ -56,7 +56,8 @@ static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op
     return sm_profile_make(&input, SM_PROFILE_BY_OP, profile);
 }
 
-static void add_line(const sm_profile_line *line, const sm_row *row, double n_times, sm_loop_division *d) {
+static void add_line(const sm_profile_line *line, const sm_row *row, double call_ns, double n_times,
+                     sm_loop_division *d) {
     const double compute_ns = line->flops / row->peak_flops * 1e9;
     const double memory_ns = line->bytes / row->peak_bandwidth * 1e9;
     const double self_ns = (double)line->self_ns;
@@ -71,7 +72,7 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double n_ti
         break;
     case SM_BOUND_OVERHEAD:
         d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns;
-        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(self_ns - line->roofline_ns, 0);
+        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(fmin(call_ns, self_ns - line->roofline_ns), 0);
         break;
     case SM_BOUND_UNKNOWN:
     case SM_BOUND_COUNT: d->knows_ops = false; break;
@@ -87,7 +88,7 @@ static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_divi
     sm_status status = profile_ops(plan, row, op_ns, &profile);
     for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
         if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
-            add_line(&profile.lines[line], row, times_a_step(row, &plan->ops[i]), d);
+            add_line(&profile.lines[line], row, profile.overhead_ns, times_a_step(row, &plan->ops[i]), d);
         }
         line += op_ns[i] > 0;
     }
@@ -111,6 +112,15 @@ static void fit_ops(double work_ns, sm_loop_division *d) {
     }
 }
 
+// Of the attribution step that op times are of.
+static double communication_ns(const sm_plan *plan, const sm_row *row) {
+    double sum_ns = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sum_ns += plan->ops[i].phase == SM_PHASE_COMMUNICATION ? (double)row->op_ns.values[i] : 0;
+    }
+    return sum_ns;
+}
+
 static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
     d->taken_ns[bound] = ns;
     d->gained_ns[bound] = ns;
@@ -119,14 +129,16 @@ static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
 // Ops, and what of a headline step was neither one nor any of its other phases.
 static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, sm_loop_division *d) {
     const sm_row_loop *l = &row->loop;
-    *d = (sm_loop_division){.step_ns = work_ns + (double)l->headline_wait_ns, .knows_ops = true};
+    *d =
+        (sm_loop_division){.step_ns = work_ns + (double)(l->headline_wait_ns + l->headline_comm_ns), .knows_ops = true};
     SM_TRY(divide_ops(plan, row, d));
-    const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns);
+    const double other_ns = (double)(row->attribution_ns - row->phases.unaccounted_ns + l->transfer_ns + l->log_ns) -
+                            communication_ns(plan, row);
     d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     fit_ops(work_ns, d);
     set_whole(d, SM_LOOP_INPUT, (double)(l->headline_wait_ns + l->transfer_ns));
-    set_whole(d, SM_LOOP_COMMUNICATION, (double)l->all_reduce_ns);
+    set_whole(d, SM_LOOP_COMMUNICATION, (double)l->headline_comm_ns);
     d->loader_ns = l->busy_ns != SM_ABSENT ? (double)l->busy_ns : 0;
     return SM_OK;
 }

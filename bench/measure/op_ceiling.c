@@ -5,8 +5,8 @@
 
 static const sm_precision precision = {.dtype = SM_F32};
 
-sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm_op *op, double seconds,
-                                bool by_itself, sm_op_ceiling *ceiling) {
+sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm_op *op, double seconds, bool by_itself,
+                                sm_op_ceiling *ceiling) {
     const sm_backend *backend = device->backend;
     const double bytes = sm_op_bytes(plan, op);
     sm_peaks *peaks = &ceiling->peaks;

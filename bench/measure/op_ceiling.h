@@ -1,6 +1,6 @@
 // op_ceiling.h: the least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
-// its bytes at the bandwidth of memory, as in a step; or, where it runs again and again by itself, of arrays as large as
-// its operands, which may lie in a cache.
+// its bytes at the bandwidth of memory, as in a step; or, where it runs again and again by itself, of arrays as large
+// as its operands, which may lie in a cache.
 #ifndef STEPMARK_OP_CEILING_H
 #define STEPMARK_OP_CEILING_H
 
@@ -12,7 +12,7 @@ typedef struct {
     bool is_memory_bound;
 } sm_op_ceiling;
 
-sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm_op *op, double seconds,
-                                bool by_itself, sm_op_ceiling *ceiling);
+sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm_op *op, double seconds, bool by_itself,
+                                sm_op_ceiling *ceiling);
 
 #endif

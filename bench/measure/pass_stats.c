@@ -101,8 +101,14 @@ static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
     return sum;
 }
 
+// Micro-batches of a sample, of all processes.
+static double micro_batches(const sm_plan *plan, int n_accum) {
+    return (double)n_accum * (plan->processes.n > 1 ? plan->processes.n : 1);
+}
+
 double sm_pass_tokens(const sm_plan *plan, int n_accum) {
-    return n_accum * (plan->real_tokens > 0 ? plan->real_tokens : (double)plan->B * (double)plan->T);
+    return micro_batches(plan, n_accum) *
+           (plan->real_tokens > 0 ? plan->real_tokens : (double)plan->B * (double)plan->T);
 }
 
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
@@ -248,7 +254,7 @@ static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
 // Positions that are real tokens, and those that are padding.
 static void set_token_rates(sm_row *row, const sm_plan *plan, int n_accum) {
     row->real_tokens = sm_pass_tokens(plan, n_accum);
-    row->padded_tokens = (double)plan->B * (double)plan->T * n_accum - row->real_tokens;
+    row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
     row->real_tokens_per_s = row->median_ts;
     row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
     row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;

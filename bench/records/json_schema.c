@@ -51,35 +51,38 @@ static int add_column(json_t *properties, const sm_column *column) {
     return json_object_set_new(place, name, property) | failed; // takes the property over, also when it fails
 }
 
-// The names of the columns; a dotted one stands for the object that holds it.
-static json_t *names_of(const json_t *properties) {
+// Every record has every column: all properties are required, also those of the objects that dotted names lie in.
+static int require_all(json_t *object) {
+    json_t *properties = json_object_get(object, "properties");
     json_t *names = json_array();
     const char *name;
     json_t *property;
-    json_object_foreach((json_t *)properties, name, property) {
-        if (json_array_append_new(names, json_string(name)) != 0) {
-            json_decref(names);
-            return NULL;
+    int failed = names == NULL;
+    json_object_foreach(properties, name, property) {
+        failed |= json_array_append_new(names, json_string(name)) != 0;
+        if (json_object_get(property, "properties") != NULL) {
+            failed |= require_all(property);
         }
     }
-    return names;
+    return json_object_set_new(object, "required", names) | failed;
 }
 
-json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description, json_t *required) {
+json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description) {
     json_t *properties = json_object();
     int failed = properties == NULL;
     for (int i = 0; i < table->n_columns && !failed; i++) {
         failed = add_column(properties, &table->columns[i]);
     }
-    if (required == NULL && !failed) {
-        required = names_of(properties);
-    }
-    if (failed || required == NULL) {
+    if (failed) {
         json_decref(properties);
-        json_decref(required);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema",
-                     "title", title, "description", description, "type", "object", "required", required, "properties",
-                     properties);
+    json_t *schema =
+        json_pack("{s:s, s:s, s:s, s:s, s:n, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+                  title, "description", description, "type", "object", "required", "properties", properties);
+    if (schema == NULL || require_all(schema) != 0) {
+        json_decref(schema);
+        return NULL;
+    }
+    return schema;
 }

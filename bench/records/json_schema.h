@@ -4,8 +4,8 @@
 
 #include "record.h"
 
-// Of one record. `required`, names, is taken over; NULL: every column, since a writer leaves none out. The caller owns
-// what comes; NULL when out of memory.
-json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description, json_t *required);
+// Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
+// memory.
+json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description);
 
 #endif

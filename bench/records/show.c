@@ -120,13 +120,15 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
 // Appends " name=word" where the record has a word that is not the usual one.
 static void tell_unusual(const json_t *record, const char *name, const char *usual, char *text, size_t size_bytes) {
     const char *word = json_string_value(sm_json_get(record, name));
+    const char *dot = strrchr(name, '.'); // of a nested object's
     const size_t used = strlen(text);
     if (word != NULL && strcmp(word, usual) != 0) {
-        snprintf(text + used, size_bytes - used, " %s=%s", name, word);
+        snprintf(text + used, size_bytes - used, " %s=%s", dot != NULL ? dot + 1 : name, word);
     }
 }
 
-// Recomputation and attention are told where they are not what the mode has by itself, padding where there is some.
+// Recomputation and attention are told where they are not what the mode has by itself, padding where there is some, and
+// a training loop's loader.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const bool naive = mode != NULL && strcmp(mode, "naive") == 0;
@@ -134,6 +136,7 @@ void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     tell_unusual(record, "recompute", naive ? "none" : "light", text, size_bytes);
     tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
     tell_unusual(record, "padding", "none", text, size_bytes);
+    tell_unusual(record, "loop.loader", "", text, size_bytes);
     const char *own = json_string_value(sm_json_get(record, "own_kernels"));
     const size_t used = strlen(text);
     snprintf(text + used, size_bytes - used, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");

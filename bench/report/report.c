@@ -3,6 +3,7 @@
 
 #include "evidence.h"
 #include "report_charts.h"
+#include "report_loops.h"
 
 #include <string.h>
 
@@ -10,12 +11,17 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"rows", "All rows"},        {"short", "In short"},
-    {"pictures", "Pictures"},    {"published", "Beside published figures"},
-    {"failures", "What failed"}, {"warnings", "Warnings"},
-    {"machines", "Machines"},    {"reading", "How to read this"},
+    {"rows", "All rows"},
+    {"short", "In short"},
+    {"pictures", "Pictures"},
+    {"loops", "Training loops"},
+    {"published", "Beside published figures"},
+    {"failures", "What failed"},
+    {"warnings", "Warnings"},
+    {"machines", "Machines"},
+    {"reading", "How to read this"},
 };
-enum { ROWS, SHORT, PICTURES, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
+enum { ROWS, SHORT, PICTURES, LOOPS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
 
 static const char *const scripts[] = {"report_view.js", NULL};
 
@@ -23,12 +29,15 @@ static void begin_section(sm_doc *doc, int section) {
     sm_doc_heading(doc, sections[section].id, sections[section].title);
 }
 
-static void write_contents(sm_doc *doc) {
+static void write_contents(sm_doc *doc, bool has_loops) {
     if (!doc->html) {
         return;
     }
     fputs("<nav>", doc->out);
     for (int i = 0; i < N_SECTIONS; i++) {
+        if (i == LOOPS && !has_loops) {
+            continue;
+        }
         fprintf(doc->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].title);
     }
     fputs("</nav>\n", doc->out);
@@ -61,9 +70,7 @@ static void write_missing(sm_doc *doc, const sm_figures *figures) {
     }
 }
 
-static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
-    sm_figures figures;
-    sm_status status = SM_OK;
+static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
     if (!doc->html) {
         sm_doc_text(doc, "The pictures are in the HTML form of this report.");
         return SM_OK;
@@ -76,13 +83,25 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report) {
         sm_doc_text(doc, "A picture has place for the %d fastest configurations; the table above holds all.",
                     SM_MAX_SERIES);
     }
-    SM_TRY(sm_figures_open(&figures));
-    SM_TRY_GOTO(sm_report_charts(report, &figures));
-    SM_TRY_GOTO(sm_doc_figures(doc, &figures));
-    write_missing(doc, &figures);
-cleanup:
-    sm_figures_free(&figures);
-    return status;
+    SM_TRY(sm_report_charts(report, figures));
+    sm_doc_figures(doc, figures, 0);
+    write_missing(doc, figures);
+    return SM_OK;
+}
+
+// Only where there are any.
+static sm_status write_loops(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
+    const size_t first = json_array_size(figures->list);
+    if (!sm_report_has_loops(report)) {
+        return SM_OK;
+    }
+    begin_section(doc, LOOPS);
+    SM_TRY(sm_report_loop_tables(doc, report));
+    if (doc->html) {
+        SM_TRY(sm_report_loop_figures(report, figures));
+        sm_doc_figures(doc, figures, first);
+    }
+    return SM_OK;
 }
 
 static void write_legend(sm_doc *doc) {
@@ -106,15 +125,17 @@ static void write_legend(sm_doc *doc) {
 }
 
 static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
-                                const json_t *of_files) {
+                                const json_t *of_files, sm_figures *figures) {
     begin_section(doc, ROWS);
     sm_report_comparison(doc, report, warnings);
     begin_section(doc, SHORT);
     SM_TRY(sm_report_shortly(doc, report));
     begin_section(doc, PICTURES);
-    SM_TRY(write_pictures(doc, report));
+    SM_TRY(write_pictures(doc, report, figures));
+    SM_TRY(write_loops(doc, report, figures));
     begin_section(doc, PUBLISHED);
     sm_report_published(doc, report);
+    sm_report_micro(doc, report);
     begin_section(doc, FAILURES);
     SM_TRY(sm_report_failures(doc, report));
     begin_section(doc, WARNINGS);
@@ -123,20 +144,29 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
     sm_report_machines(doc, report);
     begin_section(doc, READING);
     write_legend(doc);
-    return doc->html ? sm_report_data(report, doc->out) : SM_OK;
+    if (doc->html) {
+        SM_TRY(sm_figures_write(figures, doc->out));
+        SM_TRY(sm_report_data(report, doc->out));
+    }
+    return SM_OK;
 }
 
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     sm_doc doc = {.out = out, .html = html};
+    sm_figures figures = {.list = NULL};
     sm_report_rows report;
     sm_warning_groups warnings;
+    sm_status status = SM_OK;
     SM_TRY(sm_report_rows_make(rows->rows, &report));
+    SM_TRY_GOTO(sm_figures_open(&figures));
     sm_warnings_group(&report, &warnings);
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
     sm_report_begin(&doc, &report);
-    write_contents(&doc);
-    sm_status status = write_sections(&doc, &report, &warnings, rows->warnings);
+    write_contents(&doc, sm_report_has_loops(&report));
+    SM_TRY_GOTO(write_sections(&doc, &report, &warnings, rows->warnings, &figures));
     sm_doc_end(&doc, scripts);
+cleanup:
+    sm_figures_free(&figures);
     sm_report_rows_free(&report);
     return status;
 }

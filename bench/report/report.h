@@ -20,6 +20,9 @@ sm_status sm_report_data(const sm_report_rows *report, FILE *out);
 // Its tables beside published figures (report_published.c).
 void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 
+// Loops beside a published profile of a step (report_micro.c); nothing where there are no loops.
+void sm_report_micro(sm_doc *doc, const sm_report_rows *report);
+
 // What it says of the best rows, of failures and of machines (report_tables.c).
 void sm_report_begin(sm_doc *doc, const sm_report_rows *report);
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);

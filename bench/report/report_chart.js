@@ -10,7 +10,7 @@
 const chart = (() => {
     const {make, svg, number} = page;
     const compact = (value) => value.toLocaleString('en', {notation: 'compact', maximumSignificantDigits: 3});
-    const colour = (n) => `var(--s${n > 12 ? (n - 1) % 12 + 1 : n})`;
+    const colour = (n) => `var(--s${n > 12 ? (n - 1) % 12 + 1 : n})`; // 0: of nobody
     const DASHES = ['', '8 3', '2.5 3', '9 3 2.5 3', '14 4', '5 2 2 2 2 2'];
     // What a report says of its rows: describe(row) gives nodes for a hint, open(row) shows all, samples(row) in ns,
     // isShown(row) by the reader's filter.
@@ -46,22 +46,26 @@ const chart = (() => {
         const spans = positive.length === values.length && Math.max(...positive) > 20 * Math.min(...positive);
         return axis.scale === 'auto' ? (spans ? 'log' : 'linear') : axis.scale === 'log2' && positive.length < values.length ? 'linear' : axis.scale;
     };
+    const MOST_DECADES = 1e15; // what no machine measures, a damaged row may hold
     const scaleOf = (kind, axis, values, from, to) => {
-        let lo = Math.min(...values), hi = Math.max(...values);
         const isLog = kind !== 'linear';
+        const seen = values.filter((v) => Number.isFinite(v) && Math.abs(v) < 1e300 && (!isLog || v > 0));
+        let lo = seen.length > 0 ? Math.min(...seen) : 1, hi = seen.length > 0 ? Math.max(...seen) : 1;
         const n = Math.max(2, Math.floor(Math.abs(to - from) / (axis.isUp ? 28 : 64)));
         if (isLog) {
+            lo = Math.max(lo, hi / MOST_DECADES);
             const room = Math.max((hi / lo) ** 0.06, 1.06);
             lo /= room; hi *= room;
         } else {
             if (axis.from_zero && lo > 0) lo = 0;
             if (axis.from_zero && hi < 0) hi = 0;
-            const room = (hi - lo || Math.abs(hi) || 1) * 0.06;
+            const room = Math.max((hi - lo || Math.abs(hi) || 1) * 0.06, Math.abs(hi) * 1e-9, 1e-300); // ticks can be told apart
             hi += room;
             if (!(axis.from_zero && lo === 0)) lo -= room;
         }
         const f = isLog ? Math.log : (v) => v;
-        const at = (v) => from + (f(v) - f(lo)) / (f(hi) - f(lo)) * (to - from);
+        const within = (v) => Number.isFinite(v) ? Math.min(Math.max(v, lo), hi) : lo;
+        const at = (v) => from + (f(within(v)) - f(lo)) / (f(hi) - f(lo)) * (to - from);
         const ticks = kind === 'log2' ? powersOfTwo(lo, hi, n) : isLog ? logTicks(lo, hi, n) : linearTicks(lo, hi, n);
         return {at, lo, hi, ticks};
     };
@@ -117,7 +121,7 @@ const chart = (() => {
         .filter((s) => s.points.length > 0);
 
     const drawLines = (figure, panel, width) => {
-        const height = 236, left = 46, top = 40, bottom = height - 34, right = width - 8;
+        const top = panel.title ? 40 : 24, height = top + 196, left = 46, bottom = height - 34, right = width - 8;
         const p = begin(panel.title, width, height);
         const series = visible(figure, panel);
         const all = series.flatMap((s) => s.points).filter((point) => point[1] !== null);
@@ -127,13 +131,14 @@ const chart = (() => {
         const ys = all.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y]);
         if (panel.ideal) ys.push(...panel.ideal.map((point) => point[1]));
         const x = scaleOf(kindOf(figure.x, xs), figure.x, xs, left + 8, right - 8);
-        const y = scaleOf(figure.yKind, {...figure.y, isUp: true}, ys, bottom, top + 4);
+        const y = scaleOf(figure.yKind, {...figure.y, isUp: true}, figure.yKind === 'linear' ? ys : ys.filter((v) => v > 0), bottom, top + 4);
         axisX(p, figure.x, x, top, bottom);
         axisY(p, figure.y, y, left, right, top);
         if (figure.y.level > y.lo && figure.y.level < y.hi) put(p, line(left, y.at(figure.y.level), right, y.at(figure.y.level), {class: 'axis'}));
         if (panel.ideal) {
             put(p, svg('polyline', {points: panel.ideal.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', class: 'axis', 'stroke-dasharray': '4 4'}));
         }
+        if (panel.begin > x.lo && panel.begin < x.hi) put(p, line(x.at(panel.begin), top, x.at(panel.begin), bottom, {class: 'axis', 'stroke-dasharray': '3 4'}));
         for (const s of series) {
             const points = s.points.filter((point) => point[1] !== null);
             const dashes = DASHES[s.style % DASHES.length];
@@ -142,9 +147,8 @@ const chart = (() => {
             }
             for (const [a, b, lo, hi, row] of points) {
                 const cx = x.at(a), cy = y.at(b);
-                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(lo), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
-                if (figure.is_dense) continue;
-                const mark = shape(s.style, cx, cy, 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
+                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
+                const mark = shape(s.style, cx, cy, figure.is_dense ? 1.5 : 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
                 put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
             }
@@ -160,7 +164,7 @@ const chart = (() => {
     // --- names down the side: a line of text, its picture under it ---
     const GAP = 36;
     const named = (figure, panel, width, n, left = 8) => {
-        const top = 24;
+        const top = panel.title ? 24 : 6;
         const p = begin(panel.title, width, top + n * GAP + 38);
         return {p, top, bottom: top + n * GAP + 4, left, right: width - 14};
     };
@@ -201,10 +205,13 @@ const chart = (() => {
         if (bars.length === 0) return p;
         const parts = (bar) => bar.parts.map((value, k) => ({k, value})).filter(({k, value}) => value > 0 && !figure.hidden.has(k));
         const total = (bar) => parts(bar).reduce((sum, part) => sum + part.value, 0);
-        const x = scaleOf('linear', {...figure.x, from_zero: true}, [0, ...bars.map((bar) => Math.max(total(bar), bar.mark ?? 0))], left, right);
-        axisX(p, figure.x, x, top, bottom);
+        const totals = bars.map(total), isShare = kindOf({scale: 'auto'}, totals) === 'log'; // sums of decades have no common length
+        const most = isShare ? [100] : bars.map((bar, i) => Math.max(totals[i], bar.mark ?? 0));
+        const scale = scaleOf('linear', {...figure.x, from_zero: true}, [0, ...most], left, right);
+        axisX(p, isShare ? {label: 'share, %'} : figure.x, scale, top, bottom);
         bars.forEach((bar, i) => {
-            const y = top + i * GAP + 18, sum = total(bar);
+            const y = top + i * GAP + 18, sum = totals[i];
+            const x = {at: (v) => scale.at(isShare ? 100 * v / sum : v)};
             const label = `${number(sum)} ${figure.x.unit}${bar.text ? ', ' + bar.text : ''}`;
             nameOf(p, bar.name, y - 4, bar.colour, label);
             put(p, svg('text', {x: width - 2, y: y - 4, 'text-anchor': 'end'}, label));
@@ -215,7 +222,7 @@ const chart = (() => {
                 put(p, mark);
                 answer(p, mark, [x0, y, x1, y + 14], told(bar.name, [[figure.series[k].name, `${number(value)} ${figure.x.unit}, ${number(100 * value / sum, 3)}%`], ...(bar.changes ? [['against the baseline', bar.changes[k]]] : [])], bar.row), bar.row);
             }
-            if (bar.mark !== null && bar.mark !== undefined) {
+            if (bar.mark !== null && bar.mark !== undefined && (!isShare || bar.mark <= sum)) {
                 const mark = line(x.at(bar.mark), y - 3, x.at(bar.mark), y + 17, {stroke: 'var(--ink)', 'stroke-width': 2.5});
                 put(p, mark);
                 answer(p, mark, [x.at(bar.mark) - 2, y - 3, x.at(bar.mark) + 2, y + 17], told(bar.name, [[figure.mark_name, `${number(bar.mark)} ${figure.x.unit}`]], bar.row), bar.row);
@@ -370,6 +377,9 @@ const chart = (() => {
             const place = nearest(event);
             if (place || !byKey) choose(place, event.clientX, event.clientY);
         });
+        p.picture.addEventListener('pointerdown', (event) => {
+            if (event.pointerType !== 'mouse') choose(nearest(event), event.clientX, event.clientY);
+        });
         p.picture.addEventListener('pointerleave', () => { if (!byKey) choose(null); });
         p.picture.addEventListener('click', (event) => {
             const place = nearest(event);
@@ -391,20 +401,21 @@ const chart = (() => {
     };
 
     // --- figures ---
-    const allValues = (figure) => (figure.panels || []).flatMap((panel) => (panel.series || []).flatMap((s) => s.points.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y])).filter((v) => v !== null));
+    const allValues = (figure) => (figure.panels || []).flatMap((panel) => (panel.series || []).flatMap((s) => s.points.map(([, y]) => y)).filter((v) => v !== null));
     // `forced`: drawn for paper, in that many units.
     const draw = (figure, forced) => {
-        const width = forced || Math.max(240, Math.floor(figure.room.firstElementChild?.clientWidth || figure.room.clientWidth / Math.max(1, Math.floor(figure.room.clientWidth / 330))));
+        const room = figure.room.clientWidth, columns = Math.min(figure.panels.length, Math.max(1, Math.floor(room / 330)));
+        const width = forced || Math.max(240, Math.floor(room / columns) - 12);
         if (figure.panels.some((panel) => panel.series)) figure.yKind = kindOf(figure.y, allValues(figure));
         const drawn = figure.panels.map((panel) => KINDS[figure.kind](figure, panel, width));
         const holders = drawn.map((p) => {
             makeAnswer(p);
             const holder = make('div', {class: 'panel'}, p.picture);
-            holder.hidden = p.places.length === 0 && !figure.is_dense;
+            holder.hidden = p.places.length === 0;
             return holder;
         });
         figure.room.replaceChildren(...holders);
-        figure.isEmpty.hidden = drawn.some((p) => p.places.length > 0) || figure.is_dense === true;
+        figure.isEmpty.hidden = drawn.some((p) => p.places.length > 0);
     };
     const isUsed = (figure, k) => figure.kind !== 'stacks' || figure.panels.some((panel) => panel.bars.some((bar) => bar.parts[k] > 0));
     const legend = (figure) => {
@@ -449,6 +460,11 @@ const chart = (() => {
     const figures = (page.data('figures') || []).filter((figure) => document.querySelector(`[data-figure="${figure.id}"]`));
     figures.forEach(place);
     const redraw = () => figures.forEach((figure) => draw(figure));
+    let due = 0;
+    const redrawSoon = () => {
+        clearTimeout(due);
+        if (document.documentElement.dataset.drawn !== undefined) due = setTimeout(redraw, 80);
+    };
     // The first screen first: then one figure after the other.
     const drawFrom = (i) => {
         if (i === figures.length) { document.documentElement.dataset.drawn = ''; return; }
@@ -459,5 +475,5 @@ const chart = (() => {
     requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
     addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
-    return {rows, strip, redraw, colour};
+    return {rows, strip, redrawSoon, colour};
 })();

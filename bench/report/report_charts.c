@@ -12,8 +12,6 @@
 
 enum { MOST_COMPARED = 500, TEXT_SIZE = 512 }; // samples a side: the work grows with their product
 
-static const double gib = 1024.0 * 1024.0 * 1024.0;
-
 // --- what each chart is --------------------------------------------------------------------------
 
 static const struct {
@@ -35,6 +33,16 @@ json_t *sm_chart_begin(sm_figures *figures, sm_chart chart, const char *kind, co
 
 int sm_chart_n_panels(const sm_report_rows *report) {
     return report->n_panels < SM_MAX_PANELS ? report->n_panels : SM_MAX_PANELS;
+}
+
+json_t *sm_chart_panel_at_batch(const sm_report_rows *report, int p, sm_figures *figures, json_t *figure,
+                                const sm_report_row *rows[SM_MAX_SERIES], int *n) {
+    char title[2 * SM_SERIES_NAME_SIZE];
+    char batch[SM_SERIES_NAME_SIZE];
+    *n = sm_report_at_batch(report, report->panels[p].id, rows);
+    sm_report_batch(rows[0], batch, sizeof(batch));
+    snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
+    return sm_figure_panel(figures, figure, title);
 }
 
 // --- side by side ----------------------------------------------------------------------------------
@@ -104,11 +112,20 @@ static sm_status throughput(const sm_report_rows *report, const sm_report_row *r
     return SM_OK;
 }
 
+// The unit of all panels.
+static double memory_unit(const sm_report_rows *report, const char **unit) {
+    double largest = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        largest = fmax(largest, report->rows[i].memory_bytes);
+    }
+    return sm_figure_byte_unit(largest, unit);
+}
+
 static sm_status memory(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
                         double *hi) {
+    const char *unit;
     (void)baseline;
-    (void)report;
-    *y = row->memory_bytes > 0 ? row->memory_bytes / gib : NAN;
+    *y = row->memory_bytes > 0 ? row->memory_bytes / memory_unit(report, &unit) : NAN;
     *lo = *y;
     *hi = *y;
     return SM_OK;
@@ -203,7 +220,7 @@ static const line_chart line_charts[] = {
     {SM_CHART_THROUGHPUT, "tokens per second",
      "Median of the samples; bars: its 95% interval, or the quartiles where there are too few samples.", throughput,
      NAN},
-    {SM_CHART_MEMORY, "peak memory, GiB",
+    {SM_CHART_MEMORY, "peak memory, ",
      "Peak resident memory of the process, or what is allocated on a device with memory of its own. Crosses: out of "
      "memory.",
      memory, NAN},
@@ -278,7 +295,13 @@ cleanup:
 static sm_status add_line_chart(const sm_report_rows *report, const line_chart *chart, sm_figures *figures) {
     json_t *figure = sm_chart_begin(figures, chart->kind, "lines", chart->caption);
     sm_figure_axis(figures, figure, "x", "batch, sequences", "log2");
-    json_t *y = sm_figure_axis(figures, figure, "y", chart->y_label, "auto");
+    const char *unit = "";
+    char label[64];
+    if (chart->kind == SM_CHART_MEMORY) {
+        memory_unit(report, &unit);
+    }
+    snprintf(label, sizeof(label), "%s%s", chart->y_label, unit);
+    json_t *y = sm_figure_axis(figures, figure, "y", label, "auto");
     sm_figure_set(figures, y, "from_zero", json_true());
     sm_figure_set(figures, y, "level", sm_json_real(chart->level));
     for (int p = 0; p < sm_chart_n_panels(report); p++) {
@@ -372,12 +395,8 @@ static void add_stack_chart(const sm_report_rows *report, const stack_chart *cha
         sm_figure_series(figures, figure, chart->parts[k].name, chart->parts[k].colour, 0);
     }
     for (int p = 0; p < sm_chart_n_panels(report); p++) {
-        char title[2 * SM_SERIES_NAME_SIZE];
-        char batch[SM_SERIES_NAME_SIZE];
-        int n = sm_report_at_batch(report, report->panels[p].id, rows);
-        sm_report_batch(rows[0], batch, sizeof(batch));
-        snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
-        json_t *panel = sm_figure_panel(figures, figure, title);
+        int n;
+        json_t *panel = sm_chart_panel_at_batch(report, p, figures, figure, rows, &n);
         for (int i = 0; i < n; i++) {
             add_bar(chart, rows[i], figures, panel);
         }

@@ -46,4 +46,8 @@ void sm_chart_roofline(const sm_report_rows *report, sm_figures *figures);
 json_t *sm_chart_begin(sm_figures *figures, sm_chart chart, const char *kind, const char *caption);
 int sm_chart_n_panels(const sm_report_rows *report);
 
+// The panel of report->panels[p] at one batch, with its rows (sm_report_at_batch).
+json_t *sm_chart_panel_at_batch(const sm_report_rows *report, int p, sm_figures *figures, json_t *figure,
+                                const sm_report_row *rows[SM_MAX_SERIES], int *n);
+
 #endif

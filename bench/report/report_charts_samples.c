@@ -18,12 +18,8 @@ static const double one_line_ratio = 1.05; // ceilings closer than that are one 
 static void add_samples(const sm_report_rows *report, sm_figures *figures, json_t *figure) {
     const sm_report_row *rows[SM_MAX_SERIES];
     for (int p = 0; p < sm_chart_n_panels(report); p++) {
-        char title[2 * SM_SERIES_NAME_SIZE];
-        char batch[SM_SERIES_NAME_SIZE];
-        int n = sm_report_at_batch(report, report->panels[p].id, rows);
-        sm_report_batch(rows[0], batch, sizeof(batch));
-        snprintf(title, sizeof(title), "%s, %s", report->panels[p].name, batch);
-        json_t *panel = sm_figure_panel(figures, figure, title);
+        int n;
+        json_t *panel = sm_chart_panel_at_batch(report, p, figures, figure, rows, &n);
         for (int i = 0; i < n; i++) {
             if (json_array_size(sm_json_get(rows[i]->json, "samples_ns")) > 1) {
                 int series = sm_figure_series(figures, figure, rows[i]->series, rows[i]->colour, rows[i]->style);

@@ -2,10 +2,13 @@
 #include "report_doc.h"
 
 #include "json_values.h"
+#include "layout.h"
 #include "report_page.h"
+#include "show.h"
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_SIZE = 2048 };
@@ -172,6 +175,68 @@ void sm_doc_folded_begin(sm_doc *doc, const char *title) {
 
 void sm_doc_folded_end(sm_doc *doc) { fputs(doc->html ? "</details>\n" : "", doc->out); }
 
+// --- tables of records -----------------------------------------------------------------------
+
+static bool is_number(const sm_column *column) {
+    return column->type == SM_COLUMN_INTEGER || column->type == SM_COLUMN_REAL;
+}
+
+static void put_record_cell(sm_doc *doc, const sm_column *column, const json_t *record) {
+    char text[SM_CELL_SIZE] = "";
+    double value = sm_json_number(record, column->name);
+    (column->show != NULL ? column->show : sm_show_by_type(column->type))(record, column, text, sizeof(text));
+    fputs(is_number(column) ? "<td class=n" : "<td class=name", doc->out);
+    if (is_number(column) && isfinite(value)) {
+        fprintf(doc->out, " data-v=%.9g", value);
+    }
+    fputc('>', doc->out);
+    put_text(doc, text[0] != '\0' ? text : "-");
+    fputs("</td>", doc->out);
+}
+
+static void put_record_head(sm_doc *doc, const sm_column *column) {
+    bool is_facet = column->type == SM_COLUMN_TEXT || column->view == SM_SHOWN_WHEN_VARIED;
+    fprintf(doc->out, "<th%s%s title=\"", is_number(column) ? " class=n" : "", is_facet ? " data-facet" : "");
+    put_text(doc, column->description);
+    fputs("\">", doc->out);
+    put_text(doc, column->heading);
+    fputs("</th>", doc->out);
+}
+
+static void put_records(sm_doc *doc, const char *id, const sm_layout *l) {
+    size_t i;
+    json_t *record;
+    fprintf(doc->out, "<div class=\"wide tall\" id=\"%s\"><table class=\"sorts-by\"><thead><tr>", id);
+    for (int j = 0; j < l->n_shown; j++) {
+        put_record_head(doc, &l->table->columns[l->shown[j]]);
+    }
+    fputs("</tr></thead>\n<tbody>\n", doc->out);
+    json_array_foreach((json_t *)l->records, i, record) {
+        fprintf(doc->out, "<tr data-row=%zu>", i);
+        for (int j = 0; j < l->n_shown; j++) {
+            put_record_cell(doc, &l->table->columns[l->shown[j]], record);
+        }
+        fputs("</tr>\n", doc->out);
+    }
+    fputs("</tbody></table></div>\n", doc->out);
+}
+
+sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records) {
+    sm_layout l = {.table = table, .records = records};
+    char *common = NULL;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(sm_layout_make(&l));
+    SM_TRY_GOTO(sm_layout_common_text(&l, &common));
+    if (common[0] != '\0') {
+        sm_doc_text(doc, "%s.", common);
+    }
+    put_records(doc, id, &l);
+cleanup:
+    sm_layout_free(&l);
+    free(common);
+    return status;
+}
+
 // --- figures ---------------------------------------------------------------------------------
 
 static void put_figure(sm_doc *doc, const json_t *figure) {
@@ -185,13 +250,12 @@ static void put_figure(sm_doc *doc, const json_t *figure) {
     fputs("</figcaption></figure>\n", doc->out);
 }
 
-sm_status sm_doc_figures(sm_doc *doc, const sm_figures *figures) {
-    size_t i;
-    json_t *figure;
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first) {
     fputs("<noscript><p>The pictures are drawn by a script, which this browser does not run; the tables hold the same "
           "figures.</p></noscript>\n<div class=\"charts\">\n",
           doc->out);
-    json_array_foreach(figures->list, i, figure) { put_figure(doc, figure); }
+    for (size_t i = first; i < json_array_size(figures->list); i++) {
+        put_figure(doc, json_array_get(figures->list, i));
+    }
     fputs("</div>\n", doc->out);
-    return sm_figures_write(figures, doc->out);
 }

@@ -3,6 +3,7 @@
 #ifndef STEPMARK_REPORT_DOC_H
 #define STEPMARK_REPORT_DOC_H
 
+#include "record.h"
 #include "report_figure.h"
 #include "status.h"
 
@@ -38,11 +39,15 @@ void sm_doc_number(sm_doc *doc, double value, int decimals, const char *unit);  
 void sm_doc_row_end(sm_doc *doc);
 void sm_doc_table_end(sm_doc *doc);
 
+// A table of records, as in Markdown: what all share is said above it. HTML only: it sorts, and filters by its texts
+// where a script makes it so (page.filters); `id` is the table's place, and its lines have their record's index.
+sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records);
+
 // Closed until a reader opens it. HTML only: in Markdown it is a subheading.
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
 void sm_doc_folded_end(sm_doc *doc);
 
-// The places of figures, and their data (report_figure.h). HTML only.
-sm_status sm_doc_figures(sm_doc *doc, const sm_figures *figures);
+// The places of figures (report_figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
+void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first);
 
 #endif

@@ -117,3 +117,15 @@ void sm_figure_close(sm_figures *figures, json_t *figure, const char *array, siz
         json_array_remove(figures->list, last - 1);
     }
 }
+
+double sm_figure_byte_unit(double largest_bytes, const char **unit) {
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    double size_bytes = 1024;
+    int i = 0;
+    while (i < 2 && largest_bytes >= 1024 * size_bytes) {
+        size_bytes *= 1024;
+        i++;
+    }
+    *unit = units[i];
+    return size_bytes;
+}

@@ -58,4 +58,7 @@ void sm_figure_append(sm_figures *figures, json_t *object, const char *array, js
 // Takes panels back that have nothing in `array` ("series", "points", "bars", "rows"), and the figure without panels.
 void sm_figure_close(sm_figures *figures, json_t *figure, const char *array, size_t fewest);
 
+// Bytes of the unit in which the largest of some sizes is read best: "MiB", "GiB".
+double sm_figure_byte_unit(double largest_bytes, const char **unit);
+
 #endif

@@ -117,10 +117,62 @@ const page = (() => {
         setTimeout(() => URL.revokeObjectURL(address), 1000);
     };
 
+    // --- tables that filter: by words, and by the columns of <th data-facet> ---
+    const MOST_CHOICES = 60;
+    const textOf = (cell) => (cell.classList.contains('n') ? cell.textContent : cell.dataset.v ?? cell.textContent).trim();
+    const shownRows = (table) => [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const quoted = (text) => {
+        const safe = /^[=+@-]./.test(text) && isNaN(text.replaceAll(',', '')) ? "'" + text : text; // no formula
+        return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    };
+    const csv = (table) => [table.tHead.rows[0], ...shownRows(table)]
+        .map((row) => [...row.cells].map((cell) => quoted(cell.textContent.trim())).join(',')).join('\n') + '\n';
+    // Puts search, choices, reset and CSV above the table; `changed` is called whenever other rows are shown.
+    const filters = (table, changed) => {
+        const rows = [...table.tBodies[0].rows];
+        const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+        const search = make('input', {type: 'search', placeholder: 'filter: words in any column', 'aria-label': 'filter rows'});
+        const choices = [...table.tHead.rows[0].cells].map((head, column) => {
+            if (head.dataset.facet === undefined) return null;
+            const values = [...new Set(rows.map((row) => textOf(row.cells[column])))];
+            if (values.length < 2 || values.length > MOST_CHOICES) return null;
+            values.sort((a, b) => a.localeCompare(b, 'en', {numeric: true}));
+            const select = make('select', {'aria-label': head.textContent, 'data-column': head.textContent},
+                make('option', {value: ''}, head.textContent + ': all'), values.map((value) => make('option', {value}, value)));
+            return {column, select};
+        }).filter((choice) => choice);
+        const told = make('output', {});
+        const apply = () => {
+            const words = search.value.toLowerCase().split(/\s+/).filter((word) => word);
+            let n = 0;
+            for (const row of rows) {
+                const fits = words.every((word) => texts.get(row).includes(word)) &&
+                    choices.every(({column, select}) => select.value === '' || textOf(row.cells[column]) === select.value);
+                row.hidden = !fits;
+                n += fits;
+            }
+            told.textContent = n === rows.length ? `${n} ${n === 1 ? 'row' : 'rows'}` : `${n} of ${rows.length} rows`;
+            changed();
+        };
+        const reset = () => {
+            search.value = '';
+            choices.forEach(({select}) => { select.value = ''; });
+            apply();
+        };
+        search.addEventListener('input', apply);
+        choices.forEach(({select}) => select.addEventListener('change', apply));
+        const tools = make('div', {class: 'tools on-screen'}, search, choices.map(({select}) => select),
+            make('button', {type: 'button', onclick: reset}, 'reset'), told,
+            make('button', {type: 'button', title: 'the table as it is shown', onclick: () => download('rows.csv', 'text/csv', csv(table))}, 'CSV'));
+        table.parentElement.before(tools);
+        apply();
+        return tools;
+    };
+
     // --- light or dark ---
     const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
     document.querySelector('h1')?.after(make('button', {class: 'theme on-screen', type: 'button', title: 'light or dark', 'aria-label': 'light or dark',
         onclick: () => { document.documentElement.dataset.theme = isDark() ? 'light' : 'dark'; }}, '\u25d0'));
 
-    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, sortBy, download};
+    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, sortBy, filters, shownRows, download};
 })();

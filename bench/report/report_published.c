@@ -1,4 +1,4 @@
-// report_published.c: two published tables of GPT-2 steps, and this report's rows beside them. What they
+// report_published.c: published tables of GPT-2 steps, and this report's rows beside them. What they
 // measured is said with them, since their headings do not say it.
 #include "report.h"
 #include "show.h"
@@ -30,9 +30,26 @@ static const published p100_both[N_SIZES] = {
     {95, 68, ""}, {190, 56, ""}, {360, 52, ""}, {NAN, NAN, "OOM"}, {NAN, NAN, "OOM"},
 };
 
+// "308 ± 17.9", "17,800 ± 1,040".
+static void spread_text(double mean_ms, double stddev_ms, char text[TEXT_SIZE]) {
+    char mean[TEXT_SIZE / 3];
+    char stddev[TEXT_SIZE / 3];
+    sm_text_count(mean_ms, mean, sizeof(mean));
+    sm_text_count(stddev_ms, stddev, sizeof(stddev));
+    if (mean_ms < 1000) {
+        snprintf(mean, sizeof(mean), "%.4g", mean_ms);
+    }
+    if (stddev_ms < 1000) {
+        snprintf(stddev, sizeof(stddev), "%.3g", stddev_ms);
+    }
+    snprintf(text, TEXT_SIZE, isfinite(stddev_ms) ? "%s ± %s" : "%s", mean, stddev);
+}
+
 static void published_text(const published *p, char text[TEXT_SIZE]) {
     if (isfinite(p->mean)) {
-        snprintf(text, TEXT_SIZE, "%.4g ± %.3g%s%s", p->mean, p->stddev, p->note[0] != '\0' ? ", " : "", p->note);
+        spread_text(p->mean, p->stddev, text);
+        size_t used = strlen(text);
+        snprintf(text + used, TEXT_SIZE - used, "%s%s", p->note[0] != '\0' ? ", " : "", p->note);
     } else {
         snprintf(text, TEXT_SIZE, "%s", p->note);
     }
@@ -43,7 +60,7 @@ static void mean_text(const json_t *row, const char *mean, const char *stddev, c
     double stddev_ms = sm_json_number(row, stddev) * 1e-6;
     text[0] = '\0';
     if (isfinite(mean_ms)) {
-        snprintf(text, TEXT_SIZE, isfinite(stddev_ms) ? "%.4g ± %.3g" : "%.4g", mean_ms, stddev_ms);
+        spread_text(mean_ms, stddev_ms, text);
     }
 }
 
@@ -140,7 +157,7 @@ static void write_rows_of(sm_doc *doc, const sm_report_rows *report, int size, c
         sm_doc_row_begin(doc);
         b->first_cells(doc, size);
         for (int i = 0; i < 6; i++) {
-            sm_doc_cell(doc, "%s", i == 0 ? "not measured here" : "");
+            sm_doc_cell(doc, "%s", i == 0 ? "not measured" : "");
         }
         sm_doc_row_end(doc);
     }
@@ -188,6 +205,82 @@ static void p100_cells(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", work);
 }
 
+// --- parts of a step -------------------------------------------------------------------------------
+
+static double optimizer_share(const json_t *row) {
+    const double loop = sm_json_number(row, "loop.unscale_ns") + sm_json_number(row, "loop.update_ns");
+    return isfinite(loop) ? loop / sm_json_number(row, "loop.wall_ns")
+                          : sm_json_number(row, "phases.optimizer_ns") / sm_json_number(row, "attribution_ns");
+}
+
+static double collate_share(const json_t *row) {
+    return sm_json_number(row, "loop.collate_ns") / sm_json_number(row, "loop.wall_ns");
+}
+
+static double wait_share(const json_t *row) {
+    return sm_json_number(row, "loop.wait_ns") / sm_json_number(row, "loop.wall_ns");
+}
+
+// Building and tuning, in units of a step.
+static double start_steps(const json_t *row) {
+    const double tune_ns = sm_json_number(row, "tune_ns");
+    return (sm_json_number(row, "build_ns") + (isfinite(tune_ns) ? tune_ns : 0)) / sm_json_number(row, "median_ns");
+}
+
+// What was said of a part of a step, what was wrong with it, and the same of rows here.
+static const struct {
+    const char *what;
+    const char *said;
+    const char *wrong;
+    double (*here)(const json_t *row);
+    double scale;
+    const char *unit;
+} parts[] = {
+    {"optimizer's share of a step", "66%",
+     "nothing was waited for between phases, so forward and backward ended within it: about 10%", optimizer_share, 100,
+     "%"},
+    {"the collator's share", "a phase of its own", "it is within the wait for the loader, too: counted twice",
+     collate_share, 100, "%"},
+    {"the wait for the loader", "with the collator in it", "as above; here it is what no other phase took", wait_share,
+     100, "%"},
+    {"tokens/s, with a faster loader", "+20%", "tokens of a step, not of a second: by the second -5%", NULL, 0, ""},
+    {"compilation", "0.7 s, whatever was compiled",
+     "the call that was timed is lazy: it compiled in the first step that was timed", start_steps, 1, " steps' time"},
+};
+
+static void write_range(sm_doc *doc, const sm_report_rows *report, double (*here)(const json_t *row), double scale,
+                        const char *unit) {
+    double lo = INFINITY;
+    double hi = -INFINITY;
+    for (size_t i = 0; i < report->n && here != NULL; i++) {
+        const double value = report->rows[i].usable ? here(report->rows[i].json) * scale : NAN;
+        lo = isfinite(value) ? fmin(lo, value) : lo;
+        hi = isfinite(value) ? fmax(hi, value) : hi;
+    }
+    if (here == NULL) {
+        sm_doc_cell(doc, "tokens/s are of seconds throughout");
+    } else if (lo <= hi) {
+        sm_doc_cell(doc, "%.3g to %.3g%s", lo, hi, unit);
+    } else {
+        sm_doc_cell(doc, "not measured here");
+    }
+}
+
+static void write_parts(sm_doc *doc, const sm_report_rows *report) {
+    sm_doc_subheading(doc, "Parts of a step");
+    sm_doc_text(doc, "Published of training loops and sweeps by others, and what was wrong with each figure.");
+    sm_doc_table_begin(doc, "part|published|its error|here, least to most");
+    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+        sm_doc_row_begin(doc);
+        sm_doc_cell(doc, "%s", parts[k].what);
+        sm_doc_cell(doc, "%s", parts[k].said);
+        sm_doc_cell(doc, "%s", parts[k].wrong);
+        write_range(doc, report, parts[k].here, parts[k].scale, parts[k].unit);
+        sm_doc_row_end(doc);
+    }
+    sm_doc_table_end(doc);
+}
+
 void sm_report_published(sm_doc *doc, const sm_report_rows *report) {
     static const char *const passes_of_sizes[] = {"forward-backward", "separate", "step", "forward", NULL};
     static const char *const passes_of_p100[] = {"separate", "forward", "backward", "forward-backward", NULL};
@@ -213,4 +306,5 @@ void sm_report_published(sm_doc *doc, const sm_report_rows *report) {
         write_rows_of(doc, report, size, &of_p100);
     }
     sm_doc_table_end(doc);
+    write_parts(doc, report);
 }

@@ -12,8 +12,8 @@
 // --- names ---------------------------------------------------------------------------------
 
 // How a row ran: the machine, the device on it, what ran there.
-static const char *const how_fields[] = {"machine", "device",    "isa",       "tier",
-                                         "mode",    "precision", "n_threads", "optimizer"};
+static const char *const how_fields[] = {"machine",   "device",    "isa",       "tier",       "mode",
+                                         "precision", "n_threads", "optimizer", "loop.loader"};
 enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), MACHINE = 0, DEVICE = 1 };
 
 static const char *device_of(const json_t *row) {
@@ -61,29 +61,10 @@ void sm_report_how(const json_t *row, char *text, size_t size_bytes) {
 
 // --- machines, devices, series -----------------------------------------------------------------
 
-static void drop(char *text, const char *word) {
-    for (char *at = strstr(text, word); at != NULL; at = strstr(text, word)) {
-        memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
-    }
-}
-
-// "Intel Xeon Platinum 8581C": without the marks of trade and the clock.
-static void name_chip(const json_t *row, char *text, size_t size_bytes) {
-    const char *card = sm_rows_text(row, "gpu_info");
-    snprintf(text, size_bytes, "%.90s", card[0] != '\0' ? card : sm_rows_text(row, "cpu_info"));
-    drop(text, "(R)");
-    drop(text, "(TM)");
-    drop(text, "(tm)");
-    char *clock = strstr(text, " CPU @");
-    if (clock != NULL) {
-        *clock = '\0';
-    }
-}
-
 // Two hosts with such a chip are told apart by their names.
 static void name_machines(sm_report_rows *report) {
     for (size_t i = 0; i < report->n; i++) {
-        name_chip(report->rows[i].json, report->rows[i].device, SM_SERIES_NAME_SIZE);
+        sm_rows_chip(report->rows[i].json, report->rows[i].device, SM_SERIES_NAME_SIZE);
     }
     for (size_t i = 0; i < report->n; i++) {
         sm_report_row *r = &report->rows[i];

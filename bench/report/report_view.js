@@ -1,5 +1,4 @@
-// report_view.js: the report's rows: filters of the table, which the pictures follow; what a hint says of a row; a row
-// opened; the shown rows as a file.
+// report_view.js: the report's rows: what a hint says of one, one opened, those that are shown as a file.
 (() => {
     const {make, number, ms, bytes} = page;
     const data = page.data('row-data') || {rows: [], contexts: []};
@@ -8,7 +7,8 @@
     const hidden = new Set();
 
     const percent = (value) => value === undefined ? '-' : number(100 * value, 3) + '%';
-    const samplesOf = (index) => (data.rows[index]?.row.samples_ns || []).filter((v) => v > 0);
+    const listOf = (value) => Array.isArray(value) ? value : [];
+    const samplesOf = (index) => listOf(data.rows[index]?.row.samples_ns).filter((v) => v > 0);
 
     // --- a row in few words ---
     const brief = ({row}) => [
@@ -50,7 +50,7 @@
             make('form', {method: 'dialog'}, make('button', {autofocus: true}, 'Close')),
             make('h2', {id: 'opened', style: 'margin-top:0'}, `Row ${index + 1}: ${entry.panel}`),
             make('p', {class: 'soft'}, entry.device),
-            ...(warnings || []).map((text) => make('p', {class: 'warn'}, text)),
+            ...listOf(warnings).map((text) => make('p', {class: 'warn'}, String(text))),
             ...(samples.length > 1 ? [make('h3', {}, 'Raw samples, in the order measured'), chart.strip(samples, Math.min(720, innerWidth - 60), 90, entry.colour),
                 make('p', {class: 'soft'}, `${ms(Math.min(...samples))} to ${ms(Math.max(...samples))}`)] : []),
             make('h3', {}, 'All fields'), page.facts(pairs(rest)));
@@ -62,7 +62,7 @@
 
     if (!table) return;
     // --- lines: a click or Enter opens one, arrows go up and down ---
-    const shownLines = () => [...table.tBodies[0].rows].filter((line) => !line.hidden);
+    const shownLines = () => page.shownRows(table);
     table.tBodies[0].addEventListener('click', (event) => {
         const line = event.target.closest('tr');
         if (line && !event.target.closest('a') && !getSelection().toString()) open(Number(line.dataset.row));
@@ -80,60 +80,23 @@
         event.preventDefault();
     });
 
-    // --- filters ---
-    const heads = [...table.tHead.rows[0].cells];
-    const search = make('input', {type: 'search', placeholder: 'filter: words in any column', 'aria-label': 'filter rows'});
-    const choices = heads.map((head, column) => {
-        if (head.dataset.facet === undefined) return null;
-        const values = [...new Set(lines.map((line) => textOf(line, column)))];
-        if (values.length < 2 || values.length > 60) return null;
-        values.sort((a, b) => a.localeCompare(b, 'en', {numeric: true}));
-        const select = make('select', {'aria-label': head.textContent, 'data-column': head.textContent},
-            make('option', {value: ''}, head.textContent + ': all'), ...values.map((value) => make('option', {value}, value)));
-        return {column, select};
-    }).filter((choice) => choice);
-    function textOf(line, column) {
-        const value = line.cells[column];
-        return (value.dataset.v ?? value.textContent).trim();
-    }
-    const told = make('output', {});
-    const texts = new Map(lines.map((line) => [line, line.textContent.toLowerCase()]));
-    let due = 0;
-    const filter = () => {
-        const words = search.value.toLowerCase().split(/\s+/).filter((word) => word);
+    // --- filters, which the pictures follow ---
+    const filters = page.filters(table, () => {
         hidden.clear();
-        for (const line of lines) {
-            const fits = words.every((word) => texts.get(line).includes(word)) &&
-                choices.every(({column, select}) => select.value === '' || textOf(line, column) === select.value);
-            line.hidden = !fits;
-            if (!fits) hidden.add(Number(line.dataset.row));
-        }
-        const n = lines.length - hidden.size;
-        told.textContent = n === lines.length ? `${n} ${n === 1 ? 'row' : 'rows'}` : `${n} of ${lines.length} rows`;
-        const shown = shownLines();
-        lines.forEach((line) => { line.tabIndex = -1; });
-        if (shown[0]) shown[0].tabIndex = 0;
-        clearTimeout(due);
-        if (document.documentElement.dataset.drawn !== undefined) due = setTimeout(chart.redraw, 80);
-    };
-    search.addEventListener('input', filter);
-    choices.forEach(({select}) => select.addEventListener('change', filter));
+        lines.forEach((line) => {
+            line.tabIndex = -1;
+            if (line.hidden) hidden.add(Number(line.dataset.row));
+        });
+        const first = shownLines()[0];
+        if (first) first.tabIndex = 0;
+        chart.redrawSoon();
+    });
 
     // --- files ---
-    const quoted = (text) => /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-    const csv = () => [heads, ...shownLines().map((line) => [...line.cells])]
-        .map((cells) => cells.map((cell) => quoted(/^[=+@-]./.test(cell.textContent) && isNaN(cell.textContent) ? "'" + cell.textContent.trim() : cell.textContent.trim())).join(',')).join('\n') + '\n';
     const jsonl = () => shownLines().map((line) => {
         const {row} = data.rows[line.dataset.row];
         return JSON.stringify({...row, context: data.contexts[row.context]});
     }).join('\n') + '\n';
-    document.getElementById('comparison').before(make('div', {class: 'tools on-screen'}, search, ...choices.map(({select}) => select),
-        make('button', {type: 'button', onclick: () => {
-            search.value = '';
-            choices.forEach(({select}) => { select.value = ''; });
-            filter();
-        }}, 'reset'), told,
-        make('button', {type: 'button', title: 'the table as it is shown', onclick: () => page.download('rows.csv', 'text/csv', csv())}, 'CSV'),
-        make('button', {type: 'button', title: 'the rows that are shown, with their samples, for stepmark', onclick: () => page.download('rows.jsonl', 'application/jsonl', jsonl())}, 'JSONL')));
-    filter();
+    filters.append(make('button', {type: 'button', title: 'the rows that are shown, with their samples, for stepmark',
+        onclick: () => page.download('rows.jsonl', 'application/jsonl', jsonl())}, 'JSONL'));
 })();

@@ -59,6 +59,24 @@ void sm_rows_model(const json_t *row, char *text, size_t size_bytes) {
     snprintf(text, size_bytes, "%s%s%s", arch, arch[0] != '\0' ? " " : "", sm_rows_text(row, "model_type"));
 }
 
+static void drop(char *text, const char *word) {
+    for (char *at = strstr(text, word); at != NULL; at = strstr(text, word)) {
+        memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
+    }
+}
+
+void sm_rows_chip(const json_t *row, char *text, size_t size_bytes) {
+    const char *card = sm_rows_text(row, "gpu_info");
+    snprintf(text, size_bytes, "%.90s", card[0] != '\0' ? card : sm_rows_text(row, "cpu_info"));
+    drop(text, "(R)");
+    drop(text, "(TM)");
+    drop(text, "(tm)");
+    char *clock = strstr(text, " CPU @");
+    if (clock != NULL) {
+        *clock = '\0';
+    }
+}
+
 const char *sm_rows_status(const json_t *row) {
     const char *status = sm_rows_text(row, "status");
     if (status[0] != '\0') {

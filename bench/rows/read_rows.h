@@ -46,6 +46,9 @@ const char *sm_rows_text(const json_t *row, const char *name);
 // The model as a reader names it: "small", or "llama small" where the architecture is not the default one.
 void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
 
+// The card or processor that ran: "Intel Xeon Platinum 8581C", without marks of trade and the clock.
+void sm_rows_chip(const json_t *row, char *text, size_t size_bytes);
+
 // A name of the row that need not be said where it is the default's: "" then.
 const char *sm_rows_other_arch(const json_t *row);
 const char *sm_rows_other_optimizer(const json_t *row);

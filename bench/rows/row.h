@@ -39,6 +39,7 @@ typedef struct {
     SM_STEP_PHASE_LIST(X)
 #undef X
     int64_t headline_wait_ns; // of a headline step
+    int64_t headline_comm_ns; // likewise
     int64_t busy_ns;          // loader threads, a step: what its data took, over the number of threads
     double n_ready;           // loads ready when one was asked for
     json_t *samples;          // object: wall and phases, each an array by attribution step

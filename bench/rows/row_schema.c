@@ -330,8 +330,9 @@ static const sm_column columns[] = {
     {TEXT(loop.loader, "of a training loop: who makes its batches, inline or threads:N; null: no loop was "
                        "measured, and so below"),
      SHOWN_WHEN_VARIED("loader", NULL)},
-    {INTEGER(loop.n_steps, "",
-             "attribution steps that the means below are of: those whose wall clock is in the middle half"),
+    {INTEGER(
+         loop.n_steps, "",
+         "attribution steps that the means below are of: those in the middle half by what they take beside their data"),
      SPEED},
     {INTEGER(loop.wall_ns, "ns", "a whole step of them; the phases that follow add up to it"), SPEED},
 #define X(code, member, name, text) {INTEGER(loop.member##_ns, "ns", text), SPEED},
@@ -339,6 +340,7 @@ static const sm_column columns[] = {
 #undef X
         {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
          SPEED},
+    {INTEGER(loop.headline_comm_ns, "ns", "of a headline step: waiting for other processes"), SPEED},
     {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},

@@ -3,7 +3,6 @@
 
 #include "report_doc.h"
 #include "report_figure.h"
-#include "show.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,46 +134,21 @@ static sm_status draw(const sm_scaling *scaling, sm_doc *doc) {
         add_curves(scaling, &figures, &all_curves[k]);
     }
     add_parts(scaling, &figures);
-    sm_status status = sm_doc_figures(doc, &figures);
+    sm_doc_figures(doc, &figures, 0);
+    sm_status status = sm_figures_write(&figures, doc->out);
     sm_figures_free(&figures);
     return status;
-}
-
-static void write_cell(sm_doc *doc, const sm_column *column, const json_t *record) {
-    char text[SM_CELL_SIZE] = "";
-    (column->show != NULL ? column->show : sm_show_by_type(column->type))(record, column, text, sizeof(text));
-    sm_doc_cell(doc, "%s", text);
 }
 
 // The columns that the text has, too.
 static sm_status write_table(const sm_scaling *scaling, sm_doc *doc, sm_work work, const char *title) {
     json_t *records = NULL;
-    size_t i;
-    json_t *record;
-    char headings[1024] = "";
     SM_TRY(sm_scaling_records(scaling, &work, &records));
-    for (int c = 0; c < sm_scaling_table.n_columns; c++) {
-        const sm_column *column = &sm_scaling_table.columns[c];
-        size_t used = strlen(headings);
-        if (column->heading != NULL) {
-            snprintf(headings + used, sizeof(headings) - used, "%s%s%s", used > 0 ? "|" : "",
-                     column->type == SM_COLUMN_TEXT ? "" : "#", column->heading);
-        }
-    }
     sm_doc_heading(doc, work == SM_WORK_FIXED ? "strong" : "weak", title);
-    sm_doc_table_begin(doc, headings);
-    json_array_foreach(records, i, record) {
-        sm_doc_row_begin(doc);
-        for (int c = 0; c < sm_scaling_table.n_columns; c++) {
-            if (sm_scaling_table.columns[c].heading != NULL) {
-                write_cell(doc, &sm_scaling_table.columns[c], record);
-            }
-        }
-        sm_doc_row_end(doc);
-    }
-    sm_doc_table_end(doc);
+    const char *id = work == SM_WORK_FIXED ? "strong-table" : "weak-table";
+    sm_status status = sm_doc_records(doc, id, &sm_scaling_table, records);
     json_decref(records);
-    return SM_OK;
+    return status;
 }
 
 sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {

@@ -87,10 +87,13 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
     return SM_OK;
 }
 
-// Ceilings and phases say nothing of a difference, and cost as much as the steps of a run.
+// Ceilings and phases say nothing of a difference, and cost as much as the steps of a run. With --loader a loop is
+// measured, whose phases are the step itself.
 static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
     SM_TRY(set_axis(&options->axes, "no-peaks", NULL));
-    SM_TRY(set_axis(&options->axes, "no-phases", NULL));
+    if (text_of(&options->axes, "loader") == NULL) {
+        SM_TRY(set_axis(&options->axes, "no-phases", NULL));
+    }
     if (text_of(&options->axes, "threads") != NULL) {
         return SM_OK;
     }

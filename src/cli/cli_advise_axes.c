@@ -13,7 +13,7 @@ static const struct {
 } choosable[] = {
     {"batch-size", "batch"}, {"accum", "batch"},  {"precision", "rounding"}, {"optimizer", "optimizer"},
     {"mode", NULL},          {"attention", NULL}, {"recompute", NULL},       {"threads", NULL},
-    {"isa", NULL},           {"padding", NULL},
+    {"isa", NULL},           {"padding", NULL},   {"loader", NULL},          {"queue-depth", NULL},
 };
 
 enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
@@ -21,15 +21,16 @@ enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
 // Bytes of the flag's name in "--name=value", its dashes left out.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
 
-static int find_choosable(const char *arg) {
+static int find_choosable(const char *name, size_t length) {
     for (int i = 0; i < N_CHOOSABLE; i++) {
-        const size_t length = strlen(choosable[i].flag);
-        if (length == name_length(arg) && strncmp(arg + 2, choosable[i].flag, length) == 0) {
+        if (length == strlen(choosable[i].flag) && strncmp(name, choosable[i].flag, length) == 0) {
             return i;
         }
     }
     return -1;
 }
+
+bool cli_advise_chooses(const char *name) { return find_choosable(name, strlen(name)) >= 0; }
 
 // --- axes ----------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ static int count_levels(const cli_sweep_plan *plan, int arg) {
 static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli_advise_axes *axes) {
     const char *text = plan->items[0].args[arg];
     const int n = axes->choices.n_axes;
-    if (find_choosable(text) < 0) {
+    if (find_choosable(text + 2, name_length(text)) < 0) {
         return sm_fail(SM_ERR_USAGE,
                        "%.*s: give one value: its rows do not do the same work, and none is advice on another",
                        (int)name_length(text) + 2, text);
@@ -127,7 +128,8 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
         fputs("batch", out);
     }
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
-        const char *changes = choosable[find_choosable(plan->items[0].args[axes->args[axis]])].changes;
+        const char *arg = plan->items[0].args[axes->args[axis]];
+        const char *changes = choosable[find_choosable(arg + 2, name_length(arg))].changes;
         const bool is_changed = sm_choices_level(&axes->choices, configuration, axis) != 0;
         if (is_changed && changes != NULL && strcmp(changes, "batch") != 0) {
             fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);
@@ -139,11 +141,17 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
 
 char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration) {
     const cli_configuration *c = &plan->items[configuration];
-    json_t *args = json_array();
-    for (int i = 1; i < c->n_args; i++) {
-        json_array_append_new(args, sm_json_text(c->args[i]));
+    char *line = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&line, &size);
+    if (out == NULL) {
+        return NULL;
     }
-    char *line = cli_run_args_line(args);
-    json_decref(args);
+    fputs("stepmark", out);
+    for (int i = 0; i < c->n_args; i++) {
+        fputc(' ', out);
+        cli_put_shell_word(out, c->args[i]);
+    }
+    fclose(out);
     return line;
 }

@@ -4,7 +4,9 @@
 #include "atomic_file.h"
 #include "bundle.h"
 #include "cli_commands.h"
+#include "cli_page_file.h"
 #include "leaderboard.h"
+#include "leaderboard_page.h"
 #include "machine.h"
 #include "read_rows.h"
 
@@ -61,23 +63,40 @@ static sm_status read_bundles(const cli_options *options, json_t *rows) {
     return SM_OK;
 }
 
+typedef struct {
+    json_t *records;
+    json_t *refused;
+} board;
+
+static sm_status write_board(void *what, FILE *out) {
+    const board *b = what;
+    return sm_leaderboard_page(b->records, b->refused, out);
+}
+
+static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
+    const size_t n_refused = json_array_size(b->refused);
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
+    if (n_refused > 0) {
+        cli_note("%zu of %zu rows are left out: they failed, or no check was made%s", n_refused, n_rows,
+                 options->page != NULL ? "; the page lists them" : "");
+    }
+    return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;
+}
+
 sm_status cli_leaderboard(const cli_options *options) {
     json_t *rows = json_array();
-    json_t *records = NULL;
-    size_t n_refused = 0;
+    board b = {NULL, NULL};
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark leaderboard FILE..."));
     }
     SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
     SM_TRY_GOTO(read_bundles(options, rows));
-    SM_TRY_GOTO(sm_leaderboard_make(rows, &records, &n_refused));
-    SM_TRY_GOTO(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, records));
-    if (n_refused > 0) {
-        cli_note("%zu of %zu rows are left out: they failed, or no check was made", n_refused, json_array_size(rows));
-    }
+    SM_TRY_GOTO(sm_leaderboard_make(rows, &b.records, &b.refused));
+    status = show_board(options, &b, json_array_size(rows));
 cleanup:
-    json_decref(records);
+    json_decref(b.records);
+    json_decref(b.refused);
     json_decref(rows);
     return status;
 }

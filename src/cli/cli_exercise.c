@@ -61,7 +61,7 @@ static void print_times(const sm_exercise_report *report) {
     char bytes[32];
     sm_text_scaled(report->flops, "FLOP", flops, sizeof(flops));
     sm_text_bytes(report->bytes, bytes, sizeof(bytes));
-    printf("\ntime of one call, one thread: %s, %s, %s\n", report->timed_case, flops, bytes);
+    printf("\ntime of one call, %s: %s, %s, %s\n", report->timed_on, report->timed_case, flops, bytes);
     for (int i = 0; i < report->n_times; i++) {
         printf("    %10.1f us  %6.2f GFLOP/s", report->times[i].ns / 1e3, report->flops / report->times[i].ns);
         if (isfinite(report->ceiling_ns)) {
@@ -72,7 +72,7 @@ static void print_times(const sm_exercise_report *report) {
     if (isfinite(report->ceiling_ns)) {
         printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
                report->is_memory_bound ? "its bytes at the bandwidth of arrays as large"
-                                       : "its FLOPs at the peak of one core");
+                                       : "its FLOPs at the peak of arithmetic");
     }
 }
 
@@ -155,8 +155,10 @@ static sm_status write_record(const cli_options *options, const sm_exercise *exe
 // --- the subcommand --------------------------------------------------------------------------------
 
 static sm_status check(const cli_options *options, const sm_exercise *exercise) {
-    const sm_exercise_options how = {
-        .timeout_s = options->timeout_s, .without_times = options->no_peaks, .interrupted = &cli_interrupted};
+    const sm_exercise_options how = {.timeout_s = options->timeout_s,
+                                     .without_times = options->no_peaks,
+                                     .device = options->backends.texts[0],
+                                     .interrupted = &cli_interrupted};
     sm_exercise_report report;
     sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
     if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {

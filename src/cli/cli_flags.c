@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli_advise_axes.h"
 #include "cli_sweep_plan.h"
 #include "collate.h"
 #include "data_order.h"
@@ -318,12 +319,12 @@ static const cli_flag flags[] = {
     {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", NULL,
      "each configuration is measured by `loop`, not by `run`, with a loader that makes a step's batches: the thread "
      "that trains, when it needs them, or N threads beside it",
-     SWEEP | CLI_LISTED, AT(loader), NO_RANGE},
+     SWEEP | ADVISE | CLI_LISTED, AT(loader), NO_RANGE},
     {"Work", "queue-depth", 0, CLI_INT, "N", NULL, "of --loader: steps whose batches threads make ahead",
-     SWEEP | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
+     SWEEP | ADVISE | CLI_LISTED, AT(queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH)},
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
      "of --loader: --data is text, and this folder's tokenizer makes tokens of it while the loop reads it",
-     SWEEP | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
+     SWEEP | ADVISE | CLI_LISTED | CLI_WHOLE, AT(tokenizer), NO_RANGE},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches whose gradients one optimizer step sums",
      NOT_ADVISE(SWEPT) | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6)},
     {"Work", "accum", 0, CLI_INT, "N", "1,4", "micro-batches whose gradients one optimizer step sums", ADVISED,
@@ -390,6 +391,9 @@ static const cli_flag flags[] = {
      "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx) or family of the opencl kernels "
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
+    {"Device", "backend-library", 0, CLI_TEXT, "FILE.so", NULL,
+     "a backend of your own, compiled against include/ (docs/adding.md); --backend takes its name", OPENED | DEVICES,
+     AT(backend_library), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
      "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
      "OpenCL devices from FILE.cl; "
@@ -466,7 +470,8 @@ static const cli_flag flags[] = {
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave the device's ceilings unmeasured: no % of peak",
      SWEPT | LOOP | LADDER, AT(no_peaks), NO_RANGE},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
-     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT, AT(no_phases), NO_RANGE},
+     "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT | LOOP, AT(no_phases),
+     NO_RANGE},
 
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", RUN, AT(delay_s),
      WITHIN(0, 86400)},
@@ -487,6 +492,8 @@ static const cli_flag flags[] = {
     {"Exercise", "check", 0, CLI_TEXT, "FILE", NULL,
      "compile it, run it in a process of its own on all cases, say what is wrong, or how fast it is", EXERCISE,
      AT(check), NO_RANGE},
+    {"Exercise", "backend", 0, CLI_TEXTS, "NAME", "opencl", "device that a FILE.cl is checked on", EXERCISE,
+     AT(backends), NO_RANGE},
     {"Exercise", "timeout", 0, CLI_REAL, "SECONDS", "10", "for all cases together", EXERCISE, AT(timeout_s),
      WITHIN(0.1, 3600)},
     {"Exercise", "no-peaks", 0, CLI_SWITCH, NULL, NULL, "leave times and ceilings unmeasured", EXERCISE, AT(no_peaks),
@@ -666,7 +673,7 @@ static const cli_flag flags[] = {
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "say on stderr what is being done",
      RUN | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(progress), NO_RANGE},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and their pictures",
-     SCALING, AT(page), NO_RANGE},
+     SCALING | ON(CLI_LEADERBOARD), AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
     {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page to write; not given: stdout", PAGE, AT(report_file),
@@ -691,8 +698,10 @@ bool cli_has_own_list(const cli_flag *flag) {
 }
 
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
-    bool swept =
-        cli_command_sweeps(command) && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    if (command == CLI_ADVISE) {
+        return cli_advise_chooses(flag->name);
+    }
+    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 

@@ -119,8 +119,8 @@ static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE])
         sm_text_scaled(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
                        r->ceiling.is_memory_bound ? "B/s" : "FLOP/s", rate, sizeof(rate));
         sm_text_ms(r->ceiling.ns, least, sizeof(least));
-        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->ceiling.is_memory_bound ? "memory" : "arithmetic", least,
-                 r->ceiling.peaks.source);
+        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->ceiling.is_memory_bound ? "memory" : "arithmetic",
+                 least, r->ceiling.peaks.source);
     }
 }
 
@@ -154,7 +154,10 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     sm_json_set_new(record, "flops", sm_json_real(r->flops));
     sm_json_set_new(record, "bytes", sm_json_real(r->bytes));
     sm_json_set_new(record, "ceiling_ns", sm_json_real(r->ceiling.ns));
-    sm_json_set_new(record, "bound", sm_json_text(!isfinite(r->ceiling.ns) ? "" : r->ceiling.is_memory_bound ? "memory" : "compute"));
+    sm_json_set_new(record, "bound",
+                    sm_json_text(!isfinite(r->ceiling.ns)     ? ""
+                                 : r->ceiling.is_memory_bound ? "memory"
+                                                              : "compute"));
     return record;
 }
 
@@ -200,19 +203,19 @@ static const char *find_value(const char *shape, const char *key, size_t length)
     return NULL;
 }
 
-// The ladder's shape with the values that "N=128,F=3072" has for its letters.
-static sm_status make_shape(const char *given, const sm_ladder *ladder, char shape[SM_CASE_TEXT_SIZE]) {
+// The ladder's own shape with the values that "N=128,F=3072" has for its letters.
+static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
-        if (find_value(ladder->shape, entry, length) == NULL || !isdigit((unsigned char)entry[length + 1]) ||
+        if (find_value(own, entry, length) == NULL || !isdigit((unsigned char)entry[length + 1]) ||
             entry[length + 1] == '0' || strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
             strcspn(entry + length + 1, ",") > 7) {
-            return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes of %s, as in %s", (int)strcspn(entry, ","), entry,
-                           ladder->name, ladder->shape);
+            return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry,
+                           own);
         }
     }
-    for (const char *word = ladder->shape; *word != '\0'; word += strcspn(word, " "), word += strspn(word, " ")) {
+    for (const char *word = own; *word != '\0'; word += strcspn(word, " "), word += strspn(word, " ")) {
         const size_t length = strcspn(word, "=");
         const char *value = word + length + 1;
         for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
@@ -225,7 +228,7 @@ static sm_status make_shape(const char *given, const sm_ladder *ladder, char sha
 }
 
 // What one letter alone does not say.
-static sm_status check_shape(const sm_ladder *ladder, const char *shape) {
+static sm_status check_shape(const char *shape) {
     const char *C = find_value(shape, "C", 1);
     const char *NH = find_value(shape, "NH", 2);
     const char *V = find_value(shape, "vocab", 5);
@@ -236,7 +239,6 @@ static sm_status check_shape(const sm_ladder *ladder, const char *shape) {
     if (Vp != NULL && atoll(V) > atoll(Vp)) {
         return sm_fail(SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
     }
-    (void)ladder;
     return SM_OK;
 }
 
@@ -279,6 +281,7 @@ static void say(const char *text) { cli_say("%s", text); }
 static sm_status measure(const cli_options *options, cli_device device, const sm_ladder *ladder) {
     char shape[SM_CASE_TEXT_SIZE] = "";
     sm_ladder_result result;
+    sm_device_info info;
     const sm_open_options how = {.n_threads = options->threads.n > 0 ? (int)options->threads.values[0] : 0,
                                  .isa = options->isa,
                                  .cpu_mask = options->cpu_mask,
@@ -287,16 +290,17 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     const sm_ladder_options ladder_options = {.backend = device.backend,
                                               .index = device.index,
                                               .how = &how,
-                                              .shape = options->shape != NULL ? shape : NULL,
+                                              .shape = shape,
                                               .seconds = options->min_time_s,
                                               .max_elems = options->max_elems,
                                               .without_peaks = options->no_peaks,
                                               .interrupted = &cli_interrupted,
                                               .say = say};
-    if (options->shape != NULL) {
-        SM_TRY(make_shape(options->shape, ladder, shape));
-        SM_TRY(check_shape(ladder, shape));
-    }
+    SM_TRY(device.backend->describe(device.index, &info));
+    const bool is_card = info.n_threads == 0 && ladder->card_shape != NULL;
+    SM_TRY(
+        make_shape(options->shape != NULL ? options->shape : "", is_card ? ladder->card_shape : ladder->shape, shape));
+    SM_TRY(check_shape(shape));
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
     SM_TRY(write_result(options, ladder, &result));
     tell_of_slower(&result);

@@ -21,8 +21,11 @@ static void print_speed(const sm_row *row) {
     } else if (isfinite(row->noise_percent)) {
         printf(" ± %.1f%%", row->noise_percent);
     }
-    printf("; to time it apart makes it %.1f%% %s.\n", fabs(row->attribution_percent),
-           row->attribution_percent >= 0 ? "longer" : "shorter");
+    if (isfinite(row->attribution_percent)) {
+        printf("; to time it apart makes it %.1f%% %s", fabs(row->attribution_percent),
+               row->attribution_percent >= 0 ? "longer" : "shorter");
+    }
+    puts(".");
 }
 
 static void print_ceilings(const sm_row *row) {
@@ -108,9 +111,11 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
     json_decref(records);
     json_decref(record);
     print_speed(row);
-    printf("%s\n", row->loop.verdict);
-    print_ceilings(row);
+    if (row->loop.wall_ns != SM_ABSENT) {
+        printf("%s\n", row->loop.verdict);
+        print_ceilings(row);
+        note_reconciliation(row);
+    }
     print_machine(row);
-    note_reconciliation(row);
     return status;
 }

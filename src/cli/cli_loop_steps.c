@@ -12,6 +12,9 @@ bool cli_is_loop(const cli_options *options) { return options->command == CLI_LO
 
 int cli_loop_attribution(const cli_options *options) {
     const int64_t n = options->repetitions;
+    if (options->no_phases) {
+        return 0;
+    }
     return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend_file.h"
 #include "cli_commands.h"
 #include "digest.h"
 #include "kernel_library.h"
@@ -77,19 +78,20 @@ static sm_status check_languages(const sm_backend *backend) {
     for (int i = 0; i < own.n; i++) {
         const sm_own_language language = sm_own_kernel_language(&own.list[i]);
         if (backend->own_kernels == SM_OWN_NONE) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl",
-                           backend->name);
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl", backend->name);
         }
         if (backend->own_kernels != language) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: the file is %s, which --backend %s runs", backend->name,
-                           sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: the file is %s, which --backend %s runs",
+                           backend->name, sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
                            language == SM_OWN_C ? "cpu" : "opencl");
         }
     }
     return SM_OK;
 }
 
-sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n, const char **text) {
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
+                          const char **text) {
     if (!own.is_loaded && options->kernel != NULL) {
         SM_TRY(add_all(options->kernel));
         cli_note("kernels of your own: %s", own.text);
@@ -101,3 +103,23 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
     *text = own.text;
     return SM_OK;
 }
+
+static struct {
+    const sm_backend *backend; // NULL: none was brought
+    char text[SM_TEXT_SIZE * 2];
+} brought;
+
+sm_status cli_load_backend(const cli_options *options) {
+    char digest[SM_DIGEST_SIZE];
+    const char *path = options->backend_library;
+    if (path == NULL || brought.backend != NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_digest_file(path, digest));
+    SM_TRY(sm_backend_file_load(path, &brought.backend));
+    snprintf(brought.text, sizeof(brought.text), "backend %.150s (%s)", path, digest);
+    cli_note("a backend of your own: %s, from %s", brought.backend->name, path);
+    return SM_OK;
+}
+
+const char *cli_backend_text(const sm_backend *backend) { return backend == brought.backend ? brought.text : ""; }

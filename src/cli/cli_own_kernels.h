@@ -9,4 +9,10 @@
 // "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n, const char **text);
 
+// The backend of --backend-library joins the others. Once in a process, before devices are looked for.
+sm_status cli_load_backend(const cli_options *options);
+
+// "backend FILE.so (fnv1a64:...)" where that is it; "" for a backend of this program.
+const char *cli_backend_text(const sm_backend *backend);
+
 #endif

@@ -1,10 +1,9 @@
 // cli_report.c: a page from result files.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
 #include "cli_commands.h"
+#include "cli_page_file.h"
 #include "report.h"
 #include "screen.h"
 
@@ -31,29 +30,22 @@ static void print_warnings(const sm_rows *rows) {
     }
 }
 
+typedef struct {
+    const sm_rows *rows;
+    bool html;
+} report;
+
+static sm_status write_report(void *what, FILE *out) {
+    const report *r = what;
+    return sm_report_write(r->rows, r->html, out);
+}
+
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
-    char *text = NULL;
-    size_t size_bytes = 0;
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a report");
-    }
-    sm_status status = sm_report_write(rows, wants_html(options), out);
+    char n_rows[32];
+    report r = {rows, wants_html(options)};
+    snprintf(n_rows, sizeof(n_rows), "%zu rows, ", json_array_size(rows->rows));
     print_warnings(rows);
-    bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
-    if ((fclose(out) != 0 || failed) && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "no memory for a report");
-    }
-    if (status == SM_OK && options->report_file == NULL) {
-        fwrite(text, 1, size_bytes, stdout);
-    } else if (status == SM_OK) {
-        status = sm_atomic_write_all(options->report_file, text, size_bytes);
-    }
-    if (status == SM_OK && options->report_file != NULL) {
-        cli_note("%s: %zu rows, %zu kB", options->report_file, json_array_size(rows->rows), size_bytes / 1000);
-    }
-    free(text);
-    return status;
+    return cli_write_page(options->report_file, write_report, &r, n_rows);
 }
 
 sm_status cli_report(const cli_options *options) {

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "atomic_file.h"
 #include "cli_commands.h"
+#include "cli_page_file.h"
 #include "markdown.h"
 #include "scaling_page.h"
 
@@ -61,27 +61,7 @@ static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
     return status;
 }
 
-static sm_status write_page(const sm_scaling *scaling, const char *path) {
-    char *text = NULL;
-    size_t size_bytes = 0;
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a page");
-    }
-    sm_status status = sm_scaling_page(scaling, out);
-    bool failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || failed) && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "no memory for a page");
-    }
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(path, text, size_bytes);
-    }
-    if (status == SM_OK) {
-        cli_note("%s: %zu kB", path, size_bytes / 1000);
-    }
-    free(text);
-    return status;
-}
+static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
 
 // --- the subcommand ----------------------------------------------------------------------------
 
@@ -100,7 +80,7 @@ sm_status cli_scaling(const cli_options *options) {
     SM_TRY_GOTO(sm_scaling_make(&runs, options->predict.values, options->predict.n, scaling));
     SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->output));
     if (options->page != NULL) {
-        status = write_page(scaling, options->page);
+        status = cli_write_page(options->page, write_page, scaling, "");
     }
 cleanup:
     sm_scaling_free(scaling);

@@ -40,7 +40,7 @@ static sm_status schema_of(const char *name, json_t **schema) {
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         if (tables[i].command == command) {
             snprintf(title, sizeof(title), "record of stepmark %s", name);
-            *schema = sm_table_json_schema(tables[i].table, title, cli_command_purpose(command), NULL);
+            *schema = sm_table_json_schema(tables[i].table, title, cli_command_purpose(command));
             return SM_OK;
         }
     }

@@ -149,7 +149,8 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
-        command = (a->flag->commands & (1u << CLI_RUN)) != 0 ? command : CLI_LOOP; // whose flag it is
+        const bool is_of_run = (a->flag->commands & (1u << CLI_RUN)) != 0 || cli_has_own_list(a->flag);
+        command = is_of_run ? command : CLI_LOOP;
         int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
                                     : asprintf(&c->args[at], "--%s", a->flag->name);
         if (printed < 0) {

@@ -55,9 +55,8 @@ static sm_status open_tokens(const cli_options *o, const char *path, int64_t voc
     if (o->tokenizer != NULL) {
         return sm_text_tokens_open(path, o->tokenizer, vocab, file->tokenizer, &file->tokens);
     }
-    cli_options named = *o;
-    named.data = path;
-    return cli_open_tokens(&named, vocab, &file->tokens);
+    return path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
+                        : sm_tokens_open(path, (sm_tokens_format)o->data_format, vocab, &file->tokens);
 }
 
 // --- documents -----------------------------------------------------------------------------

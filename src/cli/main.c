@@ -16,6 +16,7 @@
 #include "cli_live.h"
 #include "cli_memory.h"
 #include "cli_options.h"
+#include "cli_own_kernels.h"
 #include "cli_worker.h"
 #include "screen.h"
 
@@ -123,6 +124,7 @@ static int usage_error(const char *command) {
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_memory_require());
     SM_TRY(cli_check_outputs(options));
+    SM_TRY(cli_load_backend(options));
     switch (options->list_devices ? CLI_DEVICES : options->command) {
 #define X(code, name, function, purpose) \
     case code: return function(options);

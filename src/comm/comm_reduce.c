@@ -600,6 +600,14 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     return status;
 }
 
+bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {
+    sm_reducer *r = comm->reducer;
+    pthread_mutex_lock(&r->lock);
+    const bool is_finished = r->n_finished >= ticket || r->status != SM_OK;
+    pthread_mutex_unlock(&r->lock);
+    return is_finished;
+}
+
 void sm_comm_release(sm_comm *comm, int64_t ticket) {
     sm_reducer *r = comm->reducer;
     advance(&r->progress[r->me]->released, (uint32_t)ticket);

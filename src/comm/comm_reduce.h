@@ -45,6 +45,8 @@ sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
 
+bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // or has failed: finish says so
+
 // Of jobs in which processes meet: this one has read what it wanted of the others' parts, in that job and all before
 // it; and waits until the others have, so that it may change its own part.
 void sm_comm_release(sm_comm *comm, int64_t ticket);

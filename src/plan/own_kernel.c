@@ -342,7 +342,9 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out) {
         case OWN_INPUT:
             fprintf(out, "    const %s *%s = args->%s;\n", c_type(info->in[from->operand].type), name, name);
             break;
-        case OWN_OUTPUT: fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->operand].type), name, name); break;
+        case OWN_OUTPUT:
+            fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->operand].type), name, name);
+            break;
         case OWN_KEEP:
         case OWN_RNG:
         case OWN_THREAD: break;

@@ -82,8 +82,9 @@ sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *n
     const char *op = sm_op_name(kind);
     sm_own_opencl_signature(kind, expected);
     if (!find_line(kind, "signature", source, found, sizeof found)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: the line #define %s_signature \"%s\" is missing; `stepmark exercise` and "
-                                      "docs/adding.md show it",
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: the line #define %s_signature \"%s\" is missing; `stepmark exercise` and "
+                       "docs/adding.md show it",
                        name, op, expected);
     }
     if (strcmp(found, expected) != 0) {
@@ -272,11 +273,12 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     sm_own_opencl_signature(kind, signature);
     own_print_places(info, out);
     fprintf(out, "#define %s_signature \"%s\"\n\n", info->name, signature);
-    fprintf(out,
-            "// How many work-items, by dimension (one or two), of the letters below, numbers, + - * and / (rounded up).\n"
-            "// Behind `by`: how many make a work-group. They are rounded up to whole groups: some have nothing to do.\n"
-            "#define %s_items \"%s by 64\"\n\n",
-            info->name, m.list[0].name);
+    fprintf(
+        out,
+        "// How many work-items, by dimension (one or two), of the letters below, numbers, + - * and / (rounded up).\n"
+        "// Behind `by`: how many make a work-group. They are rounded up to whole groups: some have nothing to do.\n"
+        "#define %s_items \"%s by 64\"\n\n",
+        info->name, m.list[0].name);
     fprintf(out, "kernel void %s(\n", info->name);
     for (int i = 0; i <= last; i++) {
         print_parameter(info, &m.list[i], i < last ? "," : ")", out);

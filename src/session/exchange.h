@@ -17,8 +17,9 @@ sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan
 sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; after the executable was released
 
-// Does op `op` of the plan. A start returns at once.
-sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op);
+// Does op `op` of the plan. A start returns at once. Adds to *waited_ns what the caller waited for other processes, and
+// for copies; not what the device still had to compute.
+sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
 // Waits for whatever is under way.
 sm_status sm_exchange_finish(sm_exchange *exchange);

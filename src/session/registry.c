@@ -1,7 +1,7 @@
 // registry.c: the only place that names backends. Adding one is a line here.
 #include <string.h>
 
-#include "backend.h"
+#include "backend_library.h"
 
 extern const sm_backend sm_backend_cpu;
 extern const sm_backend sm_backend_reference;
@@ -17,9 +17,21 @@ static const sm_backend *const backends[] = {
     &sm_backend_reference,
 };
 
-int sm_backend_count(void) { return (int)(sizeof backends / sizeof backends[0]); }
+enum { N_BUILT_IN = sizeof backends / sizeof backends[0] };
 
-const sm_backend *sm_backend_at(int index) { return backends[index]; }
+static const sm_backend *added; // from a library
+
+int sm_backend_count(void) { return N_BUILT_IN + (added != NULL); }
+
+const sm_backend *sm_backend_at(int index) { return index < N_BUILT_IN ? backends[index] : added; }
+
+sm_status sm_backend_add(const sm_backend *backend) {
+    if (sm_backend_find(backend->name) != NULL) {
+        return sm_fail(SM_ERR_FORMAT, "there is a backend %s already: it needs a name of its own", backend->name);
+    }
+    added = backend;
+    return SM_OK;
+}
 
 const sm_backend *sm_backend_find(const char *name) {
     for (int i = 0; i < sm_backend_count(); i++) {

@@ -258,9 +258,8 @@ static sm_status communicate(sm_session *session, int op, unsigned phases, int64
     if (session->exchange == NULL || !is_begun(&session->plan->ops[op], phases)) {
         return SM_OK;
     }
-    const int64_t start_ns = sm_now_ns();
-    SM_TRY(sm_exchange_run(session->exchange, session->executable, op));
-    const int64_t elapsed_ns = sm_now_ns() - start_ns;
+    int64_t elapsed_ns = 0;
+    SM_TRY(sm_exchange_run(session->exchange, session->executable, op, &elapsed_ns));
     session->comm_ns += elapsed_ns;
     if (op_ns != NULL) {
         op_ns[op] += elapsed_ns;

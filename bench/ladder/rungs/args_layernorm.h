@@ -7,13 +7,13 @@
 typedef struct {
     int64_t N;
     int64_t C;
-    double eps;              // added to the variance
-    const float *x;          // (N,C)
-    const float *w;          // (C)
-    const float *b;          // (C)
-    float *y;                // (N,C)  written: what it held does not count
-    float *mean;             // (N)  written: what it held does not count
-    float *rstd;             // (N)  written: what it held does not count
+    double eps;     // added to the variance
+    const float *x; // (N,C)
+    const float *w; // (C)
+    const float *b; // (C)
+    float *y;       // (N,C)  written: what it held does not count
+    float *mean;    // (N)  written: what it held does not count
+    float *rstd;    // (N)  written: what it held does not count
     int64_t thread;
     int64_t n_threads;
 } layernorm_forward_args;

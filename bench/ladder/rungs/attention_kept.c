@@ -1,5 +1,5 @@
-// attention_kept.c: a query's scores are computed once, and kept until its softmax is done: T numbers, which stay in the
-// first cache.
+// attention_kept.c: a query's scores are computed once, and kept until its softmax is done: T numbers, which stay in
+// the first cache.
 #include <stdlib.h>
 
 #include "attention_head.h"

@@ -1,5 +1,5 @@
-// attention_tiles.h: attention of ROWS queries at a time as two small products with a softmax between them, a `vec` at a
-// time. Keys are packed so that a vec has the same channel of neighbouring keys; values, so that a row is whole vecs.
+// attention_tiles.h: attention of ROWS queries at a time as two small products with a softmax between them, a `vec` at
+// a time. Keys are packed so that a vec has the same channel of neighbouring keys; values, so that a row is whole vecs.
 // Whoever includes it says what a vec is, and how its exp is computed.
 #ifndef ATTENTION_TILES_H
 #define ATTENTION_TILES_H

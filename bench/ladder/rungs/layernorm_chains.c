@@ -1,4 +1,5 @@
-// layernorm_chains.c: four sums side by side: an addition need not wait for the one before. (A `vec` is one number yet.)
+// layernorm_chains.c: four sums side by side: an addition need not wait for the one before. (A `vec` is one number
+// yet.)
 typedef float vec;
 typedef float unaligned_vec;
 

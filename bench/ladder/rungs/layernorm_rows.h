@@ -52,7 +52,8 @@ static void normalise_row(const layernorm_forward_args *args, int64_t n) {
     int64_t c = 0;
     for (; c + LANES <= C; c += LANES) {
         const vec d = *(const unaligned_vec *)(x + c) - mean;
-        *(unaligned_vec *)(y + c) = d * rstd * *(const unaligned_vec *)(args->w + c) + *(const unaligned_vec *)(args->b + c);
+        *(unaligned_vec *)(y + c) =
+            d * rstd * *(const unaligned_vec *)(args->w + c) + *(const unaligned_vec *)(args->b + c);
     }
     for (; c < C; c++) {
         y[c] = (x[c] - mean) * rstd * args->w[c] + args->b[c];

@@ -6,7 +6,12 @@
 
 #include "args_matmul.h"
 
-enum { LANES = sizeof(vec) / sizeof(float), COLS = VECTORS * LANES, SLICE = 128, BLOCK = 2 * COLS > 64 ? 2 * COLS : 64 };
+enum {
+    LANES = sizeof(vec) / sizeof(float),
+    COLS = VECTORS * LANES,
+    SLICE = 128,
+    BLOCK = 2 * COLS > 64 ? 2 * COLS : 64
+};
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

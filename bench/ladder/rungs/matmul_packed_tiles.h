@@ -1,4 +1,5 @@
-// matmul_packed_tiles.h: a product by packed tiles of ROWS rows by VECTORS `vec`s of y. Whoever includes it says what these are.
+// matmul_packed_tiles.h: a product by packed tiles of ROWS rows by VECTORS `vec`s of y. Whoever includes it says what
+// these are.
 //
 // Packing copies a slice of x and of W once in the order in which the innermost loop reads them, and puts zeros where
 // they end: the loop goes straight on, and knows no edges.

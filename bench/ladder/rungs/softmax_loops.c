@@ -1,5 +1,5 @@
-// softmax_loops.c: two loops over a row: its largest number, then the sum of exp. The largest is subtracted, so that exp
-// does not overflow.
+// softmax_loops.c: two loops over a row: its largest number, then the sum of exp. The largest is subtracted, so that
+// exp does not overflow.
 #include <math.h>
 
 #include "args_softmax.h"

@@ -1,0 +1,25 @@
+// exercise_device.h: a student's kernel in OpenCL C on a device: the cases, and times. In the student's own process:
+// drivers do not outlive a fork.
+#ifndef STEPMARK_EXERCISE_DEVICE_H
+#define STEPMARK_EXERCISE_DEVICE_H
+
+#include "exercise_case.h"
+
+typedef struct {
+    char device[SM_TEXT_SIZE]; // its name
+    double own_ns;
+    double shipped_ns; // of the backend's kernel
+    double ceiling_ns; // NaN: not known
+    bool is_memory_bound;
+} sm_exercise_device_times;
+
+// Runs every case on the device of that id, or the backend's first ("opencl"), into the operands' memory; *case_index
+// is the one under way. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote to what it must not.
+sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
+                                 volatile int *case_index);
+
+// Of the timed case.
+sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
+                                  sm_exercise_device_times *times);
+
+#endif

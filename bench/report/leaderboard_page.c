@@ -1,0 +1,199 @@
+// leaderboard_page.c: see leaderboard_page.h.
+#include "leaderboard_page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "leaderboard.h"
+#include "read_rows.h"
+#include "report_doc.h"
+#include "show.h"
+
+enum { TEXT_SIZE = 256, MAX_WORKS = 12, MAX_PLACES = 20 }; // panels of a picture, machines in each
+
+static const char *const scripts[] = {"leaderboard_view.js", NULL};
+
+// What machines are held against each other by.
+typedef struct {
+    const char *id;
+    const char *title;
+    const char *caption;
+    const char *label;
+    const char *field;
+    const char *lo, *hi; // NULL: no interval
+    double scale;
+} measure;
+
+static const measure measures[] = {
+    {"rate", "Tokens per second", "The fastest checked row of each device; bars: 95% interval of the median step.",
+     "tokens per second", "median_ts", "lo_ts", "hi_ts", 1},
+    {"watt", "Tokens per second a watt", "Where the device tells its energy.", "tokens per joule", "tokens_per_joule",
+     NULL, NULL, 1},
+    {"gib", "Tokens per second a GiB", "Of the memory that the row took.", "tokens per second and GiB",
+     "tokens_per_s_gib", NULL, NULL, 1},
+    {"peak", "Share of the device's own peak",
+     "Floating-point work against the peak that was measured on the same device.", "% of peak", "mfu", NULL, NULL, 100},
+};
+
+// "small, 512 tokens, bf16, step"
+static void name_work(const json_t *record, char *text, size_t size_bytes) {
+    const char *optimizer = sm_rows_text(record, "optimizer");
+    snprintf(text, size_bytes, "%.60s, %.0f tokens, %.30s, %.40s%s%.40s", sm_rows_text(record, "model"),
+             sm_json_number(record, "n_seq"), sm_rows_text(record, "precision"), sm_rows_text(record, "pass_type"),
+             optimizer[0] != '\0' ? ", " : "", optimizer);
+}
+
+static void name_machine(const json_t *record, char *text, size_t size_bytes) {
+    const char *host = sm_rows_text(record, "host");
+    snprintf(text, size_bytes, "%.120s%s%.60s%s", sm_rows_text(record, "machine"), host[0] != '\0' ? " (" : "", host,
+             host[0] != '\0' ? ")" : "");
+}
+
+static bool same_device(const json_t *a, const json_t *b) {
+    static const char *const fields[] = {"machine", "host", "device"};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (strcmp(sm_rows_text(a, fields[i]), sm_rows_text(b, fields[i])) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Of each record the number of its device, from 1: its colour.
+static int *number_devices(const json_t *records) {
+    size_t n = json_array_size(records);
+    int *colours = calloc(n + 1, sizeof(*colours));
+    int n_devices = 0;
+    for (size_t i = 0; colours != NULL && i < n; i++) {
+        size_t k = 0;
+        while (k < i && !same_device(json_array_get(records, k), json_array_get(records, i))) {
+            k++;
+        }
+        colours[i] = k < i ? colours[k] : ++n_devices;
+    }
+    return colours;
+}
+
+static double interval_end(const json_t *record, const char *field) {
+    return field != NULL ? sm_json_number(record, field) : NAN;
+}
+
+static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const measure *m, const json_t *records,
+                      const int *colours, size_t index) {
+    char name[TEXT_SIZE];
+    char text[TEXT_SIZE];
+    const json_t *record = json_array_get(records, index);
+    double value = sm_json_number(record, m->field) * m->scale;
+    if (!isfinite(value)) {
+        return;
+    }
+    const char *marks = sm_rows_text(record, "marks");
+    name_machine(record, name, sizeof(name));
+    snprintf(text, sizeof(text), "%.60s B=%.0f%s%.120s", sm_rows_text(record, "mode"),
+             sm_json_number(record, "n_batch"), marks[0] != '\0' ? ", " : "", marks);
+    int series = sm_figure_series(figures, figure, name, colours[index], 0);
+    sm_figure_append(figures, panel, "points",
+                     json_pack("{s:o, s:i, s:o, s:o, s:o, s:i, s:o}", "name", sm_json_bytes(name), "series", series,
+                               "x", sm_json_real(value), "lo", sm_json_real(interval_end(record, m->lo)), "hi",
+                               sm_json_real(interval_end(record, m->hi)), "row", (int)index, "text",
+                               sm_json_bytes(text)));
+}
+
+// Records of one work stand together, best first.
+static void add_figure(sm_figures *figures, const measure *m, const json_t *records, const int *colours) {
+    json_t *figure = sm_figure_add(figures, "intervals", m->id, m->title, m->caption);
+    json_t *panel = NULL;
+    sm_figure_axis(figures, figure, "x", m->label, "auto");
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        const json_t *record = json_array_get(records, i);
+        double place = sm_json_number(record, "place");
+        if (place == 1) {
+            char work[TEXT_SIZE];
+            name_work(record, work, sizeof(work));
+            panel = json_array_size(json_object_get(figure, "panels")) < MAX_WORKS
+                        ? sm_figure_panel(figures, figure, work)
+                        : NULL;
+        }
+        if (panel != NULL && place <= MAX_PLACES) {
+            add_point(figures, figure, panel, m, records, colours, i);
+        }
+    }
+    sm_figure_close(figures, figure, "points", 2);
+}
+
+static sm_status write_figures(sm_doc *doc, const json_t *records) {
+    sm_figures figures;
+    SM_TRY(sm_figures_open(&figures));
+    int *colours = number_devices(records);
+    for (size_t k = 0; k < sizeof(measures) / sizeof(measures[0]) && colours != NULL; k++) {
+        add_figure(&figures, &measures[k], records, colours);
+    }
+    if (json_array_size(figures.list) == 0) {
+        sm_doc_text(doc, "No two machines did the same work.");
+    }
+    sm_doc_figures(doc, &figures, 0);
+    sm_status status =
+        colours != NULL ? sm_figures_write(&figures, doc->out) : sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
+    sm_figures_free(&figures);
+    free(colours);
+    return status;
+}
+
+static void write_begin(sm_doc *doc, const json_t *records, const json_t *refused) {
+    int n_works = 0;
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        n_works += sm_json_number(json_array_get(records, i), "place") == 1;
+    }
+    sm_doc_begin(doc, "stepmark: leaderboard of GPT-2 training steps");
+    sm_doc_text(doc, "%zu places in %d %s; %zu %s refused.", json_array_size(records), n_works,
+                n_works == 1 ? "work" : "works", json_array_size(refused),
+                json_array_size(refused) == 1 ? "row" : "rows");
+    fputs("<nav><a href=\"#places\">Places</a><a href=\"#pictures\">Side by side</a><a href=\"#refused\">Refused</a>"
+          "<a href=\"#reading\">How to read this</a></nav>\n",
+          doc->out);
+}
+
+static void write_legend(sm_doc *doc) {
+    sm_doc_items_begin(doc);
+    sm_doc_item(
+        doc,
+        "A work is a model, a length, a number format, a pass, an optimizer, an accumulation and a dropout. Rows of "
+        "other "
+        "work are never compared. Of each device of each machine its fastest row of a work has a place; batch and mode "
+        "are "
+        "its own choice.");
+    sm_doc_item(
+        doc,
+        "A row counts only when its loss, gradients and updates agreed with the reference. Bundles that were changed "
+        "by a "
+        "byte are refused whole.");
+    sm_doc_item(
+        doc,
+        "Marks: emulated (computed in fp32, for lack of instructions), noisy or too few (another run may give another "
+        "figure), warned (something may have spoiled it), other data (than the first of its work).");
+    sm_doc_item(doc,
+                "± is how far the 95%% interval of the median reaches. Two whose intervals meet are not told apart.");
+    sm_doc_item(doc,
+                "Share of peak is against the peak that was measured on that device itself, in that number format.");
+    sm_doc_items_end(doc);
+}
+
+sm_status sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
+    sm_doc doc = {.out = out, .html = true};
+    write_begin(&doc, records, refused);
+    sm_doc_heading(&doc, "places", "Places");
+    SM_TRY(sm_doc_records(&doc, "board", &sm_leaderboard_table, records));
+    sm_doc_heading(&doc, "pictures", "Side by side");
+    SM_TRY(write_figures(&doc, records));
+    sm_doc_heading(&doc, "refused", "Refused");
+    if (json_array_size(refused) == 0) {
+        sm_doc_text(&doc, "None.");
+    } else {
+        SM_TRY(sm_doc_records(&doc, "refused-rows", &sm_leaderboard_refused_table, refused));
+    }
+    sm_doc_heading(&doc, "reading", "How to read this");
+    write_legend(&doc);
+    sm_doc_end(&doc, scripts);
+    return SM_OK;
+}

@@ -1,0 +1,17 @@
+// report_loops.h: what a report says of training loops: where their time goes, what bounds them, how busy the machine
+// was.
+#ifndef STEPMARK_REPORT_LOOPS_H
+#define STEPMARK_REPORT_LOOPS_H
+
+#include "report_doc.h"
+#include "report_rows.h"
+
+bool sm_report_has_loops(const sm_report_rows *report);
+
+// Figures: phases stacked, against the panel's first loop; utilisation, memory and power over time.
+sm_status sm_report_loop_figures(const sm_report_rows *report, sm_figures *figures);
+
+// Tables: the verdict of each loop; each one's phases, folded.
+sm_status sm_report_loop_tables(sm_doc *doc, const sm_report_rows *report);
+
+#endif
