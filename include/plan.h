@@ -214,8 +214,8 @@ sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 // by_role may be NULL. Valid after sm_plan_assign_memory.
 size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
 
-// Of every tensor the ops between which it holds data: from the first that touches it, or its root, until behind the last;
-// all of them for what outlives a step, none for what no op touches. `lives` has plan->n_tensors entries.
+// Of every tensor the ops between which it holds data: from the first that touches it, or its root, until behind the
+// last; all of them for what outlives a step, none for what no op touches. `lives` has plan->n_tensors entries.
 sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 
 // Bytes of a role's tensors that hold data while each op runs, by the lifetimes that the planner packs: the

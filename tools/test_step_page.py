@@ -156,7 +156,7 @@ def fits_phone_dark_and_paper(browser):
 
 def every_kind_is_explained(browser):
     """Also those that only some plans have."""
-    for flags in ("--arch llama --mode fused --dropout 0.1", "--optimizer muon", "--optimizer adafactor --precision fp16",
+    for flags in ("--arch llama --mode fused --dropout 0.1", "--optimizer muon --n-layer 1 --d-model 16", "--optimizer adafactor --precision fp16",
                   "--optimizer adamw8bit --attention blocked", "--optimizer lion --recompute block", "--optimizer sgd"):
         printed = subprocess.run([stepmark, "page", "--backend", "none", *flags.split()], check=True, capture_output=True, text=True)
         data = json.loads(re.search(r'id="step-data">(.*?)</script>', printed.stdout, re.S)[1])

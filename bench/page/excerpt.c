@@ -1,7 +1,7 @@
 // excerpt.c: a function out of a source file, with what it needs of that file.
 //
-// A file is taken apart into its definitions: what begins at the left margin, up to the brace or semicolon that ends it,
-// with the comment right above. Which of them another needs is told by its name, found there as a word.
+// A file is taken apart into its definitions: what begins at the left margin, up to the brace or semicolon that ends
+// it, with the comment right above. Which of them another needs is told by its name, found there as a word.
 #include "excerpt.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ typedef struct {
     const char *begin; // of the comment above it
     const char *code;  // of itself
     const char *end;
-    sm_source name;    // "gelu", "REF(gelu)"; empty: none
+    sm_source name; // "gelu", "REF(gelu)"; empty: none
     bool is_chosen;
 } definition;
 
@@ -129,14 +129,15 @@ static sm_source first_word(const char *p, const char *end) {
     return (sm_source){p, (size_t)(skip_word(p, end) - p)};
 }
 
-// The name that the code at p defines: the word before its first parenthesis, or the last one; of an enum without a name
-// its first constant.
+// The name that the code at p defines: the word before its first parenthesis, or the last one; of an enum without a
+// name its first constant.
 static sm_source find_name(const char *p, const char *end) {
     sm_source word = {p, 0};
     if (*p == '#') {
         const char *name = p + strlen("#define ");
-        return strncmp(p, "#define ", strlen("#define ")) == 0 ? (sm_source){name, (size_t)(skip_word(name, end) - name)}
-                                                               : word;
+        return strncmp(p, "#define ", strlen("#define ")) == 0
+                   ? (sm_source){name, (size_t)(skip_word(name, end) - name)}
+                   : word;
     }
     while (p < end && *p != ';' && *p != '=' && *p != '[') {
         if (is_word(*p)) {

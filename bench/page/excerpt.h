@@ -12,8 +12,8 @@ typedef struct {
     size_t n;
 } sm_source;
 
-// A name is a function's, "gelu_forward", or what stands for one: "CPU_KERNEL(gelu_forward)". With a star behind it, the
-// beginning of names.
+// A name is a function's, "gelu_forward", or what stands for one: "CPU_KERNEL(gelu_forward)". With a star behind it,
+// the beginning of names.
 
 // The definition of each of the names (up to a NULL) with the comment above it, and those of the same file that it
 // uses, in the file's order; what is further away is left out beyond about `most_bytes`. *text is NULL where the file

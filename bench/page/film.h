@@ -1,8 +1,8 @@
 // film.h: what a step does to memory, once: of every tensor with memory of its own the values that changed, and when.
 //
 // Everything that an op reads or writes is shown to the film; it keeps only what is not there already. So any tensor at
-// any moment is made again exactly: changes of its root up to that moment, in their order. Values are float, as a plan's
-// are at most.
+// any moment is made again exactly: changes of its root up to that moment, in their order. Values are float, as a
+// plan's are at most.
 #ifndef STEPMARK_FILM_H
 #define STEPMARK_FILM_H
 

@@ -20,9 +20,9 @@
 static const double MOST_VALUES = 440e3;
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
-static const char usual_text[] =
-    "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on the mat? The cat; and who lay "
-    "by the door? The dog, who barked at the cat until she woke and left the mat.";
+static const char usual_text[] = "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on "
+                                 "the mat? The cat; and who lay "
+                                 "by the door? The dog, who barked at the cat until she woke and left the mat.";
 
 typedef struct {
     cli_options options; // as the walk takes them
@@ -73,12 +73,12 @@ static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
 
 static sm_status check_size(const sm_plan *plan) {
     const double n = sm_film_elems(plan);
-    return n <= MOST_VALUES
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "page: this step writes %.3g values, and a page shows at most %.3g; take a smaller model (-m tiny, "
-                         "or --n-layer, --d-model, --vocab), batch or sequence; stepmark walk shows any",
-                         n, MOST_VALUES);
+    return n <= MOST_VALUES ? SM_OK
+                            : sm_fail(SM_ERR_USAGE,
+                                      "page: this step writes %.3g values, and a page shows at most %.3g; take a "
+                                      "smaller model (-m tiny, "
+                                      "or --n-layer, --d-model, --vocab), batch or sequence; stepmark walk shows any",
+                                      n, MOST_VALUES);
 }
 
 // A text where none is given, and the model has words for one that is long enough.
@@ -89,7 +89,8 @@ static void choose_text(page *p) {
     const int64_t vocab = p->job.config.vocab;
     if (o->text == NULL && o->data == NULL &&
         cli_find_tokenizer(NULL, o->run, o->weights, vocab, &tokenizer) == SM_OK &&
-        cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK && (int64_t)ids.n > p->job.B * p->job.T) {
+        cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK &&
+        (int64_t)ids.n > p->job.B * p->job.T) {
         o->text = usual_text;
     }
     free(ids.ids);
@@ -99,8 +100,7 @@ static void choose_text(page *p) {
 // --- data ------------------------------------------------------------------------------------------
 
 static sm_status set(page *p, const char *key, json_t *value) {
-    return json_object_set_new(p->data, key, value) == 0 ? SM_OK
-                                                         : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
+    return json_object_set_new(p->data, key, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
 }
 
 static sm_status walk(page *p) {

@@ -14,8 +14,8 @@ sm_status cli_page_step_new(json_t *data, cli_page_step **step);
 void cli_page_step_free(cli_page_step *step); // NULL is fine
 cli_walk_writer cli_page_writer(cli_page_step *step);
 
-// Of each kind of op in the plans (up to a NULL): {"text", "sources": [{"backend", "file", "text"}]}: what docs/equations.md says of
-// it, and the functions that compute it. `tier` is the family of OpenCL kernels to show.
+// Of each kind of op in the plans (up to a NULL): {"text", "sources": [{"backend", "file", "text"}]}: what
+// docs/equations.md says of it, and the functions that compute it. `tier` is the family of OpenCL kernels to show.
 sm_status cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t **kinds);
 
 // The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",

@@ -1,5 +1,5 @@
-// cli_page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that compute
-// it, from the sources that the program carries with it.
+// cli_page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that
+// compute it, from the sources that the program carries with it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ static const char *named_as(const char *backend, const char *kind) {
         return "matmul";
     }
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        if (strncmp(kind, prefixes[i], strlen(prefixes[i])) == 0 && (is_opencl || (is_reference && i < 2))) {
+        if (strncmp(kind, prefixes[i], strlen(prefixes[i])) == 0 &&
+            (is_opencl || (is_reference && strcmp(prefixes[i], "flash_") != 0))) {
             return strchr(kind, '_') + 1;
         }
     }

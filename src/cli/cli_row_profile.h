@@ -5,8 +5,8 @@
 #include "cli_measure.h"
 #include "profile.h"
 
-// Builds the plan of the row again, from the options alone; the caller frees *plan, which the input points to, as to the
-// row.
+// Builds the plan of the row again, from the options alone; the caller frees *plan, which the input points to, as to
+// the row.
 sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, const sm_row *row, sm_plan **plan,
                                 sm_profile_input *input);
 

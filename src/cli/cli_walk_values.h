@@ -7,8 +7,8 @@
 
 typedef struct cli_walk_values cli_walk_values;
 
-// The batch: of --text, or the first of --data, or random tokens of --seed: B*T, then as many targets; a token's target is the token
-// after it. The caller frees them.
+// The batch: of --text, or the first of --data, or random tokens of --seed: B*T, then as many targets; a token's target
+// is the token after it. The caller frees them.
 sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch);
 
 // Opens the reference backend with the weights of --weights, or fresh ones of --seed, and that batch. Takes the plan
