@@ -28,7 +28,7 @@ static void every_kind_has_equations(void **state) {
 
 // --- excerpts --------------------------------------------------------------------------------------
 
-static const char source[] = "// file.c: what it is.\n"
+static const char source[] = "// What the file is.\n"
                              "#include <math.h>\n"
                              "\n"
                              "typedef struct {\n"
