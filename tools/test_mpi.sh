@@ -25,9 +25,14 @@ sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
 common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 
+job=
 fail() {
     echo "test-mpi: $*" >&2
     cat "$work/err" >&2
+    if [ -n "$job" ]; then # a training that would go on for ever; mpirun ends its processes
+        kill "$job" 2>/dev/null || true
+        wait "$job" 2>/dev/null || true
+    fi
     exit 1
 }
 
@@ -162,6 +167,7 @@ lose() {
     kill -"$signal" "$victim"
     code=0
     wait "$job" || code=$?
+    job=
     [ "$code" != 0 ] || fail "SIG$signal to rank 1: exit code 0"
     [ $(($(date +%s) - begun)) -le 10 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
