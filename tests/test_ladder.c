@@ -65,6 +65,18 @@ static void sources_stand_alone(void **state) {
     CHECK_ALL(cases);
 }
 
+// Without white space: the formatter has its own.
+static char *squeezed(const char *text) {
+    char *copy = calloc(strlen(text) + 1, 1);
+    assert_non_null(copy);
+    for (char *to = copy; *text != '\0'; text++) {
+        if (*text != ' ' && *text != '\n') {
+            *to++ = *text;
+        }
+    }
+    return copy;
+}
+
 // The rungs' headers are what `exercise` writes.
 static void arguments_are_those_of_the_table(void **state) {
     (void)state;
@@ -79,7 +91,11 @@ static void arguments_are_those_of_the_table(void **state) {
         fclose(file);
         snprintf(name, sizeof(name), "args_%s.h", ladder->name);
         assert_non_null(sm_ladder_text(name));
-        assert_non_null(strstr(sm_ladder_text(name), text));
+        char *ours = squeezed(sm_ladder_text(name));
+        char *expected = squeezed(text);
+        assert_non_null(strstr(ours, expected));
+        free(ours);
+        free(expected);
         free(text);
     }
 }
