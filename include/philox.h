@@ -35,7 +35,8 @@ static inline sm_philox_block sm_philox4x32(uint64_t key, uint64_t counter_low, 
 
 // A key for what `name` draws under `seed`: FNV-1a of the name, mixed with the seed.
 static inline uint64_t sm_philox_key(uint64_t seed, const char *name) {
-    uint64_t z = sm_fnv1a(SM_FNV1A_START, name, strlen(name)) + (seed + 1) * 0x9E3779B97F4A7C15u; // SplitMix64's finaliser spreads the seed
+    uint64_t z = sm_fnv1a(SM_FNV1A_START, name, strlen(name)) +
+                 (seed + 1) * 0x9E3779B97F4A7C15u; // SplitMix64's finaliser spreads the seed
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);

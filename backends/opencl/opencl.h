@@ -3,9 +3,11 @@
 //
 //   opencl_platform.c  which devices there are, and what they say of themselves
 //   opencl_tier.c      which family of kernels suits a device
-//   opencl_matrix.c    which matrix units a device has, by running them; opencl_matrix_attention.c runs attention by
-//   them opencl_program.c   builds kernels; opencl_cache.c keeps what was built on disk; opencl_retarget.c makes PTX of
-//                      another target of what was built
+//   opencl_matrix.c    which matrix units a device has, by running them
+//   opencl_matrix_attention.c  runs attention by them
+//   opencl_program.c   builds kernels
+//   opencl_cache.c     keeps what was built on disk
+//   opencl_retarget.c  makes PTX of another target of what was built
 //   opencl_helpers.c   has programs built by several processes
 //   opencl_memory.c    a plan's tensors in the device's memory
 //   opencl_bind.c      from an op to launches (opencl_launch.c makes one), with opencl_bind_optimizer.c and
@@ -96,9 +98,9 @@ typedef struct opencl_device {
     cl_command_queue copies[2]; // out and in, beside what is computed; NULL until one is needed
     opencl_program *programs;
     opencl_choice *choices;
-    void (*progress)(const char *text); // of sm_open_options
+    void (*progress)(const char *text);         // of sm_open_options
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the tier's; NULL: none
-    const int *trial;                   // the way that is being measured, for every product; NULL: none is
+    const int *trial;                           // the way that is being measured, for every product; NULL: none is
     opencl_waiter waiter;
     bool is_lost;                    // a wait was given up: nothing of the device may be freed
     struct opencl_executable *kept;  // released since

@@ -480,10 +480,10 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }
     if (device->own[op->kind] != NULL) {
-        return plan->dtype == SM_F32
-                   ? SM_OK
-                   : sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
-                             id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
+        return plan->dtype == SM_F32 ? SM_OK
+                                     : sm_fail(SM_ERR_UNSUPPORTED,
+                                               "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
+                                               id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
     SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
     if (binders[op->kind] == NULL) {

@@ -23,8 +23,8 @@ static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: n
 static void write_header(const char *body, size_t size_bytes, char header[HEADER_SIZE]) {
     char digest[SM_DIGEST_SIZE];
     sm_digest_bytes(body, size_bytes, digest);
-    snprintf(header, HEADER_SIZE, "{\"stepmark_bundle\": %d, \"bytes\": %zu, \"digest\": \"%s\"}\n", VERSION, size_bytes,
-             digest);
+    snprintf(header, HEADER_SIZE, "{\"stepmark_bundle\": %d, \"bytes\": %zu, \"digest\": \"%s\"}\n", VERSION,
+             size_bytes, digest);
 }
 
 // --- writing -----------------------------------------------------------------------------------------
@@ -41,8 +41,7 @@ static bool put_facts(FILE *out, const json_t *machine) {
     const time_t now = time(NULL);
     struct tm utc;
     strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *facts =
-        json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
+    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
     const bool written = put_line(out, facts);
     json_decref(facts);
     return written;
@@ -102,9 +101,9 @@ static sm_status read_text(const char *path, char **text, size_t *size_bytes) {
     }
     free(*text);
     *text = NULL;
-    return failed                  ? sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(error))
+    return failed                ? sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(error))
            : n_read > most_bytes ? sm_fail(SM_ERR_FORMAT, "%s: too large for a bundle", path)
-                                   : no_memory(path);
+                                 : no_memory(path);
 }
 
 // The lines behind the header, when it is theirs.

@@ -1,6 +1,6 @@
 // bundle.h: rows of one machine in one file, to be given to others: a header line with the digest of all that follows,
-// a line with the facts of the machine and the build that wrote it, then a row a line. Whatever was changed since, be it
-// one byte, is refused.
+// a line with the facts of the machine and the build that wrote it, then a row a line. Whatever was changed since, be
+// it one byte, is refused.
 //
 //   {"stepmark_bundle": 1, "bytes": 123456, "digest": "fnv1a64:..."}
 //   {"machine": {...}, "created": "2026-11-22T10:00:00Z", "program": "0.1.0"}

@@ -233,7 +233,7 @@ typedef struct {
 
     const char *init; // folder
     const char *check;
-    int language;       // sm_own_language
+    int language; // sm_own_language
     const char *backend_library;
     const char *source; // of a rung
     const char *shape;

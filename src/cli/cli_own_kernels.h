@@ -7,7 +7,8 @@
 
 // Compiles and loads what --kernel names, once in a process; *list lives as long as that. `text`, for rows:
 // "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.
-sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n, const char **text);
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
+                          const char **text);
 
 // The backend of --backend-library joins the others. Once in a process, before devices are looked for.
 sm_status cli_load_backend(const cli_options *options);

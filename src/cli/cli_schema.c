@@ -23,8 +23,9 @@ static const struct {
     {CLI_ABLATE, &cli_ablate_table},      {CLI_ADVISE, &sm_advice_table},      {CLI_AGAIN, &sm_again_table},
     {CLI_CHECK_RUN, &sm_run_check_table}, {CLI_COMPARE, &sm_compare_table},    {CLI_DEVICES, &cli_devices_table},
     {CLI_ESTIMATE, &cli_estimate_table},  {CLI_EXERCISE, &cli_exercise_table}, {CLI_LEADERBOARD, &sm_leaderboard_table},
-    {CLI_LADDER, &cli_ladder_table},      {CLI_PEAKS, &cli_peaks_table},        {CLI_PROFILE, &sm_profile_table},    {CLI_RECOMMEND, &sm_recommend_table},
-    {CLI_SCALING, &sm_scaling_table},     {CLI_VERIFY, &cli_verify_table},     {CLI_WALK, &cli_walk_table},
+    {CLI_LADDER, &cli_ladder_table},      {CLI_PEAKS, &cli_peaks_table},       {CLI_PROFILE, &sm_profile_table},
+    {CLI_RECOMMEND, &sm_recommend_table}, {CLI_SCALING, &sm_scaling_table},    {CLI_VERIFY, &cli_verify_table},
+    {CLI_WALK, &cli_walk_table},
 };
 
 static sm_status schema_of(const char *name, json_t **schema) {

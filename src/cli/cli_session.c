@@ -139,10 +139,11 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     }
-    SM_TRY(cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels,
-                           &own_kernels));
+    SM_TRY(
+        cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));
-    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s", own_kernels[0] != '\0' ? own_kernels : cli_backend_text(device.backend));
+    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s",
+             own_kernels[0] != '\0' ? own_kernels : cli_backend_text(device.backend));
     return SM_OK;
 }
 

@@ -30,7 +30,8 @@ bool sm_rewrite_reads(const sm_op *op, int tensor);
 // How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
 
-// Has the embedding's rows of all processes gathered, so that the rest of the token table's gradient can be summed early.
+// Has the embedding's rows of all processes gathered, so that the rest of the token table's gradient can be summed
+// early.
 sm_status sm_rewrite_gather_rows(sm_plan *plan);
 
 // Puts the ops of communication into a plan of several processes: in every mode, behind all others.
