@@ -42,6 +42,7 @@ typedef struct {
     int n_peaks;
     int n_devices;       // that share the time of --fit
     double peak_seconds; // for a device's ceilings; 0: as long as rows take
+    size_t peak_bytes;   // of their operands, which may lie in a cache; 0: they lie in memory
 } cli_bench;
 
 // The one configuration that the flags of profile and ablate ask for, among the processes of job->comm (NULL: one);

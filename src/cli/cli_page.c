@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
 #include "cli_commands.h"
 #include "cli_measure.h"
 #include "cli_model.h"
 #include "cli_page.h"
+#include "cli_page_file.h"
 #include "cli_processes.h"
 #include "cli_run_args.h"
 #include "cli_trained.h"
@@ -204,7 +204,7 @@ static sm_status gather(page *p, const sm_plan *plan) {
     SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
     SM_TRY_GOTO(set(p, "other", sm_step_page_plan(other)));
     SM_TRY_GOTO(set(p, "other_mode", json_string(sm_mode_name(other_mode))));
-    SM_TRY_GOTO(cli_page_times(&p->options, &times, &tier));
+    SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
     SM_TRY_GOTO(set(p, "times", json_incref(times)));
     SM_TRY_GOTO(cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, &kinds));
     SM_TRY_GOTO(set(p, "kinds", json_incref(kinds)));
@@ -217,29 +217,8 @@ cleanup:
 
 // --- the page --------------------------------------------------------------------------------------
 
-static sm_status write_page(const page *p) {
-    const char *path = p->options.report_file;
-    char *text = NULL;
-    size_t size_bytes = 0;
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "page: out of memory");
-    }
-    sm_status status = sm_step_page_write(p->data, out);
-    const bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
-    if ((fclose(out) != 0 || failed) && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "page: out of memory");
-    }
-    if (status == SM_OK && path == NULL) {
-        fwrite(text, 1, size_bytes, stdout);
-    } else if (status == SM_OK) {
-        status = sm_atomic_write_all(path, text, size_bytes);
-    }
-    if (status == SM_OK && path != NULL) {
-        cli_note("%s: %zu kB; open it in a browser", path, size_bytes / 1000);
-    }
-    free(text);
-    return status;
+static sm_status write_page(void *data, FILE *out) {
+    return sm_step_page_write(data, out);
 }
 
 sm_status cli_page(const cli_options *options) {
@@ -253,7 +232,7 @@ sm_status cli_page(const cli_options *options) {
     SM_TRY_GOTO(check_size(plan));
     choose_text(&p);
     SM_TRY_GOTO(gather(&p, plan));
-    status = write_page(&p);
+    status = cli_write_page(p.options.report_file, write_page, p.data, "");
 cleanup:
     json_decref(p.data);
     sm_plan_free(plan);

@@ -20,7 +20,7 @@ sm_status cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *
 
 // The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",
 // "bound"}]}]; what could not be timed has a status and a reason. *tier is that of the first OpenCL device, or what a
-// processor has.
-sm_status cli_page_times(const cli_options *options, json_t **times, const char **tier);
+// processor has. Ceilings are of operands as large as all tensors of `plan`.
+sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
 
 #endif

@@ -25,7 +25,7 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
         status = sm_atomic_write_all(path, text, size_bytes);
     }
     if (status == SM_OK && path != NULL) {
-        cli_note("%s: %s%zu kB", path, before, size_bytes / 1000);
+        cli_note("%s: %s%zu kB; open it in a browser", path, before, size_bytes / 1000);
     }
     free(text);
     return status;

@@ -79,7 +79,7 @@ static void find_tier(const cli_device *device, const char **tier) {
     }
 }
 
-sm_status cli_page_times(const cli_options *options, json_t **times, const char **tier) {
+sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier) {
     static cli_options single;
     static cli_bench bench;
     static cli_device_list devices;
@@ -88,7 +88,7 @@ sm_status cli_page_times(const cli_options *options, json_t **times, const char 
     single.warmup = N_WARMUP;
     single.repetitions = N_REPETITIONS;
     single.accum = 1;
-    bench = (cli_bench){.options = &single, .peak_seconds = peak_seconds};
+    bench = (cli_bench){.options = &single, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
     *tier = usual_tier;
     *times = json_array();
     if (strcmp(options->backends.texts[0], "none") == 0) {

@@ -47,7 +47,11 @@ sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, 
     return SM_OK;
 }
 
-sm_status cli_measure_peaks(sm_device *device, cli_precision precision, double seconds, sm_peaks *peaks) {
-    const cli_precision computed = cli_is_emulated(device, precision) ? CLI_FP32 : precision;
-    return device->backend->measure_peaks(device, cli_plan_precision(computed), seconds, peaks);
+sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t working_set_bytes, double seconds,
+                            sm_peaks *peaks) {
+    const sm_backend *backend = device->backend;
+    const sm_precision computed = cli_plan_precision(cli_is_emulated(device, precision) ? CLI_FP32 : precision);
+    return working_set_bytes > 0 && backend->measure_peaks_within != NULL
+               ? backend->measure_peaks_within(device, computed, working_set_bytes, seconds, peaks)
+               : backend->measure_peaks(device, computed, seconds, peaks);
 }

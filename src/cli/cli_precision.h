@@ -19,7 +19,9 @@ const char *cli_loss_scale(const cli_options *options, cli_precision precision);
 // How --loss-scale, or where it is not given the precision, has the loss scaled. SM_ERR_USAGE for what is no scale.
 sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, sm_loss_scaling *scaling);
 
-// sm_backend.measure_peaks of the arithmetic that works in that precision: where it is emulated, of fp32's.
-sm_status cli_measure_peaks(sm_device *device, cli_precision precision, double seconds, sm_peaks *peaks);
+// sm_backend.measure_peaks of the arithmetic that works in that precision: where it is emulated, of fp32's. Its
+// operands are that many bytes, and may lie in a cache; 0: they lie in memory.
+sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t working_set_bytes, double seconds,
+                            sm_peaks *peaks);
 
 #endif

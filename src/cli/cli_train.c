@@ -143,7 +143,7 @@ static sm_status open_val_session(training *t) {
 // What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
 static void measure_peak(training *t) {
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, peak_seconds, &t->peaks) == SM_OK) {
+        cli_measure_peaks(t->device, t->job.precision, 0, peak_seconds, &t->peaks) == SM_OK) {
         t->show.peak_flops = t->peaks.flops;
     }
 }
