@@ -123,6 +123,7 @@ CODE(clEnqueueWriteBuffer,
 CODE(clEnqueueMarkerWithWaitList, (cl_command_queue q, cl_uint n, events before, cl_event *event),
      (q, n, before, event))
 CODE(clWaitForEvents, (cl_uint n, events e), (n, e))
+CODE(clGetEventInfo, (cl_event e, cl_event_info what, size_t n, void *value, size_t *size), (e, what, n, value, size))
 CODE(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t n, void *value, size_t *size),
      (e, what, n, value, size))
 CODE(clReleaseEvent, (cl_event e), (e))
