@@ -60,7 +60,7 @@ const opPanel = (() => {
         return make('div', {}, make('div', {class: 'wide'}, make('table', {class: 'times'},
             make('thead', {}, make('tr', {}, ...heads.map((text, k) => make('th', {class: k === 0 || k === 2 || k === 5 ? null : 'n'}, text)))),
             make('tbody', {}, ...timed.map((device) => timeRow(op, i, device, most))))),
-        make('p', {class: 'soft'}, 'roofline: the shortest time possible at the ceilings measured here, of operands as large as all tensors of the step; the mark in the bar. Above 100%: an op's own lay in a nearer cache.'));
+        make('p', {class: 'soft'}, 'roofline: the shortest time possible at the ceilings measured here, of operands as large as all tensors of the step; the mark in the bar. Above 100%: those of the op lay in a nearer cache.'));
     };
 
     // --- the rest ---

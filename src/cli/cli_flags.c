@@ -392,7 +392,7 @@ static const cli_flag flags[] = {
      "(tensor, local, registers); not given: what suits best",
      OPENED, AT(isa), NO_RANGE},
     {"Device", "backend-library", 0, CLI_TEXT, "FILE.so", NULL,
-     "a backend of your own, compiled against include/ (docs/adding.md); --backend takes its name", OPENED | DEVICES,
+     "a backend of your own, compiled against include/ (docs/adding.md), for --backend to name", OPENED | DEVICES,
      AT(backend_library), NO_RANGE},
     {"Device", "kernel", 0, CLI_TEXT, "OP=FILE[,OP=FILE]", NULL,
      "run your own kernel for a kind of op in fp32: on the cpu backend from C (compiled by cc) or a shared library, on "
