@@ -153,6 +153,7 @@ worker() {
 lose() {
     signal=$1
     said=$2
+    : >"$work/out" # of the training before it
     # shellcheck disable=SC2086 # a list of flags
     STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
         >"$work/out" 2>"$work/err" &
