@@ -230,6 +230,7 @@ sm_status cli_page(const cli_options *options) {
     SM_TRY_GOTO(make_job(&p));
     SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
     SM_TRY_GOTO(check_size(plan));
+    SM_TRY_GOTO(sm_plan_assign_memory(plan, 0));
     choose_text(&p);
     SM_TRY_GOTO(gather(&p, plan));
     status = cli_write_page(p.options.report_file, write_page, p.data, "");
