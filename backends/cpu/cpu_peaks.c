@@ -210,6 +210,6 @@ sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, si
     const size_t most_bytes = cpu_memory_block_bytes((const cpu_device *)device);
     const size_t pages = working_set_bytes / (size_t)device->info.n_threads / PAGE_BYTES;
     const size_t block_bytes = (pages < LEAST_PAGES ? LEAST_PAGES : pages) * PAGE_BYTES;
-    return measure_peaks(device, precision, block_bytes < most_bytes ? block_bytes : most_bytes, "arrays as large",
-                         seconds, peaks);
+    return measure_peaks(device, precision, block_bytes < most_bytes ? block_bytes : most_bytes,
+                         "arrays as large as the operands", seconds, peaks);
 }

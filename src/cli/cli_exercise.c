@@ -71,7 +71,7 @@ static void print_times(const sm_exercise_report *report) {
     }
     if (isfinite(report->ceiling_ns)) {
         printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
-               report->is_memory_bound ? "its bytes at the bandwidth of arrays as large"
+               report->is_memory_bound ? "its bytes at the bandwidth of arrays as large as they are"
                                        : "its FLOPs at the peak of arithmetic");
     }
 }

@@ -42,8 +42,8 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     if (opened == NULL) {
         SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
     }
-    sm_status status = cli_measure_peaks(opened != NULL ? opened : own, job->precision, bench->peak_bytes,
-                                         seconds, peaks);
+    sm_status status =
+        cli_measure_peaks(opened != NULL ? opened : own, job->precision, bench->peak_bytes, seconds, peaks);
     if (own != NULL) {
         device.backend->close(own);
     }
