@@ -64,6 +64,7 @@ static void every_subcommand_fits(void **state) {
         {"sweep -m tiny -b 1 --seq-len 8 --mode naive,fused -r 3 -w 1 --backend cpu --no-peaks", 0},
         {"peaks --min-time 0.001 -t 1", 0},
         {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
+        {"ladder softmax --min-time 0 --no-peaks", 0},
         {"walk", 0},
         {"walk --values", 0},
         {"estimate -m tiny -b 1", 0},
