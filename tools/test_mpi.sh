@@ -27,8 +27,8 @@ n_checks=0
 
 job=
 fail() {
-    echo "test-mpi: $*" >&2
     cat "$work/err" >&2
+    echo "test-mpi: $*" >&2
     if [ -n "$job" ]; then # a training that would go on for ever; mpirun ends its processes
         kill "$job" 2>/dev/null || true
         wait "$job" 2>/dev/null || true

@@ -66,6 +66,9 @@ sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts)
 // Have all processes agreed on a failure? Then each ends in order, and one of them says why.
 bool sm_comm_has_agreed(const sm_comm *comm);
 
+// Of processes that share memory and see one failure, the first that asks may say it. Asked once.
+bool sm_comm_is_first_to_speak(const sm_comm *comm);
+
 // Ends all processes at once. Returns only where this process is alone.
 void sm_comm_abort(sm_comm *comm, int exit_code);
 

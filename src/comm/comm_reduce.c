@@ -42,6 +42,7 @@ typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint32_t arrived;
     _Alignas(LINE_BYTES) _Atomic uint32_t done;
     _Alignas(LINE_BYTES) _Atomic uint32_t released;
+    _Alignas(LINE_BYTES) atomic_flag has_spoken; // the first member's stands for the group
 } progress;
 
 struct sm_reducer {
@@ -90,6 +91,12 @@ sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns) {
                        rank, comm->options.timeout_s);
     }
     return SM_OK;
+}
+
+bool sm_comm_is_first_to_speak(const sm_comm *comm) {
+    const sm_reducer *r = comm != NULL ? comm->reducer : NULL;
+    return r == NULL || r->progress == NULL || r->progress[0] == NULL ||
+           !atomic_flag_test_and_set(&r->progress[0]->has_spoken);
 }
 
 // Counters wrap around.
