@@ -5,7 +5,8 @@
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow pair"   more to compare: narrow formats; two processes by shared memory and by messages
+#   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states in
+#                        blocks of 8 bits, shared out
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
 set -eu
@@ -112,6 +113,24 @@ compare_pair() {
     done
 }
 
+# States in blocks with a scale each: slices keep them whole.
+compare_blocks() {
+    for backend in $backends; do
+        for n in $processes; do
+            work_of_all="$sizes --backend $backend --optimizer adamw8bit --steps $steps -b 2"
+            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
+            # shellcheck disable=SC2086 # a list of flags
+            {
+                train one 1 $work_of_all --accum "$n"
+                train many "$n" $work_of_all --shard optimizer
+                train again "$n" $work_of_all --shard optimizer
+            }
+            agree one many 1e-4
+            agree many again 0
+        done
+    done
+}
+
 # Documents: a step's loss and gradient are means over all its real tokens, whichever process has them.
 compare_documents() {
     for padding in max bucket; do
@@ -134,6 +153,13 @@ compare_resumed() {
         train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
     }
     agree two three 1e-5
+    # shellcheck disable=SC2086 # a list of flags
+    {
+        train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --optimizer adamw8bit --save "$work/blocks"
+        train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --optimizer adamw8bit --weights "$work/blocks"
+        train one 1 --threads 1 --steps "$steps" -b 2 --accum 3 --optimizer adamw8bit --weights "$work/blocks"
+    }
+    agree one three 1e-4 # where rounding moves a number into the next bin, its code is another
 }
 
 # worker RANK: the process that works for that rank, under the one that mpirun started.

@@ -22,6 +22,7 @@ typedef struct {
     int segment;
     size_t offset_bytes; // within it
     int64_t n_elems;
+    int line_elems;       // of its slices (shard.h)
     size_t elem_bytes;    // sums are of f32: 4; ALL_GATHER moves elements of any size
     int n_threads;        // that sum, while somebody waits for them: at least 1
     int n_threads_beside; // while nobody does: 1 where what runs beside has the processors
