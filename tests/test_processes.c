@@ -332,11 +332,15 @@ static void test_alone_everything_is_done_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_gradient_is_summed_once),    cmocka_unit_test(test_shards_make_up_the_state),
-        cmocka_unit_test(test_what_cannot_be_sharded_says_why),  cmocka_unit_test(test_slices_cover_all),
-        cmocka_unit_test(test_alone_everything_is_done_at_once), cmocka_unit_test(test_rows_are_added_to_the_sum),
+        cmocka_unit_test(test_every_gradient_is_summed_once),
+        cmocka_unit_test(test_shards_make_up_the_state),
+        cmocka_unit_test(test_what_cannot_be_sharded_says_why),
+        cmocka_unit_test(test_slices_cover_all),
+        cmocka_unit_test(test_alone_everything_is_done_at_once),
+        cmocka_unit_test(test_rows_are_added_to_the_sum),
         cmocka_unit_test(test_blocks_are_not_cut),
-        cmocka_unit_test(test_rows_have_their_places),           cmocka_unit_test(test_weights_are_waited_for),
+        cmocka_unit_test(test_rows_have_their_places),
+        cmocka_unit_test(test_weights_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,8 +252,8 @@ static int64_t blocks_of(int64_t n_elems, int block_elems) { return (n_elems + b
 int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state) {
     const sm_bucket *b = &plan->buckets[bucket];
     const int64_t n_elems = blocks_of(sm_tensor_elems(&plan->tensors[b->own_value]), state->block_elems);
-    const int added = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, state->dtype, 1, &n_elems, "%s.shard.%d",
-                                         state->name, bucket);
+    const int added =
+        sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, state->dtype, 1, &n_elems, "%s.shard.%d", state->name, bucket);
     plan->buckets[bucket].states[state->k] = added;
     return added;
 }

@@ -12,8 +12,8 @@ typedef struct {
     int64_t end;
 } sm_slice;
 
-// Slices are made of whole lines. Of a bucket, whose matrices begin at a multiple of as many elements, a line is a block
-// of what an optimizer quantises together (dynamic_map.h); of anything else, cache lines.
+// Slices are made of whole lines. Of a bucket, whose matrices begin at a multiple of as many elements, a line is a
+// block of what an optimizer quantises together (dynamic_map.h); of anything else, cache lines.
 enum { SM_SLICE_LINE = 64, SM_SLICE_BLOCK = SM_QUANT_BLOCK };
 
 // The elements of n that process `rank` of `size` has: as many lines as the others.

@@ -363,7 +363,8 @@ typedef struct {
 } share;
 
 // Elements first .. end - 1 of the group's state, of which each stands for block_elems of the group's parameters.
-static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *b, int rank, int64_t first, int64_t end) {
+static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *b, int rank, int64_t first,
+                      int64_t end) {
     const sm_slice slice = sm_slice_of(b->n_elems, SM_SLICE_BLOCK, rank, plan->processes.n);
     const int64_t begin = (b->first_elem + slice.first) / t->shard_block;
     const int64_t from = begin > first ? begin : first;
