@@ -20,21 +20,52 @@ if ! command -v mpirun >/dev/null 2>&1; then
     exit 0
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+
+# Whatever way this script ends, nothing that it started goes on: mpirun ends its processes, and who is left is killed.
+# Jobs run beside the shell, which waits for them: so a signal is not kept until they end.
+job=
+leave() {
+    if [ -n "$job" ]; then
+        kill "$job" 2>/dev/null || true
+        for _ in $(seq 50); do
+            kill -0 "$job" 2>/dev/null || break
+            sleep 0.1
+        done
+    fi
+    for process in $(grep -lzx "STEPMARK_TEST_MPI=$$" /proc/[0-9]*/environ 2>/dev/null); do
+        process=${process#/proc/}
+        kill -KILL "${process%/environ}" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
 common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 
-job=
 fail() {
     cat "$work/err" >&2
     echo "test-mpi: $*" >&2
-    if [ -n "$job" ]; then # a training that would go on for ever; mpirun ends its processes
-        kill "$job" 2>/dev/null || true
-        wait "$job" 2>/dev/null || true
-    fi
     exit 1
+}
+
+# start COMMAND...: beside this script, and finish: its exit code.
+start() {
+    : >"$work/out" # of the one before it
+    "$@" >"$work/out" 2>"$work/err" </dev/null &
+    job=$!
+}
+
+finish() {
+    code=0
+    wait "$job" || code=$?
+    job=
+    return "$code"
 }
 
 # train NAME N ARGUMENTS...: NAME.jsonl is the log of N processes.
@@ -44,8 +75,8 @@ train() {
     shift 2
     rm -f "$log"
     # shellcheck disable=SC2086 # a list of flags
-    timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@" >"$work/out" 2>"$work/err" ||
-        fail "$count processes, $*: exit code $?"
+    start timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@"
+    finish || fail "$count processes, $*: exit code $?"
 }
 
 # agree A B TOLERANCE: the losses of two logs, relative; 0: and norms, the same bits.
@@ -179,11 +210,8 @@ worker() {
 lose() {
     signal=$1
     said=$2
-    : >"$work/out" # of the training before it
     # shellcheck disable=SC2086 # a list of flags
-    STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
-        >"$work/out" 2>"$work/err" &
-    job=$!
+    start timeout 120 mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2
     for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
@@ -192,10 +220,7 @@ lose() {
     [ -n "$victim" ] || fail "no process of rank 1"
     begun=$(date +%s)
     kill -"$signal" "$victim"
-    code=0
-    wait "$job" || code=$?
-    job=
-    [ "$code" != 0 ] || fail "SIG$signal to rank 1: exit code 0"
+    ! finish || fail "SIG$signal to rank 1: exit code 0"
     [ $(($(date +%s) - begun)) -le 10 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
     n_checks=$((n_checks + 1))
@@ -204,9 +229,8 @@ lose() {
 refuse() {
     said=$1
     shift
-    if timeout 60 mpirun "$@" >"$work/out" 2>"$work/err"; then
-        fail "$*: exit code 0"
-    fi
+    start timeout 60 mpirun "$@"
+    ! finish || fail "$*: exit code 0"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "not one line says '$said'"
     n_checks=$((n_checks + 1))
 }
