@@ -133,8 +133,8 @@ static void run_prints_every_format(void **state) {
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --no-peaks --precision fp32,tf32", 0, "skipped", "tf32"},
         {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --no-peaks --precision fp16 --loss-scale 1e9", 1, "error",
          "not finite at a loss scale of 1e+09"},
-        {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --accum 2 --dropout 0.1", 0, "ok",
-         NULL},
+        {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --accum 2 --dropout 0.1", 0,
+         "ok", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -464,8 +464,8 @@ static json_t *run_tuned_with(const char *options, const char *cache) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
-    snprintf(path, sizeof(path), "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json",
-             options);
+    snprintf(path, sizeof(path),
+             "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options);
     expect_exit(path, 0);
     if (before != NULL) {
         setenv("XDG_CACHE_HOME", before, 1);

@@ -251,6 +251,7 @@ lose STOP "rank 1 did not answer for 2 s"
 {
     refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1
     refuse "muon cannot be" -n 2 "$stepmark" train $sizes $common --shard optimizer --optimizer muon
+    refuse "run measures with one process" -n 2 "$stepmark" run -m tiny --no-peaks
     refuse "cannot open" -n 2 "$stepmark" train $sizes $common --data "$work/missing"
 }
 echo "test-mpi: $n_checks comparisons and failures of $processes processes hold"

@@ -62,6 +62,7 @@ struct sm_reducer {
     pthread_cond_t changed;
     sm_comm_job queue[QUEUE_JOBS];
     int64_t n_started, n_finished;
+    int64_t busy_ns;        // in jobs that are finished
     atomic_bool is_awaited; // by who computes
     bool is_ending;
     sm_status status; // of the first job that failed; those after it are not done
@@ -485,8 +486,11 @@ static void *serve(void *argument) {
         }
         const sm_comm_job job = r->queue[r->n_finished % QUEUE_JOBS];
         pthread_mutex_unlock(&r->lock);
+        const int64_t begin_ns = sm_now_ns();
         const sm_status status = do_job(r, &job);
+        const int64_t busy_ns = sm_now_ns() - begin_ns;
         pthread_mutex_lock(&r->lock);
+        r->busy_ns += busy_ns;
         r->n_finished++;
         if (status != SM_OK) {
             r->status = status;
@@ -609,6 +613,17 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     const sm_status status = failure_of(r);
     pthread_mutex_unlock(&r->lock);
     return status;
+}
+
+int64_t sm_comm_busy_ns(sm_comm *comm) {
+    sm_reducer *r = comm != NULL ? comm->reducer : NULL;
+    if (r == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&r->lock);
+    const int64_t busy_ns = r->busy_ns;
+    pthread_mutex_unlock(&r->lock);
+    return busy_ns;
 }
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {

@@ -46,6 +46,9 @@ sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
 
+// How long jobs have been under way so far: moved and summed, and waited for others in.
+int64_t sm_comm_busy_ns(sm_comm *comm);
+
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // or has failed: finish says so
 
 // Of jobs in which processes meet: this one has read what it wanted of the others' parts, in that job and all before
