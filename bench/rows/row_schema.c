@@ -194,8 +194,9 @@ static const sm_column columns[] = {
     {TEXT(optimizer, "whose update the step has: adamw, ...; null: the pass has none"),
      SHOWN_WHEN_VARIED("optimizer", NULL)},
     {INTEGER(seed, "", "of weights, data and dropout")},
-    {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
-                    "`stepmark again` runs them")},
+    {JSON(run_args,
+          "flags of `stepmark run`, or of `stepmark loop` where --loader is among them, that measure this row "
+          "alone, each with its value, defaults included; `stepmark again` runs them")},
     {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
     {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, and with "
                        "documents where they begin, as 32-bit integers")},
