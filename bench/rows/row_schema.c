@@ -346,6 +346,10 @@ static const sm_column columns[] = {
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},
     {JSON(loop.samples, "wall and each phase that took time: an array, by attribution step, in ns"), SPEED},
+    {JSON(loop.memory, "over the ops of a step, by the planner: end_ns, when each ends, one behind the other, and "
+                       "alive_bytes, activations and scratch that hold data meanwhile (of very many ops neighbours are "
+                       "one); held_bytes, what outlives a step; backward_ns, where the backward begins"),
+     SPEED},
     {TEXT(loop.bound, "what, removed alone, would make the loop fastest: compute, memory, launches, input or "
                       "communication; null: not known"),
      SPEED},
