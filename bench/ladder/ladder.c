@@ -35,7 +35,7 @@ typedef struct {
     const sm_ladder *ladder;
     const sm_ladder_options *options;
     sm_ladder_result *result;
-    climber *climbers; // those of the rungs, and one in a step
+    climber *climbers;          // those of the rungs, and one in a step
     void *expected[SM_MAX_OUT]; // of the shape, by the reference
 } climb;
 

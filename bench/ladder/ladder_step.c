@@ -35,8 +35,8 @@ static void choose_sizes(const char *shape, sm_model_config *config, sm_plan_opt
     }
     options->B = N > 0 ? N / options->T : sm_ladder_size(shape, "B");
     config->d_model = size_or(shape, "C", SMALL);
-    config->n_head =
-        size_or(shape, "NH", config->d_model > HEAD_SIZE && config->d_model % HEAD_SIZE == 0 ? config->d_model / HEAD_SIZE : 1);
+    config->n_head = size_or(
+        shape, "NH", config->d_model > HEAD_SIZE && config->d_model % HEAD_SIZE == 0 ? config->d_model / HEAD_SIZE : 1);
     config->d_ff = size_or(shape, "F", SMALL);
     config->vocab = size_or(shape, "vocab", SMALL);
     config->context = options->T;
