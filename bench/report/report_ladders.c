@@ -90,10 +90,8 @@ static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const 
     const double ceiling_percent_ns = 100 * sm_json_number(rung, "ceiling_ns");
     char text[TEXT_SIZE];
     char ms[TEXT_SIZE];
-    char rate[TEXT_SIZE];
     sm_text_ms(sm_json_number(rung, "ns"), ms, sizeof(ms));
-    show_rate(rung, rate, sizeof(rate));
-    snprintf(text, sizeof(text), "%.20s ms, %.30s", ms, rate);
+    snprintf(text, sizeof(text), "%.20s ms", ms);
     const int series = sm_figure_series(figures, figure, sm_rows_text(rung, "name"), colour_of(rungs, i), 0);
     sm_figure_append(figures, panel, "points",
                      json_pack("{s:o, s:i, s:o, s:o, s:o, s:n, s:o}", "name", sm_json_text(sm_rows_text(rung, "rung")),
@@ -112,8 +110,9 @@ static void add_figure(sm_figures *figures, const json_t *rungs) {
     sm_figure_axis(figures, figure, "x", "% of the ceiling", "auto");
     for (size_t i = 0; i < json_array_size(rungs); i++) {
         if (begins(rungs, i)) {
-            char title[TITLE_SIZE];
-            name_ladder(json_array_get(rungs, i), title);
+            char title[TITLE_SIZE]; // short: a panel may be as narrow as a phone; the tables say the rest
+            const json_t *rung = json_array_get(rungs, i);
+            snprintf(title, sizeof(title), "%.40s, %.40s", sm_rows_text(rung, "ladder"), sm_rows_text(rung, "device"));
             panel = sm_figure_panel(figures, figure, title);
         }
         if (isfinite(sm_json_number(json_array_get(rungs, i), "ceiling_share"))) {
