@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "json_values.h"
+#include "loop_memory.h"
 #include "loop_verdict.h"
 #include "pass_stats.h"
 #include "stats.h"
@@ -344,6 +345,7 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     }
     SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
+    SM_TRY(sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart, &row->loop.memory));
     double work_ns;
     SM_TRY(median_work(loop, row, &work_ns));
     return sm_loop_verdict(loop->stepper.session->plan, work_ns, row);

@@ -45,6 +45,7 @@ typedef struct {
     int64_t busy_ns;          // loader threads, a step: what its data took, over the number of threads
     double n_ready;           // loads ready when one was asked for
     json_t *samples;          // object: wall and phases, each an array by attribution step
+    json_t *memory;           // object: what the planner has alive over a step
     char bound[16];
     double bound_share;
     double ceiling_ts;
