@@ -117,7 +117,7 @@ static void the_program_bundles_and_compares(void **state) {
     free(text);
     json_decref(rows);
     static const expectation cases[] = {
-        {"bundle $T/rows.json --output $T/a.bundle", 0, NULL, "1 rows"},
+        {"bundle $T/rows.json --output $T/a.bundle", 0, NULL, "1 row, "},
         {"leaderboard $T/a.bundle", 0, "| machine", NULL},
         {"leaderboard $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
         {"leaderboard $T/rows.json", 1, NULL, "no bundle"},

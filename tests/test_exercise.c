@@ -327,6 +327,21 @@ static void bad_input_is_refused(void **state) {
     CHECK_ALL(cases);
 }
 
+static void a_compiler_that_is_not_there_is_named(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
+        {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
+         "the compiler '/none/cc' cannot be started; install it, or name another in CC"},
+    };
+    const char *before = getenv("CC");
+    char kept[COMMAND_SIZE];
+    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    setenv("CC", "/none/cc", 1);
+    CHECK_ALL(cases);
+    setenv("CC", kept, 1); // an empty one stands for none
+}
+
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
 static void other_arguments_are_refused(void **state) {
     (void)state;
@@ -445,6 +460,7 @@ int main(void) {
         cmocka_unit_test(harm_stays_where_it_is),
         cmocka_unit_test(times_stand_beside_ours),
         cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(a_compiler_that_is_not_there_is_named),
         cmocka_unit_test(other_arguments_are_refused),
         cmocka_unit_test(own_kernels_run_in_the_step),
         cmocka_unit_test(a_wrong_kernel_has_no_speed),

@@ -123,6 +123,7 @@ static void what_cannot_be_shown_is_refused(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"page -m small", 2, NULL, "a page shows at most"},
+        {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
         {"page --seq-len 64 -b 8", 2, NULL, "a page shows at most"},
         {"page --text ab", 2, NULL, "--text: 2 tokens"},
         {"page --text ab --data README.md", 2, NULL, "leave one of them out"},

@@ -140,6 +140,8 @@ static void a_run_is_not_run_over(void **state) {
         {RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
         {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
         {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
+        {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
+         "holds a run that is complete"}, // before all else
         {"train -m tiny --save-every 5", 2, NULL, "--save-every: goes with --run DIR"},
         {"train -m tiny --resume auto", 2, NULL, "--resume: goes with --run DIR"},
         {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
