@@ -130,18 +130,6 @@ static void the_program_bundles_and_compares(void **state) {
     CHECK_ALL(cases);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_changed_byte_is_refused),

@@ -339,19 +339,13 @@ static void two_processes_do_not_share_a_run(void **state) {
 // --- setup ---------------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
                   "seq 100000 | head -c 3201 >text && seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 "
                   ">changed && "
                   "printf short >short && cp text both/train.bin && cp val both/val.bin");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
 }
 
 int main(void) {
@@ -373,5 +367,5 @@ int main(void) {
         cmocka_unit_test(a_checkpoint_that_fails_ends_nothing),
         cmocka_unit_test(two_processes_do_not_share_a_run),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
