@@ -1,20 +1,18 @@
 // run_check.c: see run_check.h. A problem is a text that names the field and both values.
 #include "run_check.h"
 
-#include "input_file.h"
-#include "json_text.h"
 #include "show.h"
 #include "training_metrics.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { NAME_SIZE = 160, VALUE_SIZE = 120, PROBLEM_SIZE = 640, MOST_METRICS_BYTES = 1 << 30 };
+enum { NAME_SIZE = 160, VALUE_SIZE = 120, PROBLEM_SIZE = 640 };
 
 static const double same_within = 1e-9; // of numbers that were written with 12 digits or more and read again
 
@@ -247,10 +245,9 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
     char expected[SM_DIGEST_SIZE] = "";
     char digest[SM_DIGEST_SIZE];
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
-    FILE *file;
-    const sm_status status = sm_input_stream(path, &file);
-    if (status != SM_OK) {
-        return status == SM_ERR_OOM ? status : add_problem(run, "%s: the run is not complete", sm_error_message());
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return add_problem(run, "%s: cannot open: %s: the run is not complete", path, strerror(errno));
     }
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
@@ -284,14 +281,17 @@ static sm_status check_against_log(sm_training_run *run) {
 // --- reading -----------------------------------------------------------------------------------
 
 static sm_status read_metrics(sm_training_run *run, const char *path) {
-    const sm_status status = sm_json_read(path, MOST_METRICS_BYTES, &run->metrics);
-    if (status == SM_ERR_OOM) {
-        return status;
+    json_error_t error;
+    run->metrics = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
     }
-    if (status != SM_OK) {
-        const bool is_missing = access(path, F_OK) != 0;
-        return add_problem(run, "%s%s", sm_error_message(),
-                           run->is_folder && is_missing ? "; the training has not ended" : "");
+    if (run->metrics == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        return add_problem(run, "%s: cannot open: %s%s", path, strerror(errno),
+                           run->is_folder ? "; the training has not ended" : "");
+    }
+    if (run->metrics == NULL) {
+        return add_problem(run, "%s: not JSON: %s, line %d", path, error.text, error.line);
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {

@@ -1,7 +1,6 @@
 // training_metrics.c: see training_metrics.h. Steps are grouped by epoch; sums are made once, from the log.
 #include "training_metrics.h"
 
-#include "json_text.h"
 #include "show.h"
 #include "stats.h"
 #include "training_log.h"
@@ -12,9 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { SUPPORTED_RUN_VERSION = 1, MOST_RUN_BYTES = 1 << 26 };
+enum { SUPPORTED_RUN_VERSION = 1 };
 
 typedef struct {
     const char *folder;
@@ -32,11 +30,17 @@ static sm_status no_memory(const maker *m) { return sm_fail(SM_ERR_OOM, "%s: no 
 
 static sm_status read_run(maker *m) {
     char path[PATH_MAX];
+    json_error_t error;
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
-    if (access(path, F_OK) != 0) {
+    m->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (m->run == NULL && json_error_code(&error) == json_error_cannot_open_file) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s; is this the folder of a `train --run`?", path, strerror(errno));
     }
-    SM_TRY(sm_json_read(path, MOST_RUN_BYTES, &m->run));
+    if (m->run == NULL) {
+        return json_error_code(&error) == json_error_out_of_memory
+                   ? no_memory(m)
+                   : sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path, error.text, error.line);
+    }
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");
     if (json_integer_value(json_object_get(m->run, "schema_version")) != SUPPORTED_RUN_VERSION) {

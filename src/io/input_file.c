@@ -29,18 +29,6 @@ sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     return SM_OK;
 }
 
-sm_status sm_input_stream(const char *path, FILE **stream) {
-    int fd;
-    int64_t size_bytes;
-    SM_TRY(sm_input_open(path, &fd, &size_bytes));
-    *stream = fdopen(fd, "r");
-    if (*stream == NULL) {
-        close(fd);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
-    return SM_OK;
-}
-
 sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *data, size_t size_bytes) {
     char *bytes = data;
     while (size_bytes > 0) {

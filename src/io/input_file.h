@@ -5,16 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "status.h"
 
 // Opens a regular file for reading; folders, devices and pipes are refused (and never waited
 // for). The caller closes *fd. SM_ERR_IO names the path and the reason.
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes);
-
-// The same, as a stream.
-sm_status sm_input_stream(const char *path, FILE **stream);
 
 // Reads exactly size_bytes from an offset. SM_ERR_IO when they are not there (any more).
 sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *data, size_t size_bytes);

@@ -14,7 +14,7 @@
 #include "json_text.h"
 #include "temporary.h"
 
-enum { SCHEMA_VERSION = 1, MOST_MANIFEST_BYTES = 1 << 20 };
+enum { SCHEMA_VERSION = 1, MOST_MANIFEST_BYTES = 1 << 26 };
 
 static const char manifest_name[] = "checkpoint.json";
 static const char step_prefix[] = "step-";

@@ -16,14 +16,8 @@
 #include "input_file.h"
 #include "json_text.h"
 
-enum {
-    SCHEMA_VERSION = 1,
-    LOCK_TRIES = 50,
-    LOCK_PAUSE_MS = 100,
-    VALUE_BYTES = 96,
-    REAL_DIGITS = 15,
-    MOST_RUN_BYTES = 1 << 26
-};
+enum { SCHEMA_VERSION = 1, MOST_RUN_BYTES = 1 << 26, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
+enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };
 
 struct sm_run_folder {
     const char *dir;
