@@ -22,7 +22,7 @@ static void what_cannot_be_is_refused(void **state) {
         {"loop --data $T/short --data-format bytes " WORK, 1, NULL, "short: 5 tokens"},
         {"loop " WORK "-b 2,4", 2, NULL, "--batch-size"},
         {"loop " WORK "--output-file $T/no/such/folder.jsonl", 1, NULL, "folder.jsonl"},
-        {"loop " WORK "--no-phases", 0, "tokens/s, undisturbed", NULL},
+        {"loop " WORK "--no-phases --no-peaks", 0, "tokens/s, undisturbed", NULL},
         {"train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --profile", 0, "step 3/3",
          "has none that is timed apart"},
     };

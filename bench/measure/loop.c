@@ -18,6 +18,7 @@ typedef struct {
     int64_t elapsed_ns;
     int64_t input_ns; // waited, or inline
     int64_t comm_ns;
+    int64_t hidden_ns;
     int64_t busy_ns;
     int64_t n_ready;
 } plain_step;
@@ -29,6 +30,7 @@ struct sm_loop {
     plain_step *plain; // warm-up, then headline
     int64_t n_plain;
     int64_t room;
+    int64_t comm_bytes;  // of a step; 0: there is one process
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
     int64_t *op_ns; // n_attribution times plan->n_ops, and as many for what belongs to a phase already
@@ -57,9 +59,11 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elaps
         l->plain = grown;
         l->room = room;
     }
+    l->comm_bytes = step->comm_bytes;
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
                                           .input_ns = step->data_ns,
                                           .comm_ns = step->comm_ns,
+                                          .hidden_ns = step->hidden_ns,
                                           .busy_ns = step->load.end_ns - step->load.begin_ns,
                                           .n_ready = step->load.n_ready};
     return SM_OK;
@@ -204,16 +208,22 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
     double comm_ns = 0;
+    double hidden_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
         input_ns += (double)steps[i].input_ns / (double)n;
         comm_ns += (double)steps[i].comm_ns / (double)n;
+        hidden_ns += (double)steps[i].hidden_ns / (double)n;
         busy_ns += (double)steps[i].busy_ns / (double)n;
         n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
     row->loop.headline_comm_ns = (int64_t)comm_ns;
+    if (l->comm_bytes > 0) {
+        row->loop.headline_hidden_ns = (int64_t)hidden_ns;
+        row->loop.comm_bytes = l->comm_bytes;
+    }
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "clock.h"
+#include "comm_reduce.h"
 
 static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
 
@@ -147,12 +148,31 @@ static sm_status check_finite(const sm_train_stepper *s, const sm_train_step *re
     return SM_OK;
 }
 
+static int64_t communication_bytes(const sm_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        bytes += plan->ops[i].phase == SM_PHASE_COMMUNICATION ? sm_op_bytes(plan, &plan->ops[i]) : 0;
+    }
+    return (int64_t)bytes;
+}
+
+// What several processes cost the step. Of the communication that was under way, what nobody waited for was hidden.
+static void record_communication(const sm_train_stepper *s, int64_t waited_ns, int64_t under_way_ns,
+                                 sm_train_step *result) {
+    if (sm_comm_size(s->comm) > 1) {
+        result->comm_ns = waited_ns;
+        result->hidden_ns = under_way_ns > waited_ns ? under_way_ns - waited_ns : 0;
+        result->comm_bytes = communication_bytes(s->session->plan);
+    }
+}
+
 sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
     sm_step_settings settings = s->optimizer;
     settings.lr = sm_schedule_lr(&s->schedule, step);
     *result = (sm_train_step){.step = step, .epoch = sm_load_epoch(s->share, step), .lr = settings.lr};
     const int64_t start_ns = sm_now_ns();
     const int64_t comm_start_ns = s->session->comm_ns;
+    const int64_t busy_start_ns = sm_comm_busy_ns(s->comm);
     *is_whole = true;
     SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
@@ -163,11 +183,12 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
     lap_others(s);
-    const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
+    const int64_t sum_ns = sm_now_ns() - sum_start_ns;
     SM_TRY(read_norm(s, result));
     SM_TRY(check_finite(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
-    result->comm_ns = s->session->comm_ns - comm_start_ns + sum_ns;
+    record_communication(s, s->session->comm_ns - comm_start_ns + sum_ns, sm_comm_busy_ns(s->comm) - busy_start_ns,
+                         result);
     *is_whole = true;
     return SM_OK;
 }
