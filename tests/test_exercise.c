@@ -26,9 +26,10 @@ static void read_text(const char *path, char *text, size_t size_bytes) {
 
 // What a body calls the same in both languages.
 static const char *words_of(const char *language) {
-    return strcmp(language, "c") == 0 ? "#define GLOBAL\n#define KEPT(e) args->keep(args->rng, e)\n#define ROOM static\n"
-                                      : "#define GLOBAL global\n#define KEPT(e) KEEP(e)\n#define ROOM\n"
-                                        "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef long int64_t;\ntypedef int int32_t;\n";
+    return strcmp(language, "c") == 0
+               ? "#define GLOBAL\n#define KEPT(e) args->keep(args->rng, e)\n#define ROOM static\n"
+               : "#define GLOBAL global\n#define KEPT(e) KEEP(e)\n#define ROOM\n"
+                 "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef long int64_t;\ntypedef int int32_t;\n";
 }
 
 // The file that --init writes in a language, with a body in place of its last comment, and the number of a mistake.
