@@ -20,7 +20,7 @@ static bool begins(const json_t *rungs, size_t i) {
 }
 
 static void name_ladder(const json_t *rung, char title[TITLE_SIZE]) {
-    char threads[TEXT_SIZE] = "";
+    char threads[24] = "";
     if (sm_json_number(rung, "n_threads") > 0) {
         snprintf(threads, sizeof(threads), ", t%.0f", sm_json_number(rung, "n_threads"));
     }
