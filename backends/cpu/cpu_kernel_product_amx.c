@@ -111,6 +111,11 @@ static division choose_cell(int64_t m, int64_t n, int64_t k, bool shares_b, int 
     return best;
 }
 
+// Whether b is packed for all threads. A large one, of many columns, that are contiguous, is cheap to pack meanwhile.
+static bool shares_b(const cpu_product *p) {
+    return p->b_col == 1 || p->k * p->n * (int64_t)sizeof(cpu_data) <= 4 * PACKED_BYTES;
+}
+
 // Whether who reads the result would not find it in the second-level caches: all of it is larger, or it is a weight's
 // gradient, which is read when all of them are there.
 static bool leaves_caches(const cpu_product *p, int n_threads) {
@@ -331,9 +336,29 @@ static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
     }
 }
 
+// Those panels of the group's slices that this thread keeps, of a b whose columns are contiguous: what the next is
+// packed of is asked for meanwhile.
+static void pack_b_panels(const job *j, int member) {
+    const int64_t n = length(j->slices) * panels_of(length(j->cols));
+    for (int64_t index = member; index < n; index += j->of.grid_rows) {
+        int64_t n_steps;
+        const cpu_packing next = packing_of_b(j, index + j->of.grid_rows, &n_steps);
+        cpu_lines asked = cpu_packing_lines(&next, n_steps, max64(n_steps * CPU_PRODUCT_B, 1));
+        cpu_packing packing = packing_of_b(j, index, &n_steps);
+        for (packing.left = n_steps * CPU_PRODUCT_B; packing.left > 0;) {
+            cpu_pack_register(&packing);
+            cpu_ask_to_read(&asked);
+        }
+    }
+}
+
 // This thread's share of a group of slices, of the columns that it shares.
 static void pack_shared_b(const job *j) {
     const int member = j->team->thread / (j->team->n_threads / j->of.grid_rows);
+    if (j->p->b_col != 1) {
+        pack_b_panels(j, member);
+        return;
+    }
     for (int64_t slice = j->slices.first; slice < j->slices.end; slice++) {
         const cpu_range share = cpu_split(length(slice_steps(j, slice)), 1, member, j->of.grid_rows);
         for (int64_t step = share.first; step < share.end; step++) {
@@ -500,7 +525,7 @@ static void place_scratch(job *j) {
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    job j = {.p = p, .team = team, .of = choose_cell(p->m, p->n, p->k, p->b_col == 1, team->n_threads)};
+    job j = {.p = p, .team = team, .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
     const int grid_cols = team->n_threads / j.of.grid_rows;
     const cpu_range cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
     j.cell_rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
