@@ -77,7 +77,7 @@ static sm_status show_board(const cli_options *options, board *b, size_t n_rows)
     const size_t n_refused = json_array_size(b->refused);
     SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
     if (n_refused > 0) {
-        cli_note("%zu of %zu rows are left out: they failed, or no check was made%s", n_refused, n_rows,
+        cli_note("%zu of %zu rows left out: failed, or never checked%s", n_refused, n_rows,
                  options->page != NULL ? "; the page lists them" : "");
     }
     return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;

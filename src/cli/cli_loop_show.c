@@ -93,6 +93,20 @@ static void print_machine(const sm_row *row) {
     printf("peak memory: process %s, device %s.\n", host, device);
 }
 
+// Of several processes.
+static void print_communication(const sm_row *row) {
+    char exposed[32];
+    char hidden[32];
+    char moved[32];
+    if (row->loop.comm_bytes == SM_ABSENT) {
+        return;
+    }
+    sm_text_ms((double)row->loop.headline_comm_ns, exposed, sizeof(exposed));
+    sm_text_ms((double)row->loop.headline_hidden_ns, hidden, sizeof(hidden));
+    sm_text_bytes((double)row->loop.comm_bytes, moved, sizeof(moved));
+    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received.\n", exposed, hidden, moved);
+}
+
 static void note_reconciliation(const sm_row *row) {
     const double share = (double)row->loop.unaccounted_ns / (double)row->loop.wall_ns;
     if (!(fabs(share) <= unaccounted_limit)) {
@@ -116,6 +130,7 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
         print_ceilings(row);
         note_reconciliation(row);
     }
+    print_communication(row);
     print_machine(row);
     return status;
 }

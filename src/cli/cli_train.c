@@ -140,10 +140,12 @@ static sm_status open_val_session(training *t) {
     return sm_session_open(t->device, plan, &t->val_session);
 }
 
-// What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
+// What 100% is. Without it the share of the peak is left out. Several processes would measure each other. Only a
+// profile asks for the bandwidth of memory, whose arrays take longest.
 static void measure_peak(training *t) {
+    const size_t working_set_bytes = t->options.profile ? 0 : 1;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, 0, peak_seconds, &t->peaks) == SM_OK) {
+        cli_measure_peaks(t->device, t->job.precision, working_set_bytes, peak_seconds, &t->peaks) == SM_OK) {
         t->show.peak_flops = t->peaks.flops;
     }
 }

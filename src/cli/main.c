@@ -17,6 +17,7 @@
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_own_kernels.h"
+#include "cli_processes.h"
 #include "cli_worker.h"
 #include "screen.h"
 
@@ -121,7 +122,13 @@ static int usage_error(const char *command) {
     return EXIT_USAGE;
 }
 
+static bool measures_by_itself(cli_command command) {
+    return command == CLI_RUN || command == CLI_SWEEP || command == CLI_ADVISE || command == CLI_ABLATE ||
+           command == CLI_PEAKS;
+}
+
 static sm_status call(const cli_options *options) {
+    SM_TRY(measures_by_itself(options->command) ? cli_require_alone(options) : SM_OK);
     SM_TRY(cli_memory_require());
     SM_TRY(cli_check_outputs(options));
     SM_TRY(cli_load_backend(options));
