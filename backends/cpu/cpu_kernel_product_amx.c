@@ -1,19 +1,24 @@
 // cpu_kernel_product_amx.c: c = a b of bf16 operands in AMX's tile registers, summed in float.
 //
-// Tile registers multiply faster than the second-level cache delivers, and in the time of a tile vector instructions
-// can do much. So of the two operands of a tile one comes from the first level and the other from the second, and all
-// that is no product of tiles is done between them, a little in each step:
+// Tile registers multiply faster than the second-level cache delivers, which delivers faster than memory, and memory
+// delivers only what is read in long runs. So of the two operands of a tile one comes from the first level and the
+// other from the second; b, of which there is most, is packed as it lies in memory, once for all threads that need it;
+// and what else is no product of tiles is done between them, a little in each step of k:
 //
-//     for each block of this thread's columns:       all of them, unless there are several slices of k
-//       for each block of its rows:                  a's slice of it fills half of the second-level cache
-//         for each slice of k:                       nearly always one
-//           for each panel of b, 48 columns:         meanwhile the next is packed
-//             for each part of the slice:            b's stays in the first-level cache
-//               for each panel of a, 32 rows:        a tile; meanwhile the last tile is finished, and, for the first
-//                                                    panel of b, the next of a is packed
+//     for each block of this thread's columns:     all of them, unless there are several slices of k
+//       for each group of slices of k:             nearly always one; b's is packed by all threads
+//         for each block of this thread's rows:    a's slice of it fills part of the second-level cache
+//           for each slice of k:                   nearly always one
+//             for each panel of b, 32 columns:     the next is asked for meanwhile
+//               for each part of the slice:        b's stays in the first-level cache
+//                 for each panel of a, 32 rows:    a tile; meanwhile the tile before it is finished, and, for the first
+//                                                  panel of b, the next of a is packed
 //
-// A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A thread
-// packs what it needs itself, and meets no barrier. What is added in which order depends on k alone.
+// A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
+//
+// A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
+// that is larger than the second-level caches will not be found there by who reads it: it is stored past them. What is
+// added in which order depends on k alone.
 #include "cpu_ask.h"
 #include "cpu_finish_bf16.h"
 #include "cpu_product.h"
