@@ -1,7 +1,7 @@
 #!/bin/bash
 # torture_signals.sh [STEPMARK]: SIGINT or SIGTERM at a random moment, for every subcommand that works for long. Each ends
-# within the limit, with exit code 130 (143 for a run in a folder; or, where it had ended before, its own), and leaves no process and no temporary
-# file behind.
+# within the limit, with exit code 130 (143: a run in a folder; or its own, where it had ended before), and leaves no
+# process and no temporary file behind.
 #
 # SIGNALS_ROUNDS: of all subcommands (5). SIGNALS_LIMIT_MS: for the end (2000). SIGNALS_SEED.
 set -u
