@@ -325,7 +325,7 @@ static void harm_stays_where_it_is(void **state) {
         {"for (;;) { y[0] = x[0]; }", "did not end within 1 s"},
         {"*(volatile int *)16 = 1;", "a pointer is NULL"},
         {"y[n + 100] = 1;", "it goes past the end of y"},
-        {"y[-100000] = 1;", "far out of range|before the beginning"},
+        {"y[-50000000] = 1;", "far out of range|before the beginning"},
         {"y[n] = 1;", "past the end of y: indices run from 0 to 63"},
         {"((float *)x)[0] = 1;", "it writes to x, which is an input"},
         {"extern int fork(void); for (;;) { fork(); }", "asked the operating system for fork"},
