@@ -22,7 +22,7 @@ done
 each "$build/pages/completions/bash" share/bash-completion/completions/stepmark 644
 each "$build/pages/completions/zsh" "${ZSHDIR:-share/zsh/site-functions}/_stepmark" 644
 each "$build/pages/completions/fish" share/fish/vendor_completions.d/stepmark.fish 644
-for document in README.md docs/*.md docs/*.json; do
+for document in README.md docs/*.md docs/*.json docs/course/*; do
     each "$document" "share/doc/stepmark/$document" 644
 done
-[ "$action" = install ] || rmdir "$prefix/share/doc/stepmark/docs" "$prefix/share/doc/stepmark" 2>/dev/null || true
+[ "$action" = install ] || rmdir "$prefix/share/doc/stepmark/docs/course" "$prefix/share/doc/stepmark/docs" "$prefix/share/doc/stepmark" 2>/dev/null || true

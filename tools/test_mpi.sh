@@ -162,7 +162,7 @@ compare_blocks() {
     done
 }
 
-# Documents: a step's loss and gradient are means over all its real tokens, whichever process has them.
+# Documents: a step's loss and gradient are means over all its real tokens, whichever process or micro-batch has them.
 compare_documents() {
     for padding in max bucket; do
         work_of_all="$sizes --threads 1 --steps $steps -b 2 --documents 3-32 --padding $padding"
@@ -173,6 +173,11 @@ compare_documents() {
         }
         agree one many 1e-5
     done
+    # shellcheck disable=SC2086 # a list of flags
+    train wide 1 $sizes --threads 1 --steps $steps -b 4 --documents 3-32 --padding max --accum 2
+    # shellcheck disable=SC2086
+    train many 2 $sizes --threads 1 --steps $steps -b 1 --documents 3-32 --padding max --accum 4
+    agree wide many 1e-5
 }
 
 # A sharded state is saved as any other is: any number of processes goes on with it.
