@@ -191,7 +191,7 @@ static void documents_fill_rows(void **state) {
         {"run -m tiny -b 1048576 --seq-len 1024 --context 1024 --documents 9-30 --backend cpu", 1, NULL,
          "at most 268435456"},
         {"run -m tiny -b 2 --seq-len 16 --documents 1-9223372036854775807 --backend cpu", 1, NULL, "cannot be taken"},
-        {"run -m tiny -b 2 --seq-len 16 --documents 9-3 --backend cpu", 1, NULL, "documents of 9 to 3 tokens"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 9-3 --backend cpu", 1, NULL, "--documents: of 9 to 3 tokens"},
         {"run -m tiny -b 2 --seq-len 16 --documents 256 --backend cpu", 2, NULL, "outside the vocabulary of 256"},
         {"run -m tiny -b 2 --seq-len 16 --documents $T/missing.json --backend cpu", 1, NULL, "missing.json"},
         {"run -m tiny -b 2 --seq-len 16 --documents $T/short.txt --backend cpu", 1, NULL, "short.txt"},
