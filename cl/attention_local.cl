@@ -52,6 +52,9 @@
 #ifndef DROPOUT
 #define DROPOUT 1 // 0: no weight is dropped; spares the drawing
 #endif
+#ifndef FORWARD
+#define FORWARD 1 // 1: the forward kernels, 0: those of backward
+#endif
 #ifndef STORED
 #define STORED 0 // 1: backward reads the weights that forward stored, in the place of lse
 #endif
@@ -108,11 +111,6 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
 // Where token t's channels begin: its row in qkv, to which q, k or v is added; and in y.
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, p->ld); }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->q; }
-
-static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
-    const ulong element = row_start(p->head_row + t, p->T) + s;
-    return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;
-}
 
 // Keep factors of a tile, by its team: a draw is of 4 weights side by side.
 static inline void draw_tile(const mask *m, const place *p, ulong first_row, ulong first_key, local float *weights) {
@@ -243,30 +241,6 @@ inlined void add_weighted(const local float *w, const local float *b, uint x,
     }
 }
 
-// sum += w^T b of this item's keys: w (ROWS,WEIGHTS_LD) from column 4 y on, b (ROWS,LD)
-inlined void add_gathered(const local float *w, const local float *b, uint x,
-                                float4 sum[OWN_KEYS][CHUNKS_EACH]) {
-#pragma unroll 4
-    for (uint t = 0; t < ROWS; t++) {
-        float4 q[CHUNKS_EACH];
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
-            q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
-        }
-#pragma unroll
-        for (uint i = 0; i < OWN_KEYS; i += 4) {
-            const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
-                sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
-                sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
-                sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
-                sum[i + 3][j] = multiply_add4(p.w, q[j], sum[i + 3][j]);
-            }
-        }
-    }
-}
-
 // --- forward -------------------------------------------------------------------------------------------------
 
 // Scores of keys before a row's document become -infinity. The last row's begins last.
@@ -302,6 +276,7 @@ static inline void hide_keys(const place *p, ulong first_row, ulong first_key, f
     }
 }
 
+#if FORWARD
 // The largest of each row so far, and what this tile makes of it; `shared` (ROWS,ITEMS_X).
 static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH], local float *shared,
                                 float largest[ROWS_EACH]) {
@@ -443,7 +418,37 @@ kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *st
     }
 }
 
+#else
 // --- backward ------------------------------------------------------------------------------------------------
+
+static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
+    const ulong element = row_start(p->head_row + t, p->T) + s;
+    return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;
+}
+
+// sum += w^T b of this item's keys: w (ROWS,WEIGHTS_LD) from column 4 y on, b (ROWS,LD)
+inlined void add_gathered(const local float *w, const local float *b, uint x,
+                                float4 sum[OWN_KEYS][CHUNKS_EACH]) {
+#pragma unroll 4
+    for (uint t = 0; t < ROWS; t++) {
+        float4 q[CHUNKS_EACH];
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
+        }
+#pragma unroll
+        for (uint i = 0; i < OWN_KEYS; i += 4) {
+            const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
+#pragma unroll
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
+                sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
+                sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
+                sum[i + 3][j] = multiply_add4(p.w, q[j], sum[i + 3][j]);
+            }
+        }
+    }
+}
 
 // What a kernel has of every row: its D, and, unless the weights are stored, its lse.
 typedef struct {
@@ -721,3 +726,4 @@ kernel void attention_backward_queries(ulong T, ulong NH, ulong NKV, const globa
     }
     write_chunk(sum * SCALE, dqkv + dqkv_at + qkv_start(&p, t) + p.q, c);
 }
+#endif

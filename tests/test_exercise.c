@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "full_disk.h"
 #include "run_program.h"
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3 };
@@ -395,6 +396,32 @@ static void bad_input_is_refused(void **state) {
     CHECK_ALL(cases);
 }
 
+// What could not be written whole is not taken for somebody's work.
+static void a_full_disk_leaves_no_file(void **state) {
+    (void)state;
+    limit_files(1000);
+    const int code = run("exercise residual --init $T/full");
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(code, 1);
+    expect_text("--init", err, "full/residual.c: cannot be written: File too large");
+    expect_exit("exercise residual --init $T/full", 0);
+}
+
+static void a_compiler_that_is_not_there_is_named(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
+        {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
+         "the compiler '/none/cc' cannot be started; install it, or name another in CC"},
+    };
+    const char *before = getenv("CC");
+    char kept[COMMAND_SIZE];
+    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    setenv("CC", "/none/cc", 1);
+    CHECK_ALL(cases);
+    setenv("CC", kept, 1); // an empty one stands for none
+}
+
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
 static void other_arguments_are_refused(void **state) {
     (void)state;
@@ -489,18 +516,6 @@ static void the_documented_kernel_works(void **state) {
     CHECK_ALL(cases);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exercise_is_checked_and_explained),
@@ -516,11 +531,13 @@ int main(void) {
         cmocka_unit_test(harm_stays_where_it_is),
         cmocka_unit_test(times_stand_beside_ours),
         cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(a_full_disk_leaves_no_file),
+        cmocka_unit_test(a_compiler_that_is_not_there_is_named),
         cmocka_unit_test(other_arguments_are_refused),
         cmocka_unit_test(own_kernels_run_in_the_step),
         cmocka_unit_test(a_wrong_kernel_has_no_speed),
         cmocka_unit_test(rows_are_told_apart),
         cmocka_unit_test(the_documented_kernel_works),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

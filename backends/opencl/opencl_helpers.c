@@ -1,9 +1,9 @@
 // opencl_helpers.c: builds the programs of a plan in several processes at once, before they are needed.
 //
 // NVIDIA's driver builds one program after another in a process, whatever its threads do. So what is not in the cache
-// is offered to this process, and to others, started anew, which do nothing but build into the cache: each takes the next
-// program when it is done with one, and those that take longest come first.
-// That pays where a program takes longer to build than a process to begin with the driver.
+// is offered to this process, and to others, started anew, which do nothing but build into the cache: each takes the
+// next program when it is done with one, and those that take longest come first. That pays where a program takes longer
+// to build than a process to begin with the driver.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,8 @@ static int build_time(const named_program *p) {
         {"rmsnorm", "", 5},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strncmp(p->name, known[i].name, strlen(known[i].name)) == 0 && strstr(p->options, known[i].option) != NULL) {
+        if (strncmp(p->name, known[i].name, strlen(known[i].name)) == 0 &&
+            strstr(p->options, known[i].option) != NULL) {
             return known[i].time;
         }
     }

@@ -269,9 +269,11 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
-             "-DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DTEAMS=%d -DLOAD=%d -DDROPOUT=%d -DSTORED=%d%s%s",
-             (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, t.teams,
-             heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights, opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
+             "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DTEAMS=%d -DLOAD=%d -DDROPOUT=%d "
+             "-DSTORED=%d%s%s",
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, t.teams,
+             heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
+             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
