@@ -704,8 +704,7 @@ static void ctrl_c_ends_a_training_in_order(void **state) {
 // --- setup -----------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return system(SM_TEST_BINARY
@@ -720,11 +719,6 @@ static int set_up(void **state) {
                   ">$T/lying/model.safetensors &&"
                   "cp $T/model/model.safetensors $T/bad_config &&"
                   "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
 }
 
 int main(void) {
@@ -760,5 +754,5 @@ int main(void) {
         cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
         cmocka_unit_test(ctrl_c_ends_a_training_in_order),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

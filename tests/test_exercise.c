@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "full_disk.h"
 #include "run_program.h"
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3 };
@@ -26,9 +27,10 @@ static void read_text(const char *path, char *text, size_t size_bytes) {
 
 // What a body calls the same in both languages.
 static const char *words_of(const char *language) {
-    return strcmp(language, "c") == 0 ? "#define GLOBAL\n#define KEPT(e) args->keep(args->rng, e)\n#define ROOM static\n"
-                                      : "#define GLOBAL global\n#define KEPT(e) KEEP(e)\n#define ROOM\n"
-                                        "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef long int64_t;\ntypedef int int32_t;\n";
+    return strcmp(language, "c") == 0
+               ? "#define GLOBAL\n#define KEPT(e) args->keep(args->rng, e)\n#define ROOM static\n"
+               : "#define GLOBAL global\n#define KEPT(e) KEEP(e)\n#define ROOM\n"
+                 "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef long int64_t;\ntypedef int int32_t;\n";
 }
 
 // The file that --init writes in a language, with a body in place of its last comment, and the number of a mistake.
@@ -323,7 +325,7 @@ static void harm_stays_where_it_is(void **state) {
         {"for (;;) { y[0] = x[0]; }", "did not end within 1 s"},
         {"*(volatile int *)16 = 1;", "a pointer is NULL"},
         {"y[n + 100] = 1;", "it goes past the end of y"},
-        {"y[-100000] = 1;", "far out of range|before the beginning"},
+        {"y[-50000000] = 1;", "far out of range|before the beginning"},
         {"y[n] = 1;", "past the end of y: indices run from 0 to 63"},
         {"((float *)x)[0] = 1;", "it writes to x, which is an input"},
         {"extern int fork(void); for (;;) { fork(); }", "asked the operating system for fork"},
@@ -392,6 +394,32 @@ static void bad_input_is_refused(void **state) {
         {"exercise gelu_forward --check $T/residual.c", 1, "has no gelu_forward", NULL},
     };
     CHECK_ALL(cases);
+}
+
+// What could not be written whole is not taken for somebody's work.
+static void a_full_disk_leaves_no_file(void **state) {
+    (void)state;
+    limit_files(1000);
+    const int code = run("exercise residual --init $T/full");
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(code, 1);
+    expect_text("--init", err, "full/residual.c: cannot be written: File too large");
+    expect_exit("exercise residual --init $T/full", 0);
+}
+
+static void a_compiler_that_is_not_there_is_named(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
+        {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
+         "the compiler '/none/cc' cannot be started; install it, or name another in CC"},
+    };
+    const char *before = getenv("CC");
+    char kept[COMMAND_SIZE];
+    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    setenv("CC", "/none/cc", 1);
+    CHECK_ALL(cases);
+    setenv("CC", kept, 1); // an empty one stands for none
 }
 
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
@@ -488,18 +516,6 @@ static void the_documented_kernel_works(void **state) {
     CHECK_ALL(cases);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exercise_is_checked_and_explained),
@@ -515,11 +531,13 @@ int main(void) {
         cmocka_unit_test(harm_stays_where_it_is),
         cmocka_unit_test(times_stand_beside_ours),
         cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(a_full_disk_leaves_no_file),
+        cmocka_unit_test(a_compiler_that_is_not_there_is_named),
         cmocka_unit_test(other_arguments_are_refused),
         cmocka_unit_test(own_kernels_run_in_the_step),
         cmocka_unit_test(a_wrong_kernel_has_no_speed),
         cmocka_unit_test(rows_are_told_apart),
         cmocka_unit_test(the_documented_kernel_works),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -93,6 +93,7 @@ static void bad_flags(void **state) {
     static const expectation cases[] = {
         {"rnu", 2, NULL, "did you mean 'run'?"},
         {"help", 2, NULL, "did you mean '--help'?"},
+        {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a?[31m'"},
         {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
@@ -194,16 +195,6 @@ static void outputs_are_checked_first(void **state) {
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_version),
@@ -215,5 +206,5 @@ int main(void) {
         cmocka_unit_test(exit_codes_are_the_subcommands_own),
         cmocka_unit_test(outputs_are_checked_first),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

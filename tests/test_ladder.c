@@ -203,18 +203,6 @@ static void the_documented_backend_works(void **state) {
     CHECK_ALL(cases);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rung_is_right),
@@ -225,5 +213,5 @@ int main(void) {
         cmocka_unit_test(a_wrong_rung_has_no_speed),     cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(the_documented_backend_works),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

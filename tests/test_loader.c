@@ -509,8 +509,7 @@ static void sweeps_measure_loops(void **state) {
 // --- setup -----------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     snprintf(text_path, sizeof text_path, "%s/text", folder);
@@ -526,11 +525,6 @@ static int set_up(void **state) {
         "&& "
         "{ " SM_TEST_BINARY " tokenizer train --vocab-size 600 --output $T/tok $T/text && " SM_TEST_BINARY
         " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
 }
 
 int main(void) {
@@ -549,5 +543,5 @@ int main(void) {
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(sweeps_measure_loops),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

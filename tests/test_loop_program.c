@@ -167,15 +167,7 @@ static void a_profiled_training_is_the_same(void **state) {
     assert_int_equal(system("cmp $T/one/model.safetensors $T/other/model.safetensors"), 0);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return system("rm -rf \"$T\"");
-}
+static int set_up(void **state) { return make_folder(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -183,5 +175,5 @@ int main(void) {
         cmocka_unit_test(a_run_is_no_loop),          cmocka_unit_test(a_baseline_is_compared_with),
         cmocka_unit_test(a_trace_has_all_tracks),    cmocka_unit_test(a_profiled_training_is_the_same),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

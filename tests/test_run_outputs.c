@@ -211,17 +211,7 @@ static void pages_name_every_flag(void **state) {
     CHECK_ALL(cases);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
+static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -236,5 +226,5 @@ int main(void) {
         cmocka_unit_test(records_are_as_their_schema),
         cmocka_unit_test(pages_name_every_flag),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -66,6 +66,7 @@ static void every_subcommand_fits(void **state) {
         {"peaks --min-time 0.001 -t 1", 0},
         {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
         {"ladder softmax --min-time 0 --no-peaks", 0},
+        {"page", 2},
         {"walk", 0},
         {"walk --values", 0},
         {"estimate -m tiny -b 1", 0},

@@ -277,6 +277,7 @@ static void one_run(void **state) {
         {"true", NULL},
         {"rm RUN_COMPLETE.txt", "RUN_COMPLETE.txt: cannot open|not complete"},
         {"rm training_metrics.json", "training_metrics.json"},
+        {"echo '{\"a\\x1b\"' > training_metrics.json", "training_metrics.json: not JSON"},
         {"echo >> training_metrics.json", "has the digest"},
         {"echo '{\"kind\": \"note\"}' >> log.jsonl", "completion.log_"},
         {"sed -i '5s/\"ms\": 9/\"ms\": 8/; 5s/\"ms\": 1/\"ms\": 2/' log.jsonl", "in what the log says"},

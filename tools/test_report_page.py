@@ -329,7 +329,7 @@ def what_is_shown_is_a_file(browser):
     again = folder / "again.jsonl"
     again.write_text(browser.js("got[1]"))
     done = subprocess.run([STEPMARK, "report", again, "--format", "md"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "4 rows, 4 of them with figures" in done.stdout and "atlas" in done.stdout, done
+    assert done.returncode == 0 and "4 rows, 4 with figures" in done.stdout and "atlas" in done.stdout, done
 
 
 def loops_have_their_phases(browser):

@@ -136,6 +136,14 @@ static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
     return checks(ctx)->after_update(checks(ctx)->ctx, session, row);
 }
 
+// A loader makes batches ahead while the first steps are checked: those who take them wait for nothing. Then the queue
+// is empty, or grows no shorter.
+static bool is_settled(void *ctx) {
+    const sm_loop *l = ctx;
+    const plain_step *last = l->plain + l->n_plain - 1;
+    return (l->n_plain > 0 && last->n_ready == 0) || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
+}
+
 sm_workload sm_loop_workload(sm_loop *loop) {
     return (sm_workload){.ctx = loop,
                          .next_batch = next_batch,
@@ -143,6 +151,7 @@ sm_workload sm_loop_workload(sm_loop *loop) {
                          .check_gradients = check_gradients,
                          .before_step = before_step,
                          .after_update = after_update,
+                         .is_settled = is_settled,
                          .run_step = run_step};
 }
 

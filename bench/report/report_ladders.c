@@ -20,7 +20,7 @@ static bool begins(const json_t *rungs, size_t i) {
 }
 
 static void name_ladder(const json_t *rung, char title[TITLE_SIZE]) {
-    char threads[TEXT_SIZE] = "";
+    char threads[24] = "";
     if (sm_json_number(rung, "n_threads") > 0) {
         snprintf(threads, sizeof(threads), ", t%.0f", sm_json_number(rung, "n_threads"));
     }
@@ -95,8 +95,8 @@ static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const 
     const int series = sm_figure_series(figures, figure, sm_rows_text(rung, "name"), colour_of(rungs, i), 0);
     sm_figure_append(figures, panel, "points",
                      json_pack("{s:o, s:i, s:o, s:o, s:o, s:n, s:o}", "name", sm_json_text(sm_rows_text(rung, "rung")),
-                               "series", series, "x", sm_json_real(ceiling_percent_ns / sm_json_number(rung, "ns")),
-                               "lo", sm_json_real(ceiling_percent_ns / sm_json_number(rung, "ns_ci95_hi")), "hi",
+                               "series", series, "x", sm_json_real(100 * sm_json_number(rung, "ceiling_share")), "lo",
+                               sm_json_real(ceiling_percent_ns / sm_json_number(rung, "ns_ci95_hi")), "hi",
                                sm_json_real(ceiling_percent_ns / sm_json_number(rung, "ns_ci95_lo")), "row", "text",
                                sm_json_text(text)));
 }
@@ -115,7 +115,7 @@ static void add_figure(sm_figures *figures, const json_t *rungs) {
             snprintf(title, sizeof(title), "%.40s, %.40s", sm_rows_text(rung, "ladder"), sm_rows_text(rung, "device"));
             panel = sm_figure_panel(figures, figure, title);
         }
-        if (isfinite(sm_json_number(json_array_get(rungs, i), "ceiling_share"))) {
+        if (sm_json_number(json_array_get(rungs, i), "ceiling_share") > 0) {
             add_point(figures, figure, panel, rungs, i);
         }
     }

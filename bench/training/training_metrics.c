@@ -39,7 +39,7 @@ static sm_status read_run(maker *m) {
     if (m->run == NULL) {
         return json_error_code(&error) == json_error_out_of_memory
                    ? no_memory(m)
-                   : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+                   : sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path, error.text, error.line);
     }
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");

@@ -42,7 +42,7 @@ static sm_status choose_row(repetition *r, const sm_rows *rows) {
     }
     if ((size_t)r->number > n) {
         return sm_fail(SM_ERR_USAGE, "--row: %lld is out of range; %s holds %zu row%s", (long long)r->number, r->file,
-                       n, n == 1 ? "" : "s");
+                       n, sm_plural(n));
     }
     r->row = json_array_get(rows->rows, (size_t)r->number - 1);
     return SM_OK;

@@ -9,6 +9,7 @@
 #include "leaderboard_page.h"
 #include "machine.h"
 #include "read_rows.h"
+#include "show.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     json_t *machine = NULL;
@@ -20,7 +21,8 @@ static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
         status = sm_atomic_write_all(options->report_file, text, size_bytes);
     }
     if (status == SM_OK) {
-        cli_note("%s: %zu rows, %zu kB", options->report_file, json_array_size(rows->rows), size_bytes / 1000);
+        cli_note("%s: %zu row%s, %zu kB", options->report_file, json_array_size(rows->rows),
+                 sm_plural(json_array_size(rows->rows)), size_bytes / 1000);
     }
     free(text);
     json_decref(machine);

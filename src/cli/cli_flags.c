@@ -315,8 +315,9 @@ static const cli_flag flags[] = {
      "refuse documents longer than a row, cut them off, or split them", SWEPT | PROFILE | LOOP | TRAIN,
      AT(long_documents), ONE_OF(long_documents)},
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL,
-     "read --data as text, and make tokens of it with this folder's tokenizer while training", TRAIN | LOOP,
-     AT(tokenizer), NO_RANGE},
+     "read --data as text, a file or a folder of files, and make tokens of it with this folder's tokenizer while "
+     "training",
+     TRAIN | LOOP, AT(tokenizer), NO_RANGE},
     {"Work", "loader", 0, CLI_TEXT, "inline|threads[:N]", "threads:1",
      "inline: the training thread makes each step's batches when it needs them; threads: N other threads make them "
      "ahead",

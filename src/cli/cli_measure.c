@@ -268,9 +268,6 @@ static sm_status measure_steps(const cli_job *job, sm_session *session, sm_proto
     SM_TRY(cli_loop_steps_start(loop, job, session, workload, row));
     const sm_workload steps = sm_loop_workload(loop->loop);
     protocol->n_attribution = cli_loop_attribution(&loop->options);
-    if (protocol->n_warmup == 0) {
-        protocol->n_warmup = SM_CHECKED_STEPS - 1; // the checked ones are not the loop's own
-    }
     seen->loop = loop;
     SM_TRY(sm_harness_measure(session, protocol, &steps, row));
     return cli_loop_steps_report(loop, row);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_measure.h"
@@ -49,6 +50,15 @@ static sm_status resolve_weights(const cli_options *given, page *p) {
     return SM_OK;
 }
 
+static sm_status check_backends(const cli_texts *backends) {
+    for (int i = 0; i < backends->n && backends->n > 1; i++) {
+        if (strcmp(backends->texts[i], "none") == 0) {
+            return sm_fail(SM_ERR_USAGE, "--backend: none stands alone; leave it, or the others, out");
+        }
+    }
+    return SM_OK;
+}
+
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
     SM_TRY(cli_check_single("--model-size", o->models.n));
@@ -56,6 +66,7 @@ static sm_status make_job(page *p) {
     SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
     SM_TRY(cli_check_single("--mode", o->modes.n));
     SM_TRY(cli_check_single("--precision", o->precisions.n));
+    SM_TRY(check_backends(&o->backends));
     p->job = (cli_job){.precision = (cli_precision)o->precisions.values[0],
                        .mode = (sm_mode)o->modes.values[0],
                        .pass = SM_PASS_STEP,
@@ -266,6 +277,9 @@ sm_status cli_page(const cli_options *options) {
     static page p;
     sm_plan *plan = NULL;
     sm_status status = SM_OK;
+    if (options->report_file == NULL && isatty(STDOUT_FILENO)) {
+        return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
+    }
     p = (page){.data = json_object()};
     SM_TRY_GOTO(resolve_weights(options, &p));
     SM_TRY_GOTO(make_job(&p));

@@ -5,6 +5,7 @@
 #include "cli_commands.h"
 #include "cli_page_file.h"
 #include "report.h"
+#include "show.h"
 #include "screen.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -43,7 +44,8 @@ static sm_status write_report(void *what, FILE *out) {
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
     char n_rows[64];
     report r = {rows, wants_html(options)};
-    snprintf(n_rows, sizeof(n_rows), "%zu rows, ", json_array_size(rows->rows) + json_array_size(rows->rungs));
+    const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
+    snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     print_warnings(rows);
     return cli_write_page(options->report_file, write_report, &r, n_rows);
 }

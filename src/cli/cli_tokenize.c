@@ -65,7 +65,7 @@ static void print_side(const cli_options *options, const sm_tokenize_result *res
     sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
     if (result->n_tokens[side] > 0) {
         printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->output_folder,
-               side == 0 ? "train" : "val", tokens, documents, result->n_documents[side] == 1 ? "" : "s", bytes,
+               side == 0 ? "train" : "val", tokens, documents, sm_plural((size_t)result->n_documents[side]), bytes,
                (double)result->text_bytes[side] / (double)result->n_tokens[side]);
     }
 }

@@ -13,6 +13,7 @@
 #include "cli_train_show.h"
 #include "clock.h"
 #include "machine.h"
+#include "run_folder.h"
 #include "trainer.h"
 #include "weights.h"
 #include "worker.h"
@@ -50,7 +51,7 @@ static sm_status check_folder_flags(const cli_options *o) {
         return sm_fail(SM_ERR_USAGE, "--%s: goes with --run DIR, where checkpoints are",
                        o->save_every > 0 ? "save-every" : "resume");
     }
-    return SM_OK;
+    return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
 }
 
 static sm_status check_options(training *t) {
