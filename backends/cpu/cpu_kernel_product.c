@@ -299,18 +299,29 @@ static void multiply_columns(const job *j, cpu_range cols) {
     }
 }
 
+// What it costs to read or pack a row of a in a cell of c, as columns of c that could have been computed meanwhile.
+static int64_t cost_of_a_row(const job *j, int64_t cell_rows, int64_t cell_cols) {
+    if (j->p->a_row == 1) {
+        return 48;
+    }
+    if (!packs_lying_rows(cell_cols)) {
+        return 16;
+    }
+    const bool one_block = cell_rows <= j->blocking.block_tiles * CPU_PRODUCT_ROWS; // which stays packed
+    return 24 * (one_block ? 1 : cpu_divide_up(cell_cols, j->blocking.block_cols));
+}
+
 // Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. What each cell spends on
 // its operands is counted as rows and columns of c that could have been computed meanwhile.
 static void choose_part(const cpu_team *team, job *j) {
     const cpu_product *p = j->p;
     const int64_t b_cost_rows = p->b_col == 1 ? 6 : 16;
-    const int64_t a_cost_cols = p->a_row == 1 ? 48 : 16;
     int64_t best = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
         const int grid_cols = team->n_threads / grid_rows;
         const int64_t cell_rows = cpu_divide_up(cpu_divide_up(p->m, CPU_PRODUCT_ROWS), grid_rows) * CPU_PRODUCT_ROWS;
         const int64_t cell_cols = cpu_divide_up(cpu_divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
-        const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + a_cost_cols);
+        const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + cost_of_a_row(j, cell_rows, cell_cols));
         const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
         if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
