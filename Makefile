@@ -4,6 +4,7 @@
 # help.
 
 MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -98,6 +99,18 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(B)/lad
            $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
+
+# With MPI all but three files are those of the release build.
+ifeq ($(CONFIG),mpi)
+RELEASE_B := $(B:build/mpi%=build/release%)
+MPI_OBJ := $(patsubst %.c,$(B)/%.o,src/comm/comm.c src/comm/comm_mpi.c bench/rows/machine.c)
+RELEASE_OBJ := $(patsubst $(B)/%,$(RELEASE_B)/%,$(filter-out $(MPI_OBJ),$(LIB_OBJ)) $(CLI_OBJ))
+LIB_OBJ := $(MPI_OBJ) $(filter-out $(CLI_OBJ:$(B)/%=$(RELEASE_B)/%),$(RELEASE_OBJ))
+CLI_OBJ := $(CLI_OBJ:$(B)/%=$(RELEASE_B)/%)
+$(RELEASE_OBJ): | $(RELEASE_B)/stepmark ;
+$(RELEASE_B)/stepmark: FORCE
+	@$(MAKE) CONFIG=release build
+endif
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%) $(FUZZERS)
@@ -252,7 +265,8 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 # Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
 # The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
 # then; it does without.
-LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl opencl_narrow cli recompute sweep cpu_product drivers)
+LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl opencl_narrow cli recompute sweep exercise screens \
+                  optimizers run_outputs ladder again loop_program cpu_product drivers)
 .PHONY: run-tests
 run-tests: tests
 	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
@@ -414,4 +428,4 @@ $(B)/bench/report/report_page.o: $(B)/page_assets.list
 $(B)/report_assets.o: bench/report/report_assets.S $(B)/page_assets.list $(PAGE_ASSETS)
 	@$(CC) -c -I$(B) -o $@ $<
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d
+-include $(patsubst %.o,%.d,$(filter $(B)/%,$(LIB_OBJ) $(CLI_OBJ))) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d

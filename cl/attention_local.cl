@@ -12,15 +12,21 @@
 // documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see no
 // key, are left out.
 //
-//     keys |<-KEYS->|<-KEYS->|        forward and dq: a group owns ROWS rows and walks the tiles of keys left to
-//   rows   +--------+                 right, to the diagonal. dk and dv: a group owns KEYS keys and walks the
-//   ROWS   |########|\                tiles of rows from the diagonal down.
+//     keys |<-KEYS->|<-KEYS->|        forward: a group owns ROWS rows and walks the tiles of keys left to right, to
+//   rows   +--------+                 the diagonal. backward: a group owns tiles of keys, and walks the tiles of
+//   ROWS   |########|\                rows from the diagonal down.
 //          +--------+--------+
 //   ROWS   |########|########|\       #: whole tiles, \: the tile on the diagonal, masked
 //
-// Items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
+// Backward, scores are computed once, and serve dk, dv and dq: five products. dk and dv of a tile of keys stay in
+// registers. dq of a row is a sum over tiles of keys: n_parts groups, each with every so many tiles of a head, have a
+// sum of their own in scratch, to which each tile adds its share; a last launch adds up the parts. A group has TEAMS
+// teams of items, with a tile of keys and a part of dq each; they share the tiles of rows.
+//
+// A team's items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
 // x + ITEMS_X, .. Over a result of rows (or keys) by channels it has the same rows, or 4 keys side by side, and
-// every ITEMS_X-th chunk of 4 channels.
+// every ITEMS_X-th chunk of 4 channels. What an item reads of local memory serves 8 x 8, or 4 x 8, multiplications
+// of every step: local memory is what limits these kernels.
 
 #ifndef HS
 #define HS 64 // channels of a head
@@ -30,6 +36,9 @@
 #endif
 #ifndef KEYS
 #define KEYS 32 // its columns
+#endif
+#ifndef TEAMS
+#define TEAMS 1 // of a group; 1 for forward
 #endif
 #ifndef ITEMS_Y
 #define ITEMS_Y 8 // work-items along the rows; for dk and dv, KEYS / ITEMS_Y is a multiple of 4
@@ -43,6 +52,9 @@
 #ifndef DROPOUT
 #define DROPOUT 1 // 0: no weight is dropped; spares the drawing
 #endif
+#ifndef FORWARD
+#define FORWARD 1 // 1: the forward kernels, 0: those of backward
+#endif
 #ifndef STORED
 #define STORED 0 // 1: backward reads the weights that forward stored, in the place of lse
 #endif
@@ -54,7 +66,9 @@ typedef data kept_value;
 typedef float kept_value;
 #define widen_kept(x) (x)
 #endif
-#define ITEMS       (ITEMS_Y * ITEMS_X)
+#define ITEMS       (ITEMS_Y * ITEMS_X) // of a team
+#define GROUP_ITEMS (TEAMS * ITEMS)
+#define GROUP_KEYS  (TEAMS * KEYS)
 #define CHUNKS      ((HS + 3) / 4)     // float4s in a row
 #define LD          ((CHUNKS | 1) * 4) // floats of a row in local memory: odd in float4s, against bank conflicts
 #define WEIGHTS_LD  (KEYS + 8)
@@ -63,6 +77,7 @@ typedef float kept_value;
 #define CHUNKS_EACH ((CHUNKS + ITEMS_X - 1) / ITEMS_X)
 #define OWN_KEYS    (KEYS / ITEMS_Y < 4 ? 4 : KEYS / ITEMS_Y / 4 * 4) // of dk and dv; programs without those have fewer
 #define SCALE       (1.0f / sqrt((float)HS))
+#define inlined     static inline __attribute__((always_inline)) // else sums would pass through memory
 
 // A head of a sequence, and this work-item's place in a tile.
 typedef struct {
@@ -72,7 +87,7 @@ typedef struct {
     ulong q, k, v;     // the head's first channels in a row of qkv; q also in a row of y
     ulong ld;          // elements of a row of qkv
     const global int *starts; // (T), of the sequence
-    uint y, x;
+    uint item, y, x;          // in its team
 } place;
 
 // head: b NH + h
@@ -87,8 +102,9 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
     p.k = (NH + head % NH / (NH / NKV)) * HS;
     p.v = p.k + NKV * HS;
     p.ld = (NH + 2 * NKV) * HS;
-    p.y = (uint)get_local_id(0) / ITEMS_X;
-    p.x = (uint)get_local_id(0) % ITEMS_X;
+    p.item = (uint)get_local_id(0) % ITEMS;
+    p.y = p.item / ITEMS_X;
+    p.x = p.item % ITEMS_X;
     return p;
 }
 
@@ -96,15 +112,10 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, p->ld); }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->q; }
 
-static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
-    const ulong element = row_start(p->head_row + t, p->T) + s;
-    return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;
-}
-
-// Keep factors of a tile, to where its weights will be: a draw is of 4 weights side by side.
+// Keep factors of a tile, by its team: a draw is of 4 weights side by side.
 static inline void draw_tile(const mask *m, const place *p, ulong first_row, ulong first_key, local float *weights) {
     enum { DRAWS = KEYS / 4 + 1 };
-    for (uint e = (uint)get_local_id(0); DROPOUT && e < ROWS * DRAWS; e += ITEMS) {
+    for (uint e = p->item; DROPOUT && e < ROWS * DRAWS; e += ITEMS) {
         const uint row = e / DRAWS;
         const ulong first = row_start(p->head_row + first_row + row, p->T) + first_key;
         const ulong draw = first / 4 + e % DRAWS;
@@ -148,7 +159,7 @@ static inline void write_chunk(float4 x, global data *row, uint c) {
 // All items: a tile (n_tile,LD) of rows times factor, zeros beyond n_rows.
 static inline void stage(const global data *from, ulong ld, ulong n_rows, uint n_tile, float factor,
                          local float *tile) {
-    for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += ITEMS) {
+    for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += GROUP_ITEMS) {
         const uint row = e / CHUNKS;
         const uint c = e % CHUNKS;
         const float4 x = row < n_rows ? factor * read_chunk(from + row_start(row, ld), c) : (float4)(0.0f);
@@ -169,7 +180,7 @@ static inline float4 multiply_add4(float a, float4 b, float4 c) { return multipl
 // --- products of tiles -----------------------------------------------------------------------------------------
 
 // score = a b^T of this item: a (ROWS,LD) from row y on, b (KEYS,LD) from row x on
-static inline void multiply_rows(const local float *a, const local float *b, float score[ROWS_EACH][KEYS_EACH]) {
+inlined void multiply_rows(const local float *a, const local float *b, float score[ROWS_EACH][KEYS_EACH]) {
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
 #pragma unroll
@@ -203,7 +214,7 @@ static inline void multiply_rows(const local float *a, const local float *b, flo
 }
 
 // sum += w b of this item's rows: w (ROWS,WEIGHTS_LD) from row y on, b (KEYS,LD)
-static inline void add_weighted(const local float *w, const local float *b, uint x,
+inlined void add_weighted(const local float *w, const local float *b, uint x,
                                 float4 sum[ROWS_EACH][CHUNKS_EACH]) {
 #pragma unroll 2
     for (uint k = 0; k < KEYS; k += 4) {
@@ -225,30 +236,6 @@ static inline void add_weighted(const local float *w, const local float *b, uint
                 z = multiply_add4(p[i].y, q1, z);
                 z = multiply_add4(p[i].z, q2, z);
                 sum[i][j] = multiply_add4(p[i].w, q3, z);
-            }
-        }
-    }
-}
-
-// sum += w^T b of this item's keys: w (ROWS,WEIGHTS_LD) from column 4 y on, b (ROWS,LD)
-static inline void add_gathered(const local float *w, const local float *b, uint x,
-                                float4 sum[OWN_KEYS][CHUNKS_EACH]) {
-#pragma unroll 4
-    for (uint t = 0; t < ROWS; t++) {
-        float4 q[CHUNKS_EACH];
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
-            q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
-        }
-#pragma unroll
-        for (uint i = 0; i < OWN_KEYS; i += 4) {
-            const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
-                sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
-                sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
-                sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
-                sum[i + 3][j] = multiply_add4(p.w, q[j], sum[i + 3][j]);
             }
         }
     }
@@ -289,6 +276,7 @@ static inline void hide_keys(const place *p, ulong first_row, ulong first_key, f
     }
 }
 
+#if FORWARD
 // The largest of each row so far, and what this tile makes of it; `shared` (ROWS,ITEMS_X).
 static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH], local float *shared,
                                 float largest[ROWS_EACH]) {
@@ -430,29 +418,66 @@ kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *st
     }
 }
 
+#else
 // --- backward ------------------------------------------------------------------------------------------------
 
-// D: from y where there is one, else from the stored weights. An item a row.
-kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
-                                    const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                                    const global kept_value *lse, ulong lse_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at) {
-    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
-    const ulong t = get_global_id(0);
-    if (t >= T) {
-        return;
-    }
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const global data *dyt = dy + dy_at + y_start(&p, t);
-    float sum = 0.0f;
-    if (!STORED) {
-        float4 sums = (float4)(0.0f);
-        for (uint c = 0; c < CHUNKS; c++) {
-            sums = multiply_add(read_chunk(dyt, c), read_chunk(y + y_at + y_start(&p, t), c), sums);
+static inline float keep(const mask *m, const place *p, ulong t, ulong s) {
+    const ulong element = row_start(p->head_row + t, p->T) + s;
+    return DROPOUT ? keep_factor(m->key, m->step, element, m->threshold, m->scale) : 1.0f;
+}
+
+// sum += w^T b of this item's keys: w (ROWS,WEIGHTS_LD) from column 4 y on, b (ROWS,LD)
+inlined void add_gathered(const local float *w, const local float *b, uint x,
+                                float4 sum[OWN_KEYS][CHUNKS_EACH]) {
+#pragma unroll 4
+    for (uint t = 0; t < ROWS; t++) {
+        float4 q[CHUNKS_EACH];
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
         }
-        sum = (sums.x + sums.z) + (sums.y + sums.w);
+#pragma unroll
+        for (uint i = 0; i < OWN_KEYS; i += 4) {
+            const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
+#pragma unroll
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
+                sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
+                sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
+                sum[i + 3][j] = multiply_add4(p.w, q[j], sum[i + 3][j]);
+            }
+        }
     }
-    for (ulong s = first_key_of(p.starts, t); STORED && s <= t; s++) {
+}
+
+// What a kernel has of every row: its D, and, unless the weights are stored, its lse.
+typedef struct {
+    float sum[ROWS_EACH];
+    float log_total[ROWS_EACH];
+} row_facts;
+
+// D: from y where there is one, else from the stored weights. SUM_ITEMS items a row.
+#define SUM_ITEMS 8
+#define SUM_ROWS  8 // of a group
+
+kernel __attribute__((reqd_work_group_size(SUM_ITEMS *SUM_ROWS, 1, 1))) void
+attention_backward_sums(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
+                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
+                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
+                        const global data *y, ulong y_at, global float *D, ulong D_at) {
+    local float shared[SUM_ITEMS * SUM_ROWS];
+    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
+    const uint row = (uint)get_local_id(0) / SUM_ITEMS;
+    const uint x = (uint)get_local_id(0) % SUM_ITEMS;
+    const ulong t = get_group_id(0) * SUM_ROWS + row;
+    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
+    const global data *dyt = dy + dy_at + y_start(&p, min(t, T - 1));
+    float sum = 0.0f;
+    for (uint c = x; !STORED && c < CHUNKS; c += SUM_ITEMS) {
+        const float4 product = read_chunk(dyt, c) * read_chunk(y + y_at + y_start(&p, min(t, T - 1)), c);
+        sum += (product.x + product.z) + (product.y + product.w);
+    }
+    for (ulong s = first_key_of(p.starts, min(t, T - 1)) + x; STORED && t < T && s <= t; s += SUM_ITEMS) {
         const global data *v = qkv + qkv_at + qkv_start(&p, s) + p.v;
         float da = 0.0f;
         for (uint i = 0; i < HS; i++) {
@@ -460,159 +485,245 @@ kernel void attention_backward_sums(ulong T, ulong NH, ulong NKV, const global i
         }
         sum += widen_kept(lse[lse_at + weights_start(get_group_id(1), t, T) + s]) * keep(&drop, &p, t, s) * da;
     }
-    D[D_at + p.head_row + t] = sum;
+    shared[row * SUM_ITEMS + x] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (x == 0 && t < T) {
+        for (uint i = 1; i < SUM_ITEMS; i++) {
+            sum += shared[row * SUM_ITEMS + i];
+        }
+        D[D_at + p.head_row + t] = sum;
+    }
 }
 
-// score becomes dropout(att), dweight = dy v^T becomes ds; `kept` (ROWS,WEIGHTS_LD) is draw_tile's. Rows beyond T
-// have zeros for q and dy, and add nothing.
-static inline void finish_weights(const global kept_value *lse, const global float *D, const local float *kept,
-                                  const place *p, ulong first_row, ulong first_key,
-                                  float score[ROWS_EACH][KEYS_EACH], float dweight[ROWS_EACH][KEYS_EACH]) {
+static inline row_facts read_row_facts(const global kept_value *lse, const global float *D, const place *p,
+                                       ulong first_row) {
+    row_facts facts;
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const ulong t = first_row + p->y + i * ITEMS_Y;
+        facts.sum[i] = t < p->T ? D[p->head_row + t] : 0.0f;
+        facts.log_total[i] = !STORED && t < p->T ? widen_kept(lse[p->head_row + t]) : 0.0f;
+    }
+    return facts;
+}
+
+// To `weights` goes dropout(att). Where weights are dropped, `kept` has draw_tile's factors, and gets att, less than
+// zero for those dropped. Rows beyond T have zeros for q and dy, and add nothing.
+static inline void put_weights(const global kept_value *lse, const place *p, const row_facts *facts, ulong first_row,
+                               ulong first_key, float score[ROWS_EACH][KEYS_EACH], local float *kept,
+                               local float *weights) {
     if (!STORED) {
         hide_keys(p, first_row, first_key, score);
     }
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p->y + i * ITEMS_Y;
-        const bool inside = t < p->T;
-        const float sum = inside ? D[p->head_row + t] : 0.0f;
-        const float log_total = inside && !STORED ? widen_kept(lse[p->head_row + t]) : 0.0f;
 #pragma unroll
         for (uint j = 0; j < KEYS_EACH; j++) {
             const ulong s = first_key + p->x + j * ITEMS_X;
-            const float factor = DROPOUT ? kept[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] : 1.0f;
-            const float att = !STORED ? exp(score[i][j] - log_total)
-                              : inside && s <= t ? widen_kept(lse[weights_start(p->head_row / p->T, t, p->T) + s]) : 0.0f;
-            score[i][j] = att * factor;
-            dweight[i][j] = att * (factor * dweight[i][j] - sum);
+            const uint at = (p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X;
+            const float att = !STORED               ? exp(score[i][j] - facts->log_total[i])
+                              : t < p->T && s <= t ? widen_kept(lse[weights_start(p->head_row / p->T, t, p->T) + s])
+                                                    : 0.0f;
+            if (DROPOUT) {
+                const float factor = kept[at];
+                weights[at] = att * factor;
+                kept[at] = factor > 0.0f ? att : -att;
+            } else {
+                weights[at] = att;
+            }
         }
     }
 }
 
-static inline void put_weights(const place *p, float x[ROWS_EACH][KEYS_EACH], local float *weights) {
+// dweight = dy v^T becomes ds.
+static inline void finish_dweight(const place *p, const row_facts *facts, float drop_scale, const local float *kept,
+                                  const local float *weights, float dweight[ROWS_EACH][KEYS_EACH]) {
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
 #pragma unroll
         for (uint j = 0; j < KEYS_EACH; j++) {
-            weights[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] = x[i][j];
+            const uint at = (p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X;
+            const float att = DROPOUT ? kept[at] : weights[at];
+            const float da = !DROPOUT ? dweight[i][j] : att > 0.0f ? drop_scale * dweight[i][j] : 0.0f;
+            dweight[i][j] = fabs(att) * (da - facts->sum[i]);
         }
     }
 }
 
-// dq of ROWS rows.
-kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
-    local float rows[ROWS * LD] __attribute__((aligned(16)));
-    local float drows[ROWS * LD] __attribute__((aligned(16)));
-    local float keys[KEYS * LD] __attribute__((aligned(16)));
-    local float values[KEYS * LD] __attribute__((aligned(16)));
-    local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    const place p = find_place(get_group_id(0), T, NH, NKV, starts + starts_at);
-    const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong first_row = (get_num_groups(1) - 1 - get_group_id(1)) * (ulong)ROWS;
-    const ulong n_keys = min(T, first_row + ROWS);
-    float4 dq[ROWS_EACH][CHUNKS_EACH];
+static inline void put_dweight(const place *p, float dweight[ROWS_EACH][KEYS_EACH], local float *weights) {
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
 #pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
-            dq[i][j] = (float4)(0.0f);
+        for (uint j = 0; j < KEYS_EACH; j++) {
+            weights[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] = dweight[i][j];
         }
     }
-    stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
-    stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
-    for (ulong first_key = first_key_of(p.starts, first_row) / KEYS * KEYS; first_key < n_keys; first_key += KEYS) {
-        const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
-        float score[ROWS_EACH][KEYS_EACH];
-        float dweight[ROWS_EACH][KEYS_EACH];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
-        stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
-        draw_tile(&drop, &p, first_row, first_key, weights);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
-        multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
-        finish_weights(lse + lse_at, D + D_at, weights, &p, first_row, first_key, score, dweight);
-        put_weights(&p, dweight, weights);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        add_weighted(weights + p.y * WEIGHTS_LD, keys, p.x, dq);
-    }
+}
+
+// This item's share of a part of dq, of the rows of a tile: read (zeros where there is none yet), and written.
+static inline void read_dq(const global float *part, const place *p, ulong first_row, bool is_first,
+                           float4 dq[ROWS_EACH][CHUNKS_EACH]) {
 #pragma unroll
     for (uint i = 0; i < ROWS_EACH; i++) {
-        const ulong t = first_row + p.y + i * ITEMS_Y;
+        const ulong t = first_row + p->y + i * ITEMS_Y;
 #pragma unroll
         for (uint j = 0; j < CHUNKS_EACH; j++) {
-            if (t < T && has_chunk(p.x, j)) {
-                write_chunk(dq[i][j] * SCALE, dqkv + dqkv_at + qkv_start(&p, t) + p.q, chunk_of(p.x, j));
+            const ulong at = row_start(p->head_row + t, CHUNKS * 4) + chunk_of(p->x, j) * 4;
+            dq[i][j] = is_first || t >= p->T ? (float4)(0.0f) : *(const global float4 *)(part + at);
+        }
+    }
+}
+
+static inline void write_dq(float4 dq[ROWS_EACH][CHUNKS_EACH], const place *p, ulong first_row, global float *part) {
+#pragma unroll
+    for (uint i = 0; i < ROWS_EACH; i++) {
+        const ulong t = first_row + p->y + i * ITEMS_Y;
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            if (t < p->T && has_chunk(p->x, j)) {
+                *(global float4 *)(part + row_start(p->head_row + t, CHUNKS * 4) + chunk_of(p->x, j) * 4) = dq[i][j];
             }
         }
     }
 }
 
-// dk and dv of KEYS keys of a head of k and v: of each head of q that shares it, all rows.
-kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+// A part of dq of rows from first_row on becomes zero: with documents, its first tile of keys is not seen by all rows.
+static inline void clear_dq(const place *p, ulong first_row, global float *part) {
+    float4 zeros[ROWS_EACH][CHUNKS_EACH];
+    read_dq(part, p, first_row, true, zeros);
+    for (; first_row < p->T; first_row += ROWS) {
+        write_dq(zeros, p, first_row, part);
+    }
+}
+
+static inline void clear_sums(float4 sum[OWN_KEYS][CHUNKS_EACH]) {
+#pragma unroll
+    for (uint i = 0; i < OWN_KEYS; i++) {
+#pragma unroll
+        for (uint j = 0; j < CHUNKS_EACH; j++) {
+            sum[i][j] = (float4)(0.0f);
+        }
+    }
+}
+
+// The n-th tile of a part: to and fro, as those to the left have more rows.
+static inline ulong tile_of(ulong part, ulong n_parts, ulong n) {
+    return n * n_parts + (n % 2 == 0 ? part : n_parts - 1 - part);
+}
+
+// dk and dv of a part of the tiles of keys of a head of k and v, of each head of q that shares it, and their share of dq:
+// `dq` (n_parts TEAMS,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
+kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
+                        const global float *D, ulong D_at, global float *dq, ulong dq_at, global data *dqkv,
+                        ulong dqkv_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float drows[ROWS * LD] __attribute__((aligned(16)));
-    local float keys[KEYS * LD] __attribute__((aligned(16)));
-    local float values[KEYS * LD] __attribute__((aligned(16)));
-    local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    local float dscores[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
-    const ulong first_head = get_group_id(0) * (NH / NKV);
-    place p = find_place(first_head, T, NH, NKV, starts + starts_at);
+    local float all_keys[GROUP_KEYS * LD] __attribute__((aligned(16)));
+    local float all_values[GROUP_KEYS * LD] __attribute__((aligned(16)));
+    local float all_weights[TEAMS * ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+#if DROPOUT
+    local float all_kept[TEAMS * ROWS * WEIGHTS_LD];
+#else
+    local float *all_kept = all_weights; // not used
+#endif
+    const uint team = (uint)get_local_id(0) / ITEMS;
+    const local float *keys = all_keys + team * KEYS * LD;
+    const local float *values = all_values + team * KEYS * LD;
+    local float *weights = all_weights + team * ROWS * WEIGHTS_LD;
+    local float *kept = all_kept + team * ROWS * WEIGHTS_LD;
+    const ulong sharing = NH / NKV;
+    const ulong first_head = get_group_id(0) * sharing;
+    const ulong n_parts = get_num_groups(1);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    const ulong first_key = get_group_id(1) * (ulong)KEYS;
-    const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
-    float4 dk[OWN_KEYS][CHUNKS_EACH];
-    float4 dv[OWN_KEYS][CHUNKS_EACH];
-#pragma unroll
-    for (uint i = 0; i < OWN_KEYS; i++) {
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
-            dk[i][j] = dv[i][j] = (float4)(0.0f);
+    dq += dq_at + (get_group_id(1) * TEAMS + team) * get_num_groups(0) * sharing * row_start(T, CHUNKS * 4);
+    for (ulong head = first_head; DOCUMENTS && head < first_head + sharing; head++) {
+        const place p = find_place(head, T, NH, NKV, starts + starts_at);
+        clear_dq(&p, (get_group_id(1) * GROUP_KEYS + team * KEYS) / ROWS * ROWS, dq);
+    }
+    for (ulong n = 0; tile_of(get_group_id(1), n_parts, n) * GROUP_KEYS < T; n++) {
+        place p = find_place(first_head, T, NH, NKV, starts + starts_at);
+        const ulong group_key = tile_of(get_group_id(1), n_parts, n) * GROUP_KEYS;
+        const ulong first_key = group_key + team * KEYS;
+        const ulong end_row = end_of_rows(p.starts, T, min(group_key + GROUP_KEYS, T) - 1);
+        const global data *of_keys = qkv + qkv_at + qkv_start(&p, group_key);
+        float4 dk[OWN_KEYS][CHUNKS_EACH];
+        float4 dv[OWN_KEYS][CHUNKS_EACH];
+        clear_sums(dk);
+        clear_sums(dv);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage(of_keys + p.k, p.ld, T - group_key, GROUP_KEYS, 1.0f, all_keys);
+        stage(of_keys + p.v, p.ld, T - group_key, GROUP_KEYS, 1.0f, all_values);
+        for (ulong head = first_head; head < first_head + sharing; head++) {
+            p = find_place(head, T, NH, NKV, starts + starts_at);
+            for (ulong first_row = group_key / ROWS * ROWS; first_row < end_row; first_row += ROWS) {
+                const bool sees = TEAMS == 1 || first_key < first_row + ROWS; // any row any key of this team
+                float dweight[ROWS_EACH][KEYS_EACH];
+                float4 dq_rows[ROWS_EACH][CHUNKS_EACH];
+                const row_facts facts = read_row_facts(lse + lse_at, D + D_at, &p, first_row);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
+                stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
+                draw_tile(&drop, &p, first_row, first_key, kept);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (sees) {
+                    float score[ROWS_EACH][KEYS_EACH];
+                    multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+                    put_weights(lse + lse_at, &p, &facts, first_row, first_key, score, kept, weights);
+                    multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
+                    finish_dweight(&p, &facts, drop_scale, kept, weights, dweight);
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (sees) {
+                    add_gathered(weights + p.y * 4, drows, p.x, dv);
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (sees) {
+                    put_dweight(&p, dweight, weights);
+                    read_dq(dq, &p, first_row, !DOCUMENTS && n == 0, dq_rows);
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (sees) {
+                    add_gathered(weights + p.y * 4, rows, p.x, dk); // these rows are q / sqrt(HS)
+                    add_weighted(weights + p.y * WEIGHTS_LD, keys, p.x, dq_rows);
+                    write_dq(dq_rows, &p, first_row, dq);
+                }
+            }
         }
-    }
-    stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
-    stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
-    // The heads' rows one after the other; a head begins at the tile on the diagonal.
-    const ulong start_row = first_key / ROWS * ROWS;
-    const ulong end_row = end_of_rows(p.starts, T, min(first_key + KEYS, T) - 1);
-    for (ulong head = first_head, first_row = start_row; head < first_head + NH / NKV;
-         head += first_row + ROWS < end_row ? 0 : 1,
-               first_row = first_row + ROWS < end_row ? first_row + ROWS : start_row) {
-        p = find_place(head, T, NH, NKV, starts + starts_at);
-        float score[ROWS_EACH][KEYS_EACH];
-        float dweight[ROWS_EACH][KEYS_EACH];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
-        stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
-        draw_tile(&drop, &p, first_row, first_key, weights);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
-        multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
-        finish_weights(lse + lse_at, D + D_at, weights, &p, first_row, first_key, score, dweight);
-        put_weights(&p, score, weights);
-        put_weights(&p, dweight, dscores);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        add_gathered(weights + p.y * 4, drows, p.x, dv);
-        add_gathered(dscores + p.y * 4, rows, p.x, dk); // these rows are q / sqrt(HS)
-    }
 #pragma unroll
-    for (uint i = 0; i < OWN_KEYS; i++) {
-        const ulong s = first_key + i / 4 * (ITEMS_Y * 4) + p.y * 4 + i % 4;
+        for (uint i = 0; i < OWN_KEYS; i++) {
+            const ulong s = first_key + i / 4 * (ITEMS_Y * 4) + p.y * 4 + i % 4;
 #pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
-            if (s < T && has_chunk(p.x, j)) {
-                global data *to = dqkv + dqkv_at + qkv_start(&p, s);
-                write_chunk(dk[i][j], to + p.k, chunk_of(p.x, j));
-                write_chunk(dv[i][j], to + p.v, chunk_of(p.x, j));
+            for (uint j = 0; j < CHUNKS_EACH; j++) {
+                if (s < T && has_chunk(p.x, j)) {
+                    global data *to = dqkv + dqkv_at + qkv_start(&p, s);
+                    write_chunk(dk[i][j], to + p.k, chunk_of(p.x, j));
+                    write_chunk(dv[i][j], to + p.v, chunk_of(p.x, j));
+                }
             }
         }
     }
 }
+
+// dq: the sum of its parts, of which part n begins with key n KEYS. An item a chunk.
+kernel void attention_backward_queries(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at,
+                                       ulong n_parts, const global float *parts, ulong parts_at, global data *dqkv,
+                                       ulong dqkv_at) {
+    const ulong t = get_global_id(0) / CHUNKS;
+    const uint c = (uint)(get_global_id(0) % CHUNKS);
+    if (t >= T) {
+        return;
+    }
+    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
+    const ulong n = min(n_parts, t / KEYS + 1);
+    const global float *part = parts + parts_at + row_start(p.head_row + t, CHUNKS * 4) + c * 4;
+    float4 sum = (float4)(0.0f);
+    for (ulong i = 0; i < n; i++) {
+        sum += *(const global float4 *)(part + i * get_num_groups(1) * row_start(T, CHUNKS * 4));
+    }
+    write_chunk(sum * SCALE, dqkv + dqkv_at + qkv_start(&p, t) + p.q, c);
+}
+#endif

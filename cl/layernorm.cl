@@ -81,45 +81,63 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
     const float inverse_C = 1.0f / (float)C;
     dy += dy_at;
     x += x_at;
+    mean += mean_at;
+    rstd += rstd_at;
     dskip += dskip_at;
 #if ROW_VECS > 0
     vec dw[ROW_VECS];
     vec db[ROW_VECS];
     vec dbias[ROW_VECS];
-    raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS];
-    raw_vec here[ROW_PARTS * ROW_VECS];
+    raw_vec ahead[ROWS_AHEAD][ROW_PARTS * ROW_VECS];
+    float means_ahead[ROWS_AHEAD];
+    float rstds_ahead[ROWS_AHEAD];
     FOR_VECS(k, c, C) { dw[k] = db[k] = dbias[k] = to_vec(0.0f); }
     UNROLLED
     for (uint i = 0; i < ROWS_AHEAD; i++) {
-        ask_for_row(residual, strip + i * n_strips, N, C, dy, x, dskip, ahead + i * ROW_PARTS * ROW_VECS);
+        const ulong n = strip + i * n_strips;
+        ask_for_row(residual, n, N, C, dy, x, dskip, ahead[i]);
+        means_ahead[i] = mean[min(n, N - 1)];
+        rstds_ahead[i] = rstd[min(n, N - 1)];
     }
-    for (ulong n = strip; n < N; n += n_strips) {
-        take_row(ahead, here);
-        ask_for_row(residual, n + ROWS_AHEAD * n_strips, N, C, dy, x, dskip,
-                    ahead + (ROWS_AHEAD - 1) * ROW_PARTS * ROW_VECS);
-        const float average = mean[mean_at + n];
-        const float inverse = rstd[rstd_at + n];
-        vec g[ROW_VECS];
-        vec xh[ROW_VECS];
-        vec sum_g = to_vec(0.0f);
-        vec sum_g_xh = to_vec(0.0f);
-        FOR_VECS(k, c, C) {
-            const vec dy_here = widen_raw(here[k]);
-            xh[k] = (widen_raw(here[ROW_VECS + k]) - average) * inverse;
-            g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-            dw[k] += dy_here * xh[k];
-            db[k] += dy_here;
-            sum_g += g[k];
-            sum_g_xh += g[k] * xh[k];
-        }
-        const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) * inverse_C;
-        FOR_VECS(k, c, C) {
-            vec d = inverse * (g[k] - means.x - xh[k] * means.y);
-            if (residual) {
-                d += widen_raw(here[2 * ROW_VECS + k]);
+    for (ulong first = strip; first < N; first += ROWS_AHEAD * n_strips) {
+        UNROLLED
+        for (uint i = 0; i < ROWS_AHEAD; i++) {
+            const ulong n = first + i * n_strips;
+            const bool is_row = n < N; // or the last one once more, which adds nothing
+            const ulong later = n + ROWS_AHEAD * n_strips;
+            const float average = means_ahead[i];
+            const float inverse = rstds_ahead[i];
+            vec g[ROW_VECS];
+            vec xh[ROW_VECS];
+            raw_vec skip[ROW_VECS];
+            vec sum_g = to_vec(0.0f);
+            vec sum_g_xh = to_vec(0.0f);
+            FOR_VECS(k, c, C) {
+                const vec dy_here = widen_raw(ahead[i][k]);
+                xh[k] = (widen_raw(ahead[i][ROW_VECS + k]) - average) * inverse;
+                skip[k] = ahead[i][2 * ROW_VECS + k];
+                g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+                if (is_row) {
+                    dw[k] += dy_here * xh[k];
+                    db[k] += dy_here;
+                }
+                sum_g += g[k];
+                sum_g_xh += g[k] * xh[k];
             }
-            store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
-            dbias[k] += d;
+            ask_for_row(residual, later, N, C, dy, x, dskip, ahead[i]);
+            means_ahead[i] = mean[min(later, N - 1)];
+            rstds_ahead[i] = rstd[min(later, N - 1)];
+            const float2 means = row_sums((float2)(sum_of(sum_g), sum_of(sum_g_xh)), shared) * inverse_C;
+            FOR_VECS(k, c, C) {
+                vec d = inverse * (g[k] - means.x - xh[k] * means.y);
+                if (residual) {
+                    d += widen_raw(skip[k]);
+                }
+                if (is_row) {
+                    store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
+                    dbias[k] += d;
+                }
+            }
         }
     }
     FOR_VECS(k, c, C) {
@@ -137,8 +155,8 @@ kernel void layernorm_backward_rows(uint residual, ulong N, ulong C, ulong n_str
     }
     for (ulong n = strip; n < N; n += n_strips) {
         const ulong row = row_start(n, C);
-        const float average = mean[mean_at + n];
-        const float inverse = rstd[rstd_at + n];
+        const float average = mean[n];
+        const float inverse = rstd[n];
         vec sum_g = to_vec(0.0f);
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {

@@ -479,10 +479,14 @@ static inline vec lanes_sum(vec x, local vec *shared) {
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))
 
-// Of rows that a group walks one after the other, those that come next are on their way while one is computed: this
-// item's vecs of their dy, their x and, with `residual`, their dskip, one after the other.
+// Of rows that a group walks one after the other, the ROWS_AHEAD that come next are on their way while one is computed:
+// this item's vecs of their dy, their x and, with `residual`, their dskip, one after the other. Each has a place of its
+// own in registers, which the row ROWS_AHEAD further on takes: loops over rows have as many of them written out.
 #if ROW_VECS > 0
-enum { ROWS_AHEAD = 2, ROW_PARTS = 3 };
+#ifndef ROWS_AHEAD
+#define ROWS_AHEAD (ROW_VECS > 1 ? 2 : 3) // registers for more are few
+#endif
+enum { ROW_PARTS = 3 };
 
 // Of a row beyond the last, that one.
 static inline void ask_for_row(uint residual, ulong n, ulong N, ulong C, const global data *dy, const global data *x,
@@ -492,18 +496,6 @@ static inline void ask_for_row(uint residual, ulong n, ulong N, ulong C, const g
         row[k] = load_raw(dy + first + c);
         row[ROW_VECS + k] = load_raw(x + first + c);
         row[2 * ROW_VECS + k] = load_raw((residual ? dskip : x) + first + c);
-    }
-}
-
-// The row that comes next, out of those on their way.
-static inline void take_row(raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS], raw_vec row[ROW_PARTS * ROW_VECS]) {
-    UNROLLED
-    for (uint i = 0; i < ROW_PARTS * ROW_VECS; i++) {
-        row[i] = ahead[i];
-        UNROLLED
-        for (uint later = 1; later < ROWS_AHEAD; later++) {
-            ahead[(later - 1) * ROW_PARTS * ROW_VECS + i] = ahead[later * ROW_PARTS * ROW_VECS + i];
-        }
     }
 }
 #endif

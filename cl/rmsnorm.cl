@@ -63,38 +63,52 @@ kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strip
     global float *dw_sums = partial + partial_at + row_start(strip, C);
     dy += dy_at;
     x += x_at;
+    rstd += rstd_at;
     dskip += dskip_at;
 #if ROW_VECS > 0
     vec dw[ROW_VECS];
-    raw_vec ahead[ROWS_AHEAD * ROW_PARTS * ROW_VECS];
-    raw_vec here[ROW_PARTS * ROW_VECS];
+    raw_vec ahead[ROWS_AHEAD][ROW_PARTS * ROW_VECS];
+    float rstds_ahead[ROWS_AHEAD];
     FOR_VECS(k, c, C) { dw[k] = to_vec(0.0f); }
     UNROLLED
     for (uint i = 0; i < ROWS_AHEAD; i++) {
-        ask_for_row(residual, strip + i * n_strips, N, C, dy, x, dskip, ahead + i * ROW_PARTS * ROW_VECS);
+        const ulong n = strip + i * n_strips;
+        ask_for_row(residual, n, N, C, dy, x, dskip, ahead[i]);
+        rstds_ahead[i] = rstd[min(n, N - 1)];
     }
-    for (ulong n = strip; n < N; n += n_strips) {
-        take_row(ahead, here);
-        ask_for_row(residual, n + ROWS_AHEAD * n_strips, N, C, dy, x, dskip,
-                    ahead + (ROWS_AHEAD - 1) * ROW_PARTS * ROW_VECS);
-        const float inverse = rstd[rstd_at + n];
-        vec g[ROW_VECS];
-        vec xh[ROW_VECS];
-        vec sum_g_xh = to_vec(0.0f);
-        FOR_VECS(k, c, C) {
-            const vec dy_here = widen_raw(here[k]);
-            xh[k] = widen_raw(here[ROW_VECS + k]) * inverse;
-            g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
-            dw[k] += dy_here * xh[k];
-            sum_g_xh += g[k] * xh[k];
-        }
-        const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
-        FOR_VECS(k, c, C) {
-            vec d = inverse * (g[k] - xh[k] * mean_g_xh);
-            if (residual) {
-                d += widen_raw(here[2 * ROW_VECS + k]);
+    for (ulong first = strip; first < N; first += ROWS_AHEAD * n_strips) {
+        UNROLLED
+        for (uint i = 0; i < ROWS_AHEAD; i++) {
+            const ulong n = first + i * n_strips;
+            const bool is_row = n < N; // or the last one once more, which adds nothing
+            const ulong later = n + ROWS_AHEAD * n_strips;
+            const float inverse = rstds_ahead[i];
+            vec g[ROW_VECS];
+            vec xh[ROW_VECS];
+            raw_vec skip[ROW_VECS];
+            vec sum_g_xh = to_vec(0.0f);
+            FOR_VECS(k, c, C) {
+                const vec dy_here = widen_raw(ahead[i][k]);
+                xh[k] = widen_raw(ahead[i][ROW_VECS + k]) * inverse;
+                skip[k] = ahead[i][2 * ROW_VECS + k];
+                g[k] = dy_here * load_part(w + w_at + c, C - c, 0.0f);
+                if (is_row) {
+                    dw[k] += dy_here * xh[k];
+                }
+                sum_g_xh += g[k] * xh[k];
             }
-            store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
+            ask_for_row(residual, later, N, C, dy, x, dskip, ahead[i]);
+            rstds_ahead[i] = rstd[min(later, N - 1)];
+            const float mean_g_xh = row_sum(sum_of(sum_g_xh), shared) / C;
+            FOR_VECS(k, c, C) {
+                vec d = inverse * (g[k] - xh[k] * mean_g_xh);
+                if (residual) {
+                    d += widen_raw(skip[k]);
+                }
+                if (is_row) {
+                    store_data_part(d, dx + dx_at + row_start(n, C) + c, C - c);
+                }
+            }
         }
     }
     FOR_VECS(k, c, C) { store_part(dw[k], dw_sums + c, C - c); }
@@ -102,7 +116,7 @@ kernel void rmsnorm_backward_rows(uint residual, ulong N, ulong C, ulong n_strip
     FOR_VECS(k, c, C) { store_part(to_vec(0.0f), dw_sums + c, C - c); }
     for (ulong n = strip; n < N; n += n_strips) {
         const ulong row = row_start(n, C);
-        const float inverse = rstd[rstd_at + n];
+        const float inverse = rstd[n];
         vec sum_g_xh = to_vec(0.0f);
         FOR_VECS(k, c, C) {
             const vec dy_here = load_data_part(dy + row + c, C - c, 0.0f);

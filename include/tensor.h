@@ -56,7 +56,8 @@ typedef struct {
     // has no memory of its own.
     bool is_sharded;
     int shard_group;      // the parameter's group, its place there,
-    int64_t shard_offset; //
+    int64_t shard_offset; // in elements of the state,
+    int shard_block;      // each of which stands for as many of the parameter,
     int shard_state;      // and the output of the update that it is
 
     // Part of the model or of its optimizer's state as saved, under this tensor's name: parameters and state by

@@ -14,6 +14,17 @@ static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
 static char out[OUTPUT_SIZE];
 static char err[OUTPUT_SIZE];
 
+// Set-up and tear-down of a group of tests.
+static inline int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
+}
+
+static inline int remove_folder(void **state) {
+    (void)state;
+    return system("rm -rf \"$T\"");
+}
+
 static inline void read_file(const char *name, char *text) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, name);

@@ -274,17 +274,7 @@ static void ctrl_c_keeps_rows(void **state) {
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
+static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -297,5 +287,5 @@ int main(void) {
         cmocka_unit_test(bad_values_are_told),
         cmocka_unit_test(ctrl_c_keeps_rows),
     };
-    return cmocka_run_group_tests_name("advise", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("advise", tests, set_up, remove_folder);
 }

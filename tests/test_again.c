@@ -184,6 +184,38 @@ static void damage(const char *name, long offset) {
     fclose(file);
 }
 
+// A training loop is run again by `loop`, with its loader and all that it reads.
+static void test_loops_come_back(void **state) {
+    (void)state;
+    make_sources();
+    expect("tokenizer train --vocab-size 257 --output bytes \"it's text\"", 0, "");
+    expect_reproducible("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa baseline --documents 4-12 --padding "
+                        "bucket --order shuffled --loader threads:2 --queue-depth 3 --accum 2",
+                        1);
+    expect_reproducible("loop -m tiny --vocab 300 -b 1 --seq-len 8 --backend reference --data \"it's text\" "
+                        "--tokenizer bytes --loader inline",
+                        1);
+    assert_non_null(strstr(err, "stepmark loop --model-size=tiny"));
+    damage("it's text", 10);
+    expect("again r.json", 1, "row 1: it's text has changed since");
+    damage("it's text", 10);
+}
+
+static void test_swept_loops_come_back(void **state) {
+    (void)state;
+    remove(at("r.json"));
+    expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
+           "--max-memory 0.5 --output-file r.json",
+           0, "");
+    repeat_row("sweep of loops", 1);
+    repeat_row("sweep of loops", 2);
+    json_t *row =
+        parsed("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
+    write_row(row, "loop", json_pack("{s:s}", "loader", "inline"), "old.json");
+    expect("again old.json", 1, "row 1: does not say its flags");
+    json_decref(row);
+}
+
 static void test_changes_are_told(void **state) {
     (void)state;
     make_sources();
@@ -303,6 +335,8 @@ int main(void) {
         cmocka_unit_test(test_rows_come_back),
         cmocka_unit_test(test_opencl_row_comes_back),
         cmocka_unit_test(test_sweep_rows_come_back),
+        cmocka_unit_test(test_loops_come_back),
+        cmocka_unit_test(test_swept_loops_come_back),
         cmocka_unit_test(test_changes_are_told),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_judgement_of_losses),

@@ -122,19 +122,19 @@ static void run_prints_every_format(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3", 0, "| step b2s8 |", NULL},
-        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 -o csv", 0, "schema_version,", NULL},
-        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 -o sql", 0, "INSERT INTO", NULL},
-        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 -o jsonl", 0, "\"status\"", NULL},
-        {"run -m tiny --backend reference -w 1 -r 3", 0, "ok", "chose B="},
-        {"run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --pass-type "
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o sql", 0, "INSERT INTO", NULL},
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o jsonl", 0, "\"status\"", NULL},
+        {"run -m tiny --backend reference -w 1 -r 3 --no-peaks", 0, "ok", "chose B="},
+        {"run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --pass-type "
          "forward,backward,forward-backward,separate",
          0, "fwd b1s8", NULL},
         {"run -m tiny --backend reference -b 1 --seq-len 8 --mode tuned", 1, "skipped", "tuned"},
-        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --precision fp32,tf32", 0, "skipped", "tf32"},
-        {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --precision fp16 --loss-scale 1e9", 1, "error",
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --no-peaks --precision fp32,tf32", 0, "skipped", "tf32"},
+        {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --no-peaks --precision fp16 --loss-scale 1e9", 1, "error",
          "not finite at a loss scale of 1e+09"},
-        {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --accum 2 --dropout 0.1", 0, "ok",
-         NULL},
+        {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --accum 2 --dropout 0.1", 0,
+         "ok", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -275,9 +275,10 @@ static void profile_adds_up(void **state) {
     json_t *trace = parse_json(out);
     assert_true(json_array_size(json_object_get(trace, "traceEvents")) > n);
     json_decref(trace);
+    expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0);
+    expect_text("profile", out, "- verdict: This step is bound by");
+    expect_text("profile", out, "- of roofline: ");
     static const expectation cases[] = {
-        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- verdict: This step is bound by", NULL},
-        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0, "- of roofline: ", NULL},
         {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
         {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
         {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
@@ -463,8 +464,8 @@ static json_t *run_tuned_with(const char *options, const char *cache) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
-    snprintf(path, sizeof(path), "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --mode tuned %s -o json",
-             options);
+    snprintf(path, sizeof(path),
+             "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options);
     expect_exit(path, 0);
     if (before != NULL) {
         setenv("XDG_CACHE_HOME", before, 1);
@@ -703,8 +704,7 @@ static void ctrl_c_ends_a_training_in_order(void **state) {
 // --- setup -----------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return system(SM_TEST_BINARY
@@ -719,11 +719,6 @@ static int set_up(void **state) {
                   ">$T/lying/model.safetensors &&"
                   "cp $T/model/model.safetensors $T/bad_config &&"
                   "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
 }
 
 int main(void) {
@@ -759,5 +754,5 @@ int main(void) {
         cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
         cmocka_unit_test(ctrl_c_ends_a_training_in_order),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

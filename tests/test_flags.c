@@ -92,6 +92,9 @@ static void bad_flags(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"rnu", 2, NULL, "did you mean 'run'?"},
+        {"help", 2, NULL, "did you mean '--help'?"},
+        {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a?[31m'"},
+        {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
         {"run -Q", 2, NULL, "unknown flag -Q"},
@@ -150,6 +153,18 @@ static void suggestions_are_near(void **state) {
     CHECK_ALL(cases);
 }
 
+// Of the exit codes --help lists those that the subcommand may end with.
+static void exit_codes_are_the_subcommands_own(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"--help", 0, "3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run).", NULL},
+        {"compare --help", 0, "3 slower (compare), 130 interrupted.\n", NULL},
+        {"train --help", 0, "2 usage, 130 interrupted, 143 ended by SIGTERM (train --run).\n", NULL},
+        {"run --help", 0, "2 usage, 130 interrupted.\n", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
 // Whatever is written is looked at first: nothing else has been said or made by then.
 static void outputs_are_checked_first(void **state) {
     (void)state;
@@ -180,16 +195,6 @@ static void outputs_are_checked_first(void **state) {
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_version),
@@ -198,7 +203,8 @@ int main(void) {
         cmocka_unit_test(bad_flags),
         cmocka_unit_test(abbreviations_mean_one_flag),
         cmocka_unit_test(suggestions_are_near),
+        cmocka_unit_test(exit_codes_are_the_subcommands_own),
         cmocka_unit_test(outputs_are_checked_first),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -499,18 +499,6 @@ static void test_without_attribution_or_peaks(void **state) {
     sm_row_free(&row);
 }
 
-static void test_pass_names(void **state) {
-    (void)state;
-    sm_pass_type pass = SM_PASS_STEP;
-    assert_true(sm_pass_parse("forward_backward", &pass));
-    assert_int_equal(pass, SM_PASS_FORWARD_BACKWARD);
-    assert_true(sm_pass_parse("separate", &pass));
-    assert_int_equal(pass, SM_PASS_SEPARATE);
-    assert_false(sm_pass_parse("forwar", &pass));
-    assert_false(sm_pass_parse("forward-", &pass));
-    assert_false(sm_pass_parse("", &pass));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_step, reset_fake),
@@ -533,7 +521,6 @@ int main(void) {
         cmocka_unit_test_setup(test_hang, reset_fake),
         cmocka_unit_test_setup(test_bad_protocols, reset_fake),
         cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
-        cmocka_unit_test_setup(test_pass_names, reset_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

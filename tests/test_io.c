@@ -13,6 +13,7 @@
 
 #include "atomic_file.h"
 #include "safetensors.h"
+#include "full_disk.h"
 #include "temp_folder.h"
 
 // ---- atomic files ----
@@ -96,7 +97,6 @@ static void a_path_that_cannot_be_written_is_named(void **state) {
     free(folder);
 }
 
-// A limit on the size of files stands for a full disk.
 static void a_full_disk_leaves_the_old_file(void **state) {
     (void)state;
     static const char data[8192] = {0};
@@ -104,15 +104,9 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     char *path = temp_path("full/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(path, "old", 3));
-
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    struct rlimit limit = {4096, before.rlim_max};
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit_files(4096);
     sm_status status = sm_atomic_write_all(path, data, sizeof data);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, handler);
+    limit_files(RLIM_INFINITY);
 
     expect_failure("full", status, SM_ERR_IO, "full/file|cannot write|File too large");
     expect_content(path, "old");

@@ -106,6 +106,33 @@ static void text_has_the_tokens_that_tokenize_writes(void **state) {
     sm_tokens_close(stored);
 }
 
+// Of many files, in the order of their names, one of them empty, whoever else is reading.
+static void a_folder_has_the_tokens_that_tokenize_writes(void **state) {
+    (void)state;
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
+    sm_tokens *text;
+    sm_tokens *stored;
+    shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && "
+          "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
+          " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
+    char path[300];
+    snprintf(path, sizeof path, "%s/many", folder);
+    ok(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &text));
+    snprintf(path, sizeof path, "%s/many_ids/train.bin", folder);
+    ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
+    const int64_t count = sm_tokens_count(stored);
+    assert_int_equal(sm_tokens_count(text), count);
+    int32_t *wanted = malloc((size_t)count * sizeof *wanted);
+    assert_non_null(wanted);
+    ok(sm_tokens_read(stored, 0, count, wanted));
+    reading r = {.text = text, .wanted = wanted, .seed = 7};
+    read_anywhere(&r);
+    assert_int_equal(r.n_wrong, 0);
+    free(wanted);
+    sm_tokens_close(text);
+    sm_tokens_close(stored);
+}
+
 static void text_that_does_not_fit_is_refused(void **state) {
     (void)state;
     char digest[SM_TOKENIZER_DIGEST_SIZE];
@@ -117,7 +144,9 @@ static void text_that_does_not_fit_is_refused(void **state) {
     fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
     snprintf(path, sizeof path, "%s/separators", folder);
     fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
-    fails(sm_text_tokens_open(folder, tokenizer_path, VOCAB, digest, &tokens), "not a regular file");
+    fails(sm_text_tokens_open("-", tokenizer_path, VOCAB, digest, &tokens), "-: stdin is read once");
+    snprintf(path, sizeof path, "%s/nowhere", folder);
+    fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
     fails(sm_text_tokens_open(text_path, text_path, VOCAB, digest, &tokens), "text");
 }
 
@@ -439,9 +468,9 @@ static void what_does_not_go_together_is_refused(void **state) {
         {"train " MODEL "--data $T/ids --loader threads:0", 2, NULL, "0 threads are out of range"},
         {"train " MODEL "--data $T/ids --loader threads:2x", 2, NULL, "unknown value 'threads:2x'"},
         {"train " MODEL "--data $T/ids --loader inline --queue-depth 3", 2, NULL, "makes nothing ahead"},
-        {"train " MODEL "--tokenizer $T/tok", 2, NULL, "--tokenizer: makes tokens of a text file"},
-        {"train " MODEL "--data $T/ids --tokenizer $T/tok", 2, NULL,
-         "is a folder; with --tokenizer it is one text file"},
+        {"train " MODEL "--tokenizer $T/tok", 2, NULL, "--tokenizer: makes tokens of text"},
+        {"train " MODEL "--data $T/ids --tokenizer $T/tok", 2, NULL, "ids holds tokens (train.bin); leave one out"},
+        {"train " MODEL "--data $T/many --tokenizer $T/tok --steps 2 --run $T/many_run", 0, "2/2", NULL},
         {"train " MODEL "--data $T/text --tokenizer $T/tok --data-format bytes", 2, NULL, "leave one out"},
         {"train " MODEL "--data $T/text --tokenizer $T/none", 1, NULL, "none"},
         {"train -m tiny --seq-len 16 --data $T/text --tokenizer $T/tok", 1, NULL, "the model's vocabulary has 256"},
@@ -480,8 +509,7 @@ static void sweeps_measure_loops(void **state) {
 // --- setup -----------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     snprintf(text_path, sizeof text_path, "%s/text", folder);
@@ -499,14 +527,10 @@ static int set_up(void **state) {
         " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_has_the_tokens_that_tokenize_writes),
+        cmocka_unit_test(a_folder_has_the_tokens_that_tokenize_writes),
         cmocka_unit_test(text_that_does_not_fit_is_refused),
         cmocka_unit_test(text_that_changes_is_noticed),
         cmocka_unit_test(every_loader_makes_the_same_batches),
@@ -519,5 +543,5 @@ int main(void) {
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(sweeps_measure_loops),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

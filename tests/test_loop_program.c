@@ -22,7 +22,7 @@ static void what_cannot_be_is_refused(void **state) {
         {"loop --data $T/short --data-format bytes " WORK, 1, NULL, "short: 5 tokens"},
         {"loop " WORK "-b 2,4", 2, NULL, "--batch-size"},
         {"loop " WORK "--output-file $T/no/such/folder.jsonl", 1, NULL, "folder.jsonl"},
-        {"loop " WORK "--no-phases", 0, "tokens/s, undisturbed", NULL},
+        {"loop " WORK "--no-phases --no-peaks", 0, "tokens/s, undisturbed", NULL},
         {"train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --profile", 0, "step 3/3",
          "has none that is timed apart"},
     };
@@ -57,6 +57,27 @@ static void expect_phases_add_up(const json_t *row) {
     assert_true(integer_of(loop, "unaccounted_ns") * 100 <= integer_of(loop, "wall_ns"));
 }
 
+// What holds data: most between forward and backward, and nothing but what outlives a step at its end.
+static void expect_sizes_over_step(const json_t *row) {
+    const json_t *memory = json_object_get(json_object_get(row, "loop"), "memory");
+    const json_t *ends = json_object_get(memory, "end_ns");
+    const json_t *alive = json_object_get(memory, "alive_bytes");
+    const size_t n = json_array_size(alive);
+    json_int_t most_bytes = 0;
+    json_int_t before_ns = 0;
+    assert_true(n > 10 && n <= 200 && json_array_size(ends) == n);
+    for (size_t i = 0; i < n; i++) {
+        const json_int_t bytes = json_integer_value(json_array_get(alive, i));
+        const json_int_t end_ns = json_integer_value(json_array_get(ends, i));
+        most_bytes = bytes > most_bytes ? bytes : most_bytes;
+        assert_true(end_ns >= before_ns);
+        before_ns = end_ns;
+    }
+    assert_true(most_bytes > 0 && 4 * json_integer_value(json_array_get(alive, n - 1)) < most_bytes);
+    assert_true(json_integer_value(json_object_get(memory, "held_bytes")) > 16 * 35712 - 1); // AdamW's four of each
+    assert_in_range(json_integer_value(json_object_get(memory, "backward_ns")), 1, before_ns);
+}
+
 // On the cpu and, where there is one, on an OpenCL device.
 static void phases_add_up(void **state) {
     (void)state;
@@ -70,6 +91,7 @@ static void phases_add_up(void **state) {
         json_t *rows = read_rows(commands[i]);
         const json_t *row = json_array_get(rows, 0);
         expect_phases_add_up(row);
+        expect_sizes_over_step(row);
         assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
         assert_true(json_is_string(json_object_get(json_object_get(row, "loop"), "loader")));
         assert_true(json_is_object(json_object_get(row, "utilisation")));
@@ -145,15 +167,7 @@ static void a_profiled_training_is_the_same(void **state) {
     assert_int_equal(system("cmp $T/one/model.safetensors $T/other/model.safetensors"), 0);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return system("rm -rf \"$T\"");
-}
+static int set_up(void **state) { return make_folder(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -161,5 +175,5 @@ int main(void) {
         cmocka_unit_test(a_run_is_no_loop),          cmocka_unit_test(a_baseline_is_compared_with),
         cmocka_unit_test(a_trace_has_all_tracks),    cmocka_unit_test(a_profiled_training_is_the_same),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -617,7 +617,8 @@ static void test_helpers(void **state) {
 
 static void check_helper(const char *words, int exit_code) {
     char command[256];
-    snprintf(command, sizeof command, SM_TEST_BINARY " --helper opencl %s >/dev/null 2>&1", words);
+    // The first of its programs is what is left to build.
+    snprintf(command, sizeof command, "printf '\\0' | " SM_TEST_BINARY " --helper opencl %s >/dev/null 2>&1", words);
     const int end = system(command);
     assert_true(WIFEXITED(end));
     assert_int_equal(WEXITSTATUS(end), exit_code);

@@ -123,7 +123,10 @@ static void what_cannot_be_shown_is_refused(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"page -m small", 2, NULL, "a page shows at most"},
+        {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
         {"page --seq-len 64 -b 8", 2, NULL, "a page shows at most"},
+        {"page --optimizer muon", 2, NULL, "with --n-layer 1 it fits"},
+        {"page --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
         {"page --text ab", 2, NULL, "--text: 2 tokens"},
         {"page --text ab --data README.md", 2, NULL, "leave one of them out"},
         {"page --run $T/run --weights $T/run/model", 2, NULL, "leave one of them out"},
@@ -139,18 +142,10 @@ static void what_cannot_be_shown_is_refused(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
 }
 
 int main(void) {
@@ -159,5 +154,5 @@ int main(void) {
         cmocka_unit_test(a_film_keeps_changes_alone),      cmocka_unit_test(pages_are_written),
         cmocka_unit_test(what_cannot_be_shown_is_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -209,15 +209,23 @@ static int64_t state_elems(const sm_plan *plan) {
     return n;
 }
 
+// Elements behind each state's matrix, up to where the next begins.
+static int64_t most_padding(const sm_plan *plan) {
+    int64_t n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        n += plan->tensors[i].role == SM_ROLE_OPTIMIZER ? SM_SLICE_BLOCK - 1 : 0;
+    }
+    return n;
+}
+
 // The slices' states make up the whole; each is saved under the names that the whole has.
-static void test_shards_make_up_the_state(void **state) {
-    (void)state;
+static void check_shards(const sm_optimizer *optimizer) {
     sm_plan *whole = NULL;
     int64_t n_elems = 0;
-    assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw, SM_MODE_FUSED, &whole), SM_OK);
+    assert_int_equal(build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED, &whole), SM_OK);
     for (int rank = 0; rank < N_PROCESSES; rank++) {
         sm_plan *plan = NULL;
-        assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw, SM_MODE_FUSED, &plan), SM_OK);
+        assert_int_equal(build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED, &plan), SM_OK);
         n_elems += state_elems(plan);
         for (int i = 0; i < whole->n_tensors; i++) {
             const sm_tensor *t = &whole->tensors[i];
@@ -230,13 +238,53 @@ static void test_shards_make_up_the_state(void **state) {
         }
         sm_plan_free(plan);
     }
-    assert_int_equal(n_elems, state_elems(whole));
+    assert_true(n_elems >= state_elems(whole));
+    assert_true(n_elems <= state_elems(whole) + (optimizer == &sm_optimizer_adamw8bit ? most_padding(whole) : 0));
+    sm_plan_free(whole);
+}
+
+static void test_shards_make_up_the_state(void **state) {
+    (void)state;
+    check_shards(&sm_optimizer_adamw);
+    check_shards(&sm_optimizer_adamw8bit);
+}
+
+// Each element of a matrix is updated once, with the scale of its own block.
+static void test_blocks_are_not_cut(void **state) {
+    (void)state;
+    sm_plan *whole = NULL;
+    int64_t n_elems = 0;
+    int64_t n_matrices = 0;
+    assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &whole), SM_OK);
+    for (int i = 0; i < whole->n_ops; i++) {
+        const sm_op *op = &whole->ops[i];
+        n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
+    }
+    for (int rank = 0; rank < N_PROCESSES; rank++) {
+        sm_plan *plan = NULL;
+        assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &plan), SM_OK);
+        for (int i = 0; i < plan->n_ops; i++) {
+            const sm_op *op = &plan->ops[i];
+            if (op->kind != SM_OP_ADAMW8BIT) {
+                continue;
+            }
+            const sm_tensor *p = &plan->tensors[op->out[SM_OUT(adamw8bit, p)]];
+            const sm_tensor *m = &plan->tensors[op->out[SM_OUT(adamw8bit, m)]];
+            const sm_tensor *m_max = &plan->tensors[op->out[SM_OUT(adamw8bit, m_max)]];
+            n_elems += sm_tensor_elems(p);
+            assert_int_equal(p->view_offset_elems % SM_SLICE_BLOCK, 0);
+            assert_int_equal(m->view_offset_elems, m_max->view_offset_elems * SM_SLICE_BLOCK);
+            assert_int_equal((sm_tensor_elems(m) + SM_SLICE_BLOCK - 1) / SM_SLICE_BLOCK, sm_tensor_elems(m_max));
+        }
+        sm_plan_free(plan);
+    }
+    assert_int_equal(n_elems, n_matrices);
     sm_plan_free(whole);
 }
 
 static void test_what_cannot_be_sharded_says_why(void **state) {
     (void)state;
-    const sm_optimizer *whole_only[] = {&sm_optimizer_muon, &sm_optimizer_adafactor, &sm_optimizer_adamw8bit};
+    const sm_optimizer *whole_only[] = {&sm_optimizer_muon, &sm_optimizer_adafactor};
     for (size_t i = 0; i < sizeof whole_only / sizeof whole_only[0]; i++) {
         sm_plan *plan = NULL;
         assert_int_equal(build(sm_model_at(0), 0, true, whole_only[i], SM_MODE_FUSED, &plan), SM_ERR_UNSUPPORTED);
@@ -249,12 +297,14 @@ static void test_what_cannot_be_sharded_says_why(void **state) {
 static void test_slices_cover_all(void **state) {
     (void)state;
     const int64_t counts[] = {1, 63, 64, 65, 1000, 12345};
+    const int lines[] = {SM_SLICE_LINE, SM_SLICE_BLOCK};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         for (int size = 1; size < 9; size++) {
             int64_t end = 0;
             for (int rank = 0; rank < size; rank++) {
-                const sm_slice slice = sm_slice_of(counts[i], rank, size);
+                const sm_slice slice = sm_slice_of(counts[i], lines[i % 2], rank, size);
                 assert_int_equal(slice.first, end);
+                assert_true(slice.first % lines[i % 2] == 0 || slice.first == counts[i]);
                 assert_true(slice.end >= slice.first);
                 end = slice.end;
             }
@@ -282,10 +332,15 @@ static void test_alone_everything_is_done_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_gradient_is_summed_once),    cmocka_unit_test(test_shards_make_up_the_state),
-        cmocka_unit_test(test_what_cannot_be_sharded_says_why),  cmocka_unit_test(test_slices_cover_all),
-        cmocka_unit_test(test_alone_everything_is_done_at_once), cmocka_unit_test(test_rows_are_added_to_the_sum),
-        cmocka_unit_test(test_rows_have_their_places),           cmocka_unit_test(test_weights_are_waited_for),
+        cmocka_unit_test(test_every_gradient_is_summed_once),
+        cmocka_unit_test(test_shards_make_up_the_state),
+        cmocka_unit_test(test_what_cannot_be_sharded_says_why),
+        cmocka_unit_test(test_slices_cover_all),
+        cmocka_unit_test(test_alone_everything_is_done_at_once),
+        cmocka_unit_test(test_rows_are_added_to_the_sum),
+        cmocka_unit_test(test_blocks_are_not_cut),
+        cmocka_unit_test(test_rows_have_their_places),
+        cmocka_unit_test(test_weights_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void noise_wins_nothing(void **state) {
     json_array_append_new(rows, noisy);
     json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
     json_t *records = recommend(rows);
-    expect(records, "fastest", "caution", "is noisy: half of the samples lie 81% or more from the median");
+    expect(records, "fastest", "caution", "is noisy: half of the samples differ from the median by 81% or more");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "value")));
     assert_null(advice(records, "break-even", 0));
     json_decref(records);

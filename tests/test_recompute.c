@@ -287,20 +287,10 @@ static void test_program(void **state) {
     CHECK_ALL(cases);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0 ? -1 : 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits), cmocka_unit_test(test_memory),  cmocka_unit_test(test_one_input_a_block),
         cmocka_unit_test(test_choice),    cmocka_unit_test(test_program),
     };
-    return cmocka_run_group_tests_name("recompute", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("recompute", tests, make_folder, remove_folder);
 }

@@ -265,6 +265,44 @@ static void loops(void **state) {
     sm_rows_free(&rows);
 }
 
+// A file of `stepmark ladder` makes a report by itself, and a section beside rows.
+static void ladders(void **state) {
+    (void)state;
+    static const char text_of_rungs[] =
+        "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": \"loops\", "
+        "\"ns\": 4e6, \"ns_ci95_lo\": 3.9e6, \"ns_ci95_hi\": 4.1e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.25, "
+        "\"times_before\": null, \"flops_per_s\": 1e9}\n"
+        "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": "
+        "\"shipped\", "
+        "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
+        "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
+    sm_rows rows;
+    size_t size_bytes;
+    assert_int_equal(sm_rows_init(&rows), SM_OK);
+    assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
+    sm_rows_free(&rows);
+    make_rows(&rows, 4);
+    assert_int_equal(sm_rows_take_rungs(&rows), SM_OK);
+    assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_OK);
+    assert_int_equal(json_array_size(rows.rows), 4);
+    for (int with_rows = 1; with_rows >= 0; with_rows--) {
+        char *text = write_report(&rows, true, &size_bytes);
+        json_t *figures = data_of(text, "figures");
+        const json_t *panel = json_array_get(json_object_get(figure_of(figures, "ladders"), "panels"), 0);
+        const json_t *point = json_array_get(json_object_get(panel, "points"), 1);
+        assert_true(json_number_value(json_object_get(point, "x")) == 50);
+        expect_in(text, "cpu on &lt;Chip&gt;");
+        assert_int_equal(strstr(text, "All rows</h2>") != NULL, with_rows);
+        json_decref(figures);
+        free(text);
+        json_array_clear(rows.rows);
+    }
+    char *text = write_report(&rows, false, &size_bytes);
+    expect_in(text, "| shipped | 2.000 | 2 GFLOP/s | 50.0% | 2.00 x |");
+    free(text);
+    sm_rows_free(&rows);
+}
+
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
 static void colours_by_device(void **state) {
     (void)state;
@@ -385,10 +423,15 @@ static void program(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(markdown),           cmocka_unit_test(html),
-        cmocka_unit_test(nothing_of_one_row), cmocka_unit_test(loops),
-        cmocka_unit_test(colours_by_device),  cmocka_unit_test(ceilings_by_precision),
-        cmocka_unit_test(a_thousand_rows),    cmocka_unit_test(program),
+        cmocka_unit_test(markdown),
+        cmocka_unit_test(html),
+        cmocka_unit_test(nothing_of_one_row),
+        cmocka_unit_test(loops),
+        cmocka_unit_test(ladders),
+        cmocka_unit_test(colours_by_device),
+        cmocka_unit_test(ceilings_by_precision),
+        cmocka_unit_test(a_thousand_rows),
+        cmocka_unit_test(program),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -43,9 +43,43 @@ static void the_fastest_is_named_with_its_interval(void **state) {
     static const char *const one[] = {"fused is 1.50 (1.50-1.50) times faster than naive"};
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000)), one,
                      1);
-    static const char *const none_apart[] = {"naive and fused are not told apart: 1.00 (1.00-1.00) times"};
+    static const char *const none_apart[] = {
+        "naive is not told apart from fused: 1.00 times as fast, anywhere from 1.00 to 1.00"};
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1000), make_row("fused", "step b1s8", 1000)),
                      none_apart, 1);
+}
+
+static json_t *make_device_row(const char *device, const char *binding, int us) {
+    json_t *row = make_row("fused", "step b1s8", us);
+    json_object_set_new(row, "device", json_string(device));
+    json_object_set_new(row, "binding", binding != NULL ? json_string(binding) : json_null());
+    return row;
+}
+
+// Where threads are bound tells two rows of one device apart, and says nothing beside a device that has none.
+static void a_name_holds_what_tells_rows_apart(void **state) {
+    (void)state;
+    static const char *const devices[] = {"opencl:0.0 is 1.50 (1.50-1.50) times faster than cpu"};
+    expect_sentences(json_pack("[oo]", make_device_row("cpu", "one a core: processors 0-1", 1500),
+                               make_device_row("opencl:0.0", NULL, 1000)),
+                     devices, 1);
+    static const char *const bindings[] = {"processors 0-1 is 1.50 (1.50-1.50) times faster than processor 0"};
+    expect_sentences(
+        json_pack("[oo]", make_device_row("cpu", "processor 0", 1500), make_device_row("cpu", "processors 0-1", 1000)),
+        bindings, 1);
+}
+
+static void too_few_samples_are_said(void **state) {
+    (void)state;
+    json_t *rows = json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000));
+    for (size_t i = 0; i < 2; i++) {
+        json_t *samples = json_object_get(json_array_get(rows, i), "samples_ns");
+        while (json_array_size(samples) > 2) {
+            json_array_remove(samples, 2);
+        }
+    }
+    static const char *const few[] = {"fused may be 1.50 times faster than naive: too few samples to tell (-r)"};
+    expect_sentences(rows, few, 1);
 }
 
 static void other_work_is_not_compared(void **state) {
@@ -177,21 +211,13 @@ static void pages_name_every_flag(void **state) {
     CHECK_ALL(cases);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
+static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_is_named_with_its_interval),
+        cmocka_unit_test(a_name_holds_what_tells_rows_apart),
+        cmocka_unit_test(too_few_samples_are_said),
         cmocka_unit_test(other_work_is_not_compared),
         cmocka_unit_test(rows_go_to_a_file_as_well),
         cmocka_unit_test(quiet_is_quiet),
@@ -200,5 +226,5 @@ int main(void) {
         cmocka_unit_test(records_are_as_their_schema),
         cmocka_unit_test(pages_name_every_flag),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -8,7 +8,9 @@
 
 #include <jansson.h>
 
+#include "temp_folder.h"
 #include "terminal.h"
+#include "training_runs.h"
 
 #include "loop_phases.h"
 #include "row.h"
@@ -20,7 +22,6 @@
 enum { COMMAND_SIZE = 1024 };
 
 static const int widths[] = {80, 120};
-static char folder[] = "/tmp/stepmark_screens_XXXXXX"; // $T of the command lines
 static char screen[SCREEN_SIZE];
 
 static void expect_fits(const char *what, int n_columns) {
@@ -65,6 +66,7 @@ static void every_subcommand_fits(void **state) {
         {"peaks --min-time 0.001 -t 1", 0},
         {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
         {"ladder softmax --min-time 0 --no-peaks", 0},
+        {"page", 2},
         {"walk", 0},
         {"walk --values", 0},
         {"estimate -m tiny -b 1", 0},
@@ -77,6 +79,7 @@ static void every_subcommand_fits(void **state) {
         {"again " ROWS, 2},
         {"report " ROWS " --format md --output $T/report.md", 0},
         {"init -m tiny --save $T/model", 0},
+        {"generate --weights $T/model --prompt once --tokens 8", 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run_command(cases[i].arguments, 80, cases[i].code);
@@ -167,10 +170,20 @@ static void a_part_of_a_line_is_shown(void **state) {
 
 // --- goldens -------------------------------------------------------------------------------------
 
+// A file's size, as "27 kB", depends on the build: the number of digits is left.
+static void hide_sizes(void) {
+    for (char *unit = strstr(screen, " kB"); unit != NULL; unit = strstr(unit + 1, " kB")) {
+        for (char *digit = unit; digit > screen && strchr("0123456789.", digit[-1]) != NULL; digit--) {
+            digit[-1] = 'N';
+        }
+    }
+}
+
 static void compare_with_golden(const char *name, int n_columns) {
     static char golden[SCREEN_SIZE];
     char path[COMMAND_SIZE];
     expect_fits(name, n_columns);
+    hide_sizes();
     snprintf(path, sizeof(path), SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
     const bool writes = getenv("STEPMARK_WRITE_SCREENS") != NULL;
     FILE *file = fopen(path, writes ? "w" : "r");
@@ -284,18 +297,51 @@ static void goldens_of_commands(void **state) {
     }
 }
 
-static int make_folder(void **state) {
+// In the folder of the files, so that their names have a length.
+static void goldens_of_files(void **state) {
     (void)state;
-    const bool made =
-        mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0;
-    return made ? system("cp " SM_TEST_GOLDEN_DIR "/screens/advice.jsonl $T") : -1;
+    static const struct {
+        const char *name;
+        const char *arguments;
+    } cases[] = {
+        {"walk", "walk -m tiny --n-layer 1"},
+        {"page", "page -m tiny --backend none --output page.html"},
+        {"exercise", "exercise"},
+        {"tokenizer", "tokenizer train --vocab-size 300 --output tok text.txt"},
+        {"tokenizer_show", "tokenizer show --tokenizer tok 'Once upon a time'"},
+        {"tokenize", "tokenize --tokenizer tok --val-percent 0 --output ids text.txt"},
+        {"bundle", "bundle rows.jsonl --output rows.bundle"},
+        {"leaderboard", "leaderboard rows.bundle"},
+        {"check_run", "check-run one two four"},
+        {"scaling", "scaling one two four"},
+    };
+    static const made_run runs[] = {
+        {.name = "one", .n_processes = 1, .global_batch = 4, .n_steps = 40, .step_ms = 40},
+        {.name = "two", .n_processes = 2, .global_batch = 4, .n_steps = 40, .step_ms = 21, .comm_ms = 0.7},
+        {.name = "four", .n_processes = 4, .global_batch = 4, .n_steps = 40, .step_ms = 12, .comm_ms = 1.1},
+    };
+    char program[PATH_MAX];
+    char command[2 * PATH_MAX];
+    assert_non_null(realpath(SM_TEST_BINARY, program));
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        free(make_run(&runs[i]));
+    }
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            snprintf(command, sizeof(command), "cd $T && %s %s </dev/null", program, cases[i].arguments);
+            assert_int_equal(run_on_terminal(widths[k], command, screen), 0);
+            compare_with_golden(cases[i].name, widths[k]);
+        }
+        assert_int_equal(system("cd $T && rm -r page.html tok ids rows.bundle"), 0);
+    }
 }
 
-static int remove_folder(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
+static int make_folder(void **state) {
+    const bool made = temp_folder_make(state) == 0 && setenv("T", temp_folder, 1) == 0 &&
+                      setenv("XDG_CACHE_HOME", temp_folder, 1) == 0;
+    return made ? system("cp " SM_TEST_GOLDEN_DIR "/screens/advice.jsonl " ROWS " $T && "
+                         "echo 'Once upon a time there was a text. It had one line, and it was short.' >$T/text.txt")
+                : -1;
 }
 
 int main(void) {
@@ -309,6 +355,7 @@ int main(void) {
         cmocka_unit_test(a_part_of_a_line_is_shown),
         cmocka_unit_test(goldens_of_rows),
         cmocka_unit_test(goldens_of_commands),
+        cmocka_unit_test(goldens_of_files),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, temp_folder_remove);
 }

@@ -12,6 +12,7 @@
 #include "encoder.h"
 #include "philox.h"
 #include "pretokens.h"
+#include "full_disk.h"
 #include "temp_folder.h"
 
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
@@ -399,6 +400,35 @@ static void both_formats_are_read_as_they_were_written(void **state) {
     free(json);
 }
 
+// The files belong together: where the last of them does not fit, the others stay as they were.
+static void a_full_disk_leaves_the_old_tokenizer(void **state) {
+    (void)state;
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
+    char after[SM_TOKENIZER_DIGEST_SIZE];
+    char *folder = temp_path("kept");
+    char *json = temp_path("kept/tokenizer.json");
+    sm_tokenizer *t = learn(CORPUS_BYTES, 300);
+    sm_tokenizer_digest(t, digest);
+    expect_ok("write", sm_tokenizer_write(t, folder));
+    sm_tokenizer_free(t);
+    t = learn(CORPUS_BYTES, 700);
+    limit_files(16384); // tokenizer.json is larger, vocab.json and merges.txt are not
+    const sm_status status = sm_tokenizer_write(t, folder);
+    limit_files(RLIM_INFINITY);
+    sm_tokenizer_free(t);
+    expect_failure("full", status, SM_ERR_IO, "kept/tokenizer.json|cannot write|File too large");
+    assert_int_equal(temp_count(folder), 3);
+    for (int i = 0; i < 2; i++) { // tokenizer.json, then vocab.json and merges.txt
+        expect_ok("read", sm_tokenizer_read(folder, &t));
+        sm_tokenizer_digest(t, after);
+        assert_string_equal(after, digest);
+        sm_tokenizer_free(t);
+        (void)unlink(json);
+    }
+    free(folder);
+    free(json);
+}
+
 // A tokenizer.json of all bytes and these tokens, merges and added tokens.
 static char *make_json(const char *tokens, const char *merges, const char *added, const char *more) {
     uint8_t order[SM_N_BYTES];
@@ -511,6 +541,7 @@ int main(void) {
         cmocka_unit_test(a_megabyte_without_a_space_ends_soon),
         cmocka_unit_test(added_tokens_come_first),
         cmocka_unit_test(both_formats_are_read_as_they_were_written),
+        cmocka_unit_test(a_full_disk_leaves_the_old_tokenizer),
         cmocka_unit_test(malformed_tokenizers_are_refused),
         cmocka_unit_test(what_is_no_tokenizer_is_refused),
     };

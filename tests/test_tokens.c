@@ -111,17 +111,6 @@ static void formats_are_detected_or_forced(void **state) {
     }
 }
 
-static void format_names_parse(void **state) {
-    (void)state;
-    sm_tokens_format format;
-    for (int i = SM_TOKENS_AUTO; i <= SM_TOKENS_BYTES; i++) {
-        assert_true(sm_tokens_format_parse(sm_tokens_format_name((sm_tokens_format)i), &format));
-        assert_int_equal(format, i);
-    }
-    assert_false(sm_tokens_format_parse("", &format));
-    assert_false(sm_tokens_format_parse("uint32", &format));
-}
-
 static void malformed_files_are_refused(void **state) {
     (void)state;
     static uint8_t llmc[8][HEADER_WORDS * 4 + 8];
@@ -289,11 +278,15 @@ static void batches_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_of_32_bits_are_read),         cmocka_unit_test(headers_are_llmc_s),
-        cmocka_unit_test(formats_are_detected_or_forced),  cmocka_unit_test(format_names_parse),
-        cmocka_unit_test(malformed_files_are_refused),     cmocka_unit_test(only_regular_files_open),
-        cmocka_unit_test(a_file_that_changes_is_an_error), cmocka_unit_test(bytes_in_memory_are_tokens),
-        cmocka_unit_test(batches_walk_the_file_in_order),  cmocka_unit_test(batches_that_do_not_fit_are_refused),
+        cmocka_unit_test(ids_of_32_bits_are_read),
+        cmocka_unit_test(headers_are_llmc_s),
+        cmocka_unit_test(formats_are_detected_or_forced),
+        cmocka_unit_test(malformed_files_are_refused),
+        cmocka_unit_test(only_regular_files_open),
+        cmocka_unit_test(a_file_that_changes_is_an_error),
+        cmocka_unit_test(bytes_in_memory_are_tokens),
+        cmocka_unit_test(batches_walk_the_file_in_order),
+        cmocka_unit_test(batches_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

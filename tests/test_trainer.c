@@ -140,6 +140,8 @@ static void a_run_is_not_run_over(void **state) {
         {RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
         {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
         {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
+        {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
+         "holds a run that is complete"}, // before all else
         {"train -m tiny --save-every 5", 2, NULL, "--save-every: goes with --run DIR"},
         {"train -m tiny --resume auto", 2, NULL, "--resume: goes with --run DIR"},
         {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
@@ -337,19 +339,13 @@ static void two_processes_do_not_share_a_run(void **state) {
 // --- setup ---------------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
                   "seq 100000 | head -c 3201 >text && seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 "
                   ">changed && "
                   "printf short >short && cp text both/train.bin && cp val both/val.bin");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return system("rm -r \"$T\"");
 }
 
 int main(void) {
@@ -371,5 +367,5 @@ int main(void) {
         cmocka_unit_test(a_checkpoint_that_fails_ends_nothing),
         cmocka_unit_test(two_processes_do_not_share_a_run),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

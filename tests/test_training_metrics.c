@@ -62,6 +62,8 @@ static void figures(void **state) {
     expect_number(m, "summary.best_val_loss", 6.0 / 20);
     expect_number(m, "summary.dataload_time_mean_sec", 0.25e-3);
     expect_number(m, "summary.comm_exposed_time_mean_sec", 0.5e-3);
+    expect_number(m, "summary.comm_hidden_time_mean_sec", 1.5e-3);
+    expect_number(m, "summary.comm_bytes_per_step", 4096);
     expect_number(m, "summary.max_memory_bytes", 123456);
     assert_int_equal(json_array_size(json_object_get(m, "epochs")), 3);
     const json_t *last = json_array_get(json_object_get(m, "epochs"), 2);
@@ -214,10 +216,11 @@ static void schema(void **state) {
     static const made_run runs[] = {
         {.name = "schema", .n_processes = 1, .global_batch = 4, .n_steps = 25, .step_ms = 10},
         {.name = "short", .n_processes = 1, .global_batch = 4, .n_steps = 1, .step_ms = 10},
+        {.name = "two", .n_processes = 2, .global_batch = 4, .n_steps = 25, .step_ms = 10},
     };
     json_t *document = json_load_file("docs/training_metrics.schema.json", 0, NULL);
     assert_non_null(document);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         char *folder = make_run_files(&runs[i]);
         json_t *m = metrics_of(folder);
         check_schema(runs[i].name, m, document);
@@ -274,6 +277,7 @@ static void one_run(void **state) {
         {"true", NULL},
         {"rm RUN_COMPLETE.txt", "RUN_COMPLETE.txt: cannot open|not complete"},
         {"rm training_metrics.json", "training_metrics.json"},
+        {"echo '{\"a\\x1b\"' > training_metrics.json", "training_metrics.json: not JSON"},
         {"echo >> training_metrics.json", "has the digest"},
         {"echo '{\"kind\": \"note\"}' >> log.jsonl", "completion.log_"},
         {"sed -i '5s/\"ms\": 9/\"ms\": 8/; 5s/\"ms\": 1/\"ms\": 2/' log.jsonl", "in what the log says"},

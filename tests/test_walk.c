@@ -97,18 +97,10 @@ static void says_where_numbers_come_from(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || setenv("T", folder, 1) != 0) {
+    if (make_folder(state) != 0) {
         return -1;
     }
     return run("init -m tiny --seed 5 --save $T/model");
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
 }
 
 int main(void) {
@@ -117,5 +109,5 @@ int main(void) {
         cmocka_unit_test(numpy_finds_a_wrong_number),   cmocka_unit_test(ops_are_chosen),
         cmocka_unit_test(says_where_numbers_come_from),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -222,13 +222,14 @@ typedef struct {
     const char *message;
 } variant;
 
-// Copies `from` to `to`, changed.
+// Copies `from` to `to`, changed. What is added is zeros; a head that loads is a copy of what it is tied to.
 static void write_variant(const char *from, const char *to, const variant *v) {
     static const float zeros[MAX_ELEMS] = {0};
     sm_safetensors *file;
     sm_safetensors_writer *writer;
     sm_safetensors_spec specs[N_TINY_PARAMS + 2];
     float values[MAX_ELEMS];
+    float tied[MAX_ELEMS] = {0};
     int n = 0;
     expect_ok("open", sm_safetensors_open(from, &file));
     for (int i = 0; i < sm_safetensors_count(file); i++) {
@@ -249,10 +250,14 @@ static void write_variant(const char *from, const char *to, const variant *v) {
             expect_ok("read", sm_safetensors_read(file, entry, values));
             expect_ok("append", sm_safetensors_append(writer, values, entry->n_elems));
         }
+        if (strstr(entry->name, "wte") != NULL) {
+            expect_ok("read", sm_safetensors_read(file, entry, tied));
+        }
     }
     for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
+        const bool is_tied = strcmp(v->add[i].name, "lm_head.weight") == 0 && v->status == SM_OK;
         int64_t n_elems = v->add[i].dims[0] * (v->add[i].n_dims > 1 ? v->add[i].dims[1] : 1);
-        expect_ok("append", sm_safetensors_append(writer, zeros, n_elems));
+        expect_ok("append", sm_safetensors_append(writer, is_tied ? tied : zeros, n_elems));
     }
     expect_ok("finish", sm_safetensors_finish(writer));
     sm_safetensors_close(file);
@@ -268,6 +273,12 @@ static void variants_load_or_are_refused_by_name(void **state) {
         {"with masks", true, NULL, {{"h.0.attn.bias", 2, {4, 4}}, {"h.1.attn.masked_bias", 0, {1}}}, SM_OK, ""},
         {"with prefixed masks", false, NULL, {{"transformer.h.0.attn.bias", 2, {4, 4}}}, SM_OK, ""},
         {"with the tied head", false, NULL, {{"lm_head.weight", 2, {11, 8}}}, SM_OK, ""},
+        {"a head of its own",
+         false,
+         NULL,
+         {{"lm_head.weight", 2, {11, 8}}},
+         SM_ERR_FORMAT,
+         "'lm_head.weight' is not|wte.weight|tied"},
         {"another head",
          false,
          NULL,

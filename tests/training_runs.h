@@ -69,9 +69,10 @@ static inline double made_log(const made_run *run, FILE *log, int first, int las
         sum_ms += ms;
         fprintf(log,
                 "{\"step\": %d, \"loss\": %.9g, \"grad_norm\": 1, \"lr\": 0.001, \"ms\": %.9g, \"tokens\": %d, "
-                "\"epoch\": %d, \"data_ms\": 0.25, \"comm_ms\": %.9g}\n",
+                "\"epoch\": %d, \"data_ms\": 0.25, \"comm_ms\": %.9g%s}\n",
                 s, 5.0 / s, ms, run->global_batch * RUN_SEQ_LEN, 1 + (s - 1) / RUN_EPOCH_STEPS,
-                run->n_processes > 1 ? run->comm_ms : 0.0);
+                run->n_processes > 1 ? run->comm_ms : 0.0,
+                run->n_processes > 1 ? ", \"comm_hidden_ms\": 1.5, \"comm_bytes\": 4096" : "");
         if (s % RUN_EPOCH_STEPS == 0) {
             fprintf(log, "{\"kind\": \"validation\", \"step\": %d, \"loss\": %.9g, \"tokens\": 64, \"ms\": 30}\n", s,
                     6.0 / s);

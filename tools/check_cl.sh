@@ -21,8 +21,10 @@ for file in cl/*.cl; do
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/attention_wgmma.cl" ;;
-    *attention_local* | *attention_registers*)
-        forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
+    *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
+    *attention_local*)
+        forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1
+            -DFORWARD=0,-DTEAMS=2 -DFORWARD=0,-DDROPOUT=0,-DLOAD=4 -DFORWARD=0,-DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
     *_local.cl | *_registers.cl | *tensor* | *wgmma* | *operand*) forms=-DPLAIN ;;
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac

@@ -116,7 +116,7 @@ class Browser:
 
     def expect_no_sideways_scroll(self):
         width = self.js("document.documentElement.scrollWidth")
-        assert width <= self.js("innerWidth"), f"the page is {width} pixels wide"
+        assert width <= self.js("document.documentElement.clientWidth"), f"the page is {width} pixels wide"
 
     def print(self, path):
         """Prints as the page itself asks; returns the number of pages."""

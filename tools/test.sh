@@ -15,18 +15,12 @@ $make CONFIG=clang tests >/dev/null
 step "tests"
 $make tests >/dev/null
 $make run-tests
-step "manual pages and completions"
-$make test-pages
-step "pages in Chromium"
-tools/test_report_page.py build/release/stepmark
-tools/test_step_page.py build/release/stepmark
-step "several processes"
+step "the README's commands, pages in Chromium, several processes, manual pages and completions, the scripts for Slurm"
+$make pages
 $make CONFIG=mpi build >/dev/null
-tools/test_mpi.sh
-step "the README's commands"
-tools/test_readme.sh
-step "the scripts for Slurm"
-tools/test_slurm_scripts.sh
+tools/run_tests.sh tools/test_readme.sh "tools/test_report_page.py build/release/stepmark" tools/test_mpi.sh \
+    "tools/test_step_page.py build/release/stepmark" "tools/test_scaling_page.py build/mpi/stepmark" \
+    "tools/test_pages.sh build/release/stepmark build/release/pages" tools/test_slurm_scripts.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 $make CONFIG=asan tests >/dev/null
 $make CONFIG=asan run-tests

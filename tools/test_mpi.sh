@@ -5,7 +5,8 @@
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow pair"   more to compare: narrow formats; two processes by shared memory and by messages
+#   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states in
+#                        blocks of 8 bits, shared out
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
 set -eu
@@ -19,21 +20,52 @@ if ! command -v mpirun >/dev/null 2>&1; then
     exit 0
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+
+# Whatever way this script ends, nothing that it started goes on: mpirun ends its processes, and who is left is killed.
+# Jobs run beside the shell, which waits for them: so a signal is not kept until they end.
+job=
+leave() {
+    if [ -n "$job" ]; then
+        kill "$job" 2>/dev/null || true
+        for _ in $(seq 50); do
+            kill -0 "$job" 2>/dev/null || break
+            sleep 0.1
+        done
+    fi
+    for process in $(grep -lzx "STEPMARK_TEST_MPI=$$" /proc/[0-9]*/environ 2>/dev/null); do
+        process=${process#/proc/}
+        kill -KILL "${process%/environ}" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
 common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 
-job=
 fail() {
     cat "$work/err" >&2
     echo "test-mpi: $*" >&2
-    if [ -n "$job" ]; then # a training that would go on for ever; mpirun ends its processes
-        kill "$job" 2>/dev/null || true
-        wait "$job" 2>/dev/null || true
-    fi
     exit 1
+}
+
+# start COMMAND...: beside this script, and finish: its exit code.
+start() {
+    : >"$work/out" # of the one before it
+    "$@" >"$work/out" 2>"$work/err" </dev/null &
+    job=$!
+}
+
+finish() {
+    code=0
+    wait "$job" || code=$?
+    job=
+    return "$code"
 }
 
 # train NAME N ARGUMENTS...: NAME.jsonl is the log of N processes.
@@ -43,8 +75,8 @@ train() {
     shift 2
     rm -f "$log"
     # shellcheck disable=SC2086 # a list of flags
-    timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@" >"$work/out" 2>"$work/err" ||
-        fail "$count processes, $*: exit code $?"
+    start timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@"
+    finish || fail "$count processes, $*: exit code $?"
 }
 
 # agree A B TOLERANCE: the losses of two logs, relative; 0: and norms, the same bits.
@@ -112,6 +144,24 @@ compare_pair() {
     done
 }
 
+# States in blocks with a scale each: slices keep them whole.
+compare_blocks() {
+    for backend in $backends; do
+        for n in $processes; do
+            work_of_all="$sizes --backend $backend --optimizer adamw8bit --steps $steps -b 2"
+            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
+            # shellcheck disable=SC2086 # a list of flags
+            {
+                train one 1 $work_of_all --accum "$n"
+                train many "$n" $work_of_all --shard optimizer
+                train again "$n" $work_of_all --shard optimizer
+            }
+            agree one many 1e-4
+            agree many again 0
+        done
+    done
+}
+
 # Documents: a step's loss and gradient are means over all its real tokens, whichever process has them.
 compare_documents() {
     for padding in max bucket; do
@@ -134,6 +184,13 @@ compare_resumed() {
         train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
     }
     agree two three 1e-5
+    # shellcheck disable=SC2086 # a list of flags
+    {
+        train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --optimizer adamw8bit --save "$work/blocks"
+        train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --optimizer adamw8bit --weights "$work/blocks"
+        train one 1 --threads 1 --steps "$steps" -b 2 --accum 3 --optimizer adamw8bit --weights "$work/blocks"
+    }
+    agree one three 1e-4 # where rounding moves a number into the next bin, its code is another
 }
 
 # worker RANK: the process that works for that rank, under the one that mpirun started.
@@ -153,11 +210,8 @@ worker() {
 lose() {
     signal=$1
     said=$2
-    : >"$work/out" # of the training before it
     # shellcheck disable=SC2086 # a list of flags
-    STEPMARK_TEST_MPI=$$ mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2 \
-        >"$work/out" 2>"$work/err" &
-    job=$!
+    start timeout 120 mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2
     for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
@@ -166,10 +220,7 @@ lose() {
     [ -n "$victim" ] || fail "no process of rank 1"
     begun=$(date +%s)
     kill -"$signal" "$victim"
-    code=0
-    wait "$job" || code=$?
-    job=
-    [ "$code" != 0 ] || fail "SIG$signal to rank 1: exit code 0"
+    ! finish || fail "SIG$signal to rank 1: exit code 0"
     [ $(($(date +%s) - begun)) -le 10 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
     n_checks=$((n_checks + 1))
@@ -178,9 +229,8 @@ lose() {
 refuse() {
     said=$1
     shift
-    if timeout 60 mpirun "$@" >"$work/out" 2>"$work/err"; then
-        fail "$*: exit code 0"
-    fi
+    start timeout 60 mpirun "$@"
+    ! finish || fail "$*: exit code 0"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "not one line says '$said'"
     n_checks=$((n_checks + 1))
 }
@@ -201,6 +251,7 @@ lose STOP "rank 1 did not answer for 2 s"
 {
     refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1
     refuse "muon cannot be" -n 2 "$stepmark" train $sizes $common --shard optimizer --optimizer muon
+    refuse "run measures with one process" -n 2 "$stepmark" run -m tiny --no-peaks
     refuse "cannot open" -n 2 "$stepmark" train $sizes $common --data "$work/missing"
 }
 echo "test-mpi: $n_checks comparisons and failures of $processes processes hold"

@@ -88,6 +88,8 @@ def make_loop(draw, loader, waiting, mode="fused"):
                    "headline_wait_ns": phases["wait"], "bound": "input" if waiting > .3 else "compute", "bound_share": waiting,
                    "ceiling_ts": row["median_ts"] / (1 - waiting), "verdict": f"Bound by something: {100 * waiting:.0f}% of a step.",
                    "samples": {name: [int(ns * (1 + draw.uniform(0, .01))) for _ in range(8)] for name, ns in {**phases, "wall": wall}.items()}}
+    row["loop"]["memory"] = {"held_bytes": 2e9, "end_ns": [(i + 1) * median // 40 for i in range(40)], "backward_ns": median // 3,
+                             "alive_bytes": [3e9 * (1 - abs(i - 14) / 26) for i in range(40)]}
     row["real_tokens"] = 1024
     busy = [draw.uniform(.5, .6) for _ in range(500)]
     row["utilisation"] = {"interval_ms": 100, "n_warmup": 40, "n_headline": 460, "n_after": 0, "cpu": busy, "gpu": [1 - v for v in busy],
@@ -130,6 +132,7 @@ def hostile_rows(draw):
     rows[4]["context"] = ["no", "object"]
     loop = make_loop(draw, EVIL, .2)
     loop["loop"].update(verdict=EVIL, samples={}, wait_ns=-5)
+    loop["loop"]["memory"] = {"held_bytes": "x", "end_ns": [1, None, "y", 1e300], "alive_bytes": [1e300, -1, 3, "z"]}
     loop["utilisation"] = {"interval_ms": 1e-300, "cpu": [1, None, "x", 1e300, 2], "rss_bytes": []}
     return rows + [loop]
 
@@ -326,7 +329,7 @@ def what_is_shown_is_a_file(browser):
     again = folder / "again.jsonl"
     again.write_text(browser.js("got[1]"))
     done = subprocess.run([STEPMARK, "report", again, "--format", "md"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "4 rows, 4 of them with figures" in done.stdout and "atlas" in done.stdout, done
+    assert done.returncode == 0 and "4 rows, 4 with figures" in done.stdout and "atlas" in done.stdout, done
 
 
 def loops_have_their_phases(browser):
@@ -336,7 +339,7 @@ def loops_have_their_phases(browser):
     assert browser.count("[data-figure='loop-phases'] rect.mark") == 3 * 6
     browser.hover("[data-figure='loop-phases'] rect.mark[data-row='1']")
     assert "wait" in browser.text("#hint") and "against the baseline" in browser.text("#hint") and "-9" in browser.text("#hint")
-    for name in ("utilisation", "memory-time", "power-time"):
+    for name in ("memory-step", "utilisation", "memory-time", "power-time"):
         assert browser.count(f"[data-figure='{name}'] .panel") == 3 and browser.count(f"[data-figure='{name}'] polyline") >= 3
     assert browser.count("#phases-2 tbody tr") == 8
 

@@ -146,8 +146,9 @@ def parts_are_there(browser):
 
 def fits_phone_dark_and_paper(browser):
     for dark in (False, True):
-        browser.open(make("llama"), width=390, height=800, dark=dark)
-        browser.expect_no_sideways_scroll()
+        for name in models:
+            browser.open(make(name), width=390, height=800, dark=dark)
+            browser.expect_no_sideways_scroll()
         browser.click("#on")
     browser.open(make("llama"), dark=True)
     assert browser.js("getComputedStyle(document.body).backgroundColor") != "rgb(251, 251, 252)"

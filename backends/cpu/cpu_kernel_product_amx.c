@@ -1,54 +1,65 @@
 // cpu_kernel_product_amx.c: c = a b of bf16 operands in AMX's tile registers, summed in float.
 //
-// Tile registers multiply faster than the second-level cache delivers, and memory delivers only what is read in long
-// runs. So of the two operands of a tile one comes from the first level and the other from the second, and both are
-// packed as they lie in memory, whole rows or whole lines at a time:
+// Tile registers multiply faster than the second-level cache delivers, which delivers faster than memory, and memory
+// delivers only what is read in long runs. So of the two operands of a tile one comes from the first level and the
+// other from the second; b, of which there is most, is packed as it lies in memory, once for all threads that need it;
+// and what else is no product of tiles is done between them, a little in each step of k:
 //
-//     for each block of this thread's rows:          all of them, unless there are several slices of k
-//       for each block of its columns:
-//         for each slice of k:                       nearly always one
-//           b's is packed                            and fills part of the second-level cache
-//           for each panel of a, 32 rows:            packed; the next is asked for meanwhile
-//             for each part of the slice:            a's stays in the first-level cache
-//               for each panel of b, 32 columns:     a tile; its sums lie in scratch between two parts
-//             rows are finished: bias, GELU, rounding
+//     for each block of this thread's columns:     all of them, unless there are several slices of k
+//       for each group of slices of k:             nearly always one; b's is packed by all threads
+//         for each block of this thread's rows:    a's slice of it fills part of the second-level cache
+//           for each slice of k:                   nearly always one
+//             for each panel of b, 32 columns:     the next is asked for meanwhile
+//               for each part of the slice:        b's stays in the first-level cache
+//                 for each panel of a, 32 rows:    a tile; meanwhile the tile before it is finished, and, for the first
+//                                                  panel of b, the next of a is packed
 //
-// Where a's elements lie contiguous across k, a panel of it would be one short piece of every row of memory: then its
-// block of rows is packed as a whole, too.
+// A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
 //
-// A result that is larger than the second-level caches will not be found there by who reads it: it is stored past them,
-// which saves reading first what is written over. A thread packs what it needs itself, and meets no barrier.
-#include "cpu_product.h"
+// A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
+// that is larger than the second-level caches will not be found there by who reads it: it is stored past them. What is
+// added in which order depends on k alone.
+#include "cpu_ask.h"
 #include "cpu_finish_bf16.h"
+#include "cpu_product.h"
 #include "cpu_tile_amx.h"
 #include "cpu_topology.h"
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,
     COLS = CPU_PRODUCT_COLS,
-    STEP_K = CPU_PRODUCT_STEP_K,
-    PANEL_ELEMS = COLS / CPU_PACK_K * STEP_K, // packed, of one operand and step
+    STEP_K = CPU_AMX_K,
+    A_STEP = CPU_PRODUCT_A * CPU_AMX_WORDS, // packed, of a panel and step
+    B_STEP = CPU_PRODUCT_B * CPU_AMX_WORDS,
     TILE_SUMS = ROWS * COLS,
-    PART_STEPS = 16,      // most steps of k whose panel of a stays in the first-level cache: 32 KiB
-    DEEPEST = 1536,       // k that is not cut into slices
-    SLICE_STEPS = 32,     // most steps of a slice of what is deeper
-    COL_COST = 48,        // to fetch and pack a column of b takes as long as so many rows of c,
-    ROW_COST = 32,        // and a row of a as so many columns, where its elements are contiguous along k;
-    ROW_COST_ACROSS = 64, // where they are not
+    PART_STEPS = 24,        // most steps of k whose panel of b is used from the first-level cache: 48 KiB
+    DEEPEST = 1536,         // k that is not cut into slices
+    SLICE_STEPS = 32,       // most steps of a slice of what is deeper
+    SLICED_COLS = 768,      // most columns whose sums are kept over slices
+    PACKED_BYTES = 8 << 20, // most of b that is packed at a time
+    COL_COST = 75,          // to fetch a column of b takes as long as so many rows of c,
+    ROW_COST = 250,         // and to fetch and pack a row of a as so many columns
 };
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t length(cpu_range range) { return range.end - range.first; }
+static int64_t panels_of(int64_t n_cols) { return cpu_divide_up(n_cols, COLS); }
+static int64_t tiles_of(int64_t n_rows) { return cpu_divide_up(n_rows, ROWS); }
 
 // --- how a product is cut -----------------------------------------------------------------------
 
 typedef struct {
-    bool across;        // a's elements are contiguous across k
-    int64_t steps;      // of k, in all
-    int64_t n_slices;   // of steps
-    int64_t most_steps; // of a slice
+    bool shares_b;        // all threads pack it, for all
+    int64_t steps;        // of k, in all
+    int64_t n_slices;     // of steps
+    int64_t most_steps;   // of a slice
+    int64_t n_groups;     // of slices: those of which b is packed at a time
+    int64_t group_slices; // at most
+    int64_t cell_rows;    // of the largest cell: a multiple of ROWS
+    int64_t cell_cols;
     int64_t block_rows; // at most: a multiple of ROWS
     int64_t block_cols; // at most: a multiple of COLS
+    int grid_rows;      // threads that have the same columns
 } division;
 
 // The most of n that fit in so many bytes, in whole steps, when n is divided evenly.
@@ -58,50 +69,56 @@ static int64_t fitting(int64_t n, int64_t step, int64_t bytes, int64_t each_byte
     return cpu_divide_up(cpu_divide_up(n, n_blocks), step) * step;
 }
 
-// Of c, or of a cell of it.
-static division divide(int64_t m, int64_t n, int64_t k, bool across) {
-    const int64_t level2_bytes = (int64_t)cpu_topology_level2_bytes();
-    division of = {.across = across, .steps = cpu_divide_up(k, STEP_K), .n_slices = 1};
+// Of c in a grid of cells, whose largest has m rows and n columns.
+static division divide(int64_t m, int64_t n, int64_t k, bool shares_b) {
+    division of = {.shares_b = shares_b, .steps = cpu_divide_up(k, STEP_K), .n_slices = 1, .n_groups = 1};
     if (k > DEEPEST) {
         of.n_slices = cpu_divide_up(of.steps, SLICE_STEPS);
     }
     of.most_steps = cpu_divide_up(of.steps, of.n_slices);
-    const bool has_sums = of.n_slices > 1; // of a whole block, beside what is packed
-    const int64_t share_bytes = level2_bytes / 8 * (across && has_sums ? 2 : across || has_sums ? 3 : 4);
-    const int64_t line_bytes = of.most_steps * STEP_K * (int64_t)sizeof(cpu_data);
-    of.block_cols = fitting(n, COLS, share_bytes, line_bytes);
-    of.block_rows = cpu_divide_up(m, ROWS) * ROWS;
-    if (across) {
-        of.block_rows = fitting(m, ROWS, share_bytes, line_bytes);
+    const bool sliced = of.n_slices > 1;
+    const int64_t slice_bytes = of.most_steps * STEP_K * (int64_t)sizeof(cpu_data); // of a row or column
+    of.block_cols = sliced ? fitting(n, COLS, SLICED_COLS, 1) : panels_of(n) * COLS;
+    if (shares_b) {
+        of.block_cols = cpu_min64(of.block_cols, fitting(n, COLS, PACKED_BYTES, slice_bytes));
+        const int64_t most = max64(PACKED_BYTES / (of.block_cols * slice_bytes), 1);
+        of.n_groups = cpu_divide_up(of.n_slices, most);
     }
-    if (has_sums) {
-        of.block_rows = cpu_min64(of.block_rows, fitting(m, ROWS, share_bytes, of.block_cols * (int64_t)sizeof(float)));
-    }
+    of.group_slices = cpu_divide_up(of.n_slices, of.n_groups);
+    const int64_t row_bytes = slice_bytes + (sliced ? of.block_cols : COLS) * (int64_t)sizeof(float);
+    const int64_t free_bytes = (int64_t)cpu_topology_level2_bytes() / 4 * 3 - 2 * COLS * slice_bytes;
+    of.cell_rows = tiles_of(m) * ROWS;
+    of.block_rows = fitting(m, ROWS, free_bytes, row_bytes);
     return of;
 }
 
 // Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell.
-static division choose_cell(int64_t m, int64_t n, int64_t k, bool across, int n_threads, int *best_grid_rows) {
+static division choose_cell(int64_t m, int64_t n, int64_t k, bool shares_b, int n_threads) {
     division best = {0};
     int64_t best_cost = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= n_threads; grid_rows++) {
         if (n_threads % grid_rows != 0) {
             continue;
         }
-        const int64_t rows = cpu_divide_up(cpu_divide_up(m, ROWS), grid_rows) * ROWS;
-        const int64_t cols = cpu_divide_up(cpu_divide_up(n, COLS), n_threads / grid_rows) * COLS;
-        const division of = divide(rows, cols, k, across);
-        const int64_t n_row_passes = across ? 1 : cpu_divide_up(cols, of.block_cols);
+        const int64_t rows = cpu_divide_up(tiles_of(m), grid_rows) * ROWS;
+        const int64_t cols = cpu_divide_up(panels_of(n), n_threads / grid_rows) * COLS;
+        const division of = divide(rows, cols, k, shares_b);
+        const int64_t n_row_passes = cpu_divide_up(cols, of.block_cols);
         const int64_t n_col_passes = cpu_divide_up(rows, of.block_rows);
-        const int64_t cost =
-            rows * cols + (across ? ROW_COST_ACROSS : ROW_COST) * rows * n_row_passes + COL_COST * cols * n_col_passes;
+        const int64_t cost = rows * cols + ROW_COST * rows * n_row_passes + COL_COST * cols * n_col_passes;
         if (cost < best_cost) {
             best_cost = cost;
             best = of;
-            *best_grid_rows = grid_rows;
+            best.grid_rows = grid_rows;
+            best.cell_cols = cols;
         }
     }
     return best;
+}
+
+// Whether b is packed for all threads. A large one, of many columns, that are contiguous, is cheap to pack meanwhile.
+static bool shares_b(const cpu_product *p) {
+    return p->b_col == 1 || p->k * p->n * (int64_t)sizeof(cpu_data) <= 4 * PACKED_BYTES;
 }
 
 // Whether who reads the result would not find it in the second-level caches: all of it is larger, or it is a weight's
@@ -113,223 +130,421 @@ static bool leaves_caches(const cpu_product *p, int n_threads) {
                               : n * (int64_t)sizeof(cpu_data) > n_threads * level2_bytes / 2;
 }
 
-// The scratch of a thread: a block of b, a panel or block of a, and sums.
-static int64_t b_elems(const division *of) { return of->block_cols / COLS * of->most_steps * PANEL_ELEMS; }
-static int64_t a_elems(const division *of) {
-    return (of->across ? of->block_rows / ROWS : 1) * of->most_steps * PANEL_ELEMS;
+// The scratch of a thread: its share of what is packed of b, or two panels; a block of a; sums, of two tiles too.
+static int64_t panel_elems(const division *of) { return of->most_steps * B_STEP; }
+static int64_t b_elems(const division *of) {
+    const int64_t n_shared = cpu_divide_up(of->group_slices * panels_of(of->block_cols), of->grid_rows);
+    return (of->shares_b ? n_shared : 2) * panel_elems(of);
 }
-static int64_t sum_elems(const division *of) { return (of->n_slices > 1 ? of->block_rows : ROWS) * of->block_cols; }
+static int64_t a_elems(const division *of) { return tiles_of(of->block_rows) * of->most_steps * A_STEP; }
+static int64_t sum_elems(const division *of) {
+    return tiles_of(of->n_groups > 1 ? of->cell_rows : of->block_rows) *
+           (of->n_slices > 1 ? panels_of(of->block_cols) : 1) * TILE_SUMS;
+}
+static size_t scratch_elems(const division *of) {
+    return (size_t)(b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
+}
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
-    size_t most = 0;
-    for (int across = 0; across < 2; across++) {
-        int grid_rows;
-        const division of = choose_cell(m, n, k, across, n_threads, &grid_rows);
-        const size_t elems = (size_t)(b_elems(&of) + a_elems(&of) + sum_elems(&of));
-        most = elems > most ? elems : most;
-    }
-    return most * sizeof(float);
-}
-
-// Where the loops are.
-typedef struct {
-    const cpu_product *p;
-    division of;
-    cpu_range rows;    // of the block
-    cpu_range cols;    // of the block
-    cpu_range steps;   // of the slice
-    int64_t first_col; // of the thread's
-    bool streams;      // results are stored past the caches
-    cpu_packed *b;     // packed, panel by panel
-    cpu_packed *a;     // packed: a panel, or all of the block's
-    float *sums;       // panel by panel of a, and in each tile by tile
-} job;
-
-// Steps as elements along k, of which the last may be missing.
-static cpu_range ks_of(const job *j) {
-    return (cpu_range){j->steps.first * STEP_K, cpu_min64(j->steps.end * STEP_K, j->p->k)};
-}
-
-// --- packing ------------------------------------------------------------------------------------
-
-// Few rows or lines of memory at a time are followed by the processor, which fetches ahead; so many are packed
-// together.
-enum { ROWS_AT_ONCE = 8, LINES_AT_ONCE = CPU_VECTOR };
-
-// A block of b whose rows are contiguous.
-static void pack_b_rows(const job *j, const cpu_data *from, int64_t depth, int64_t panel_elems) {
-    const int64_t n_cols = length(j->cols);
-    for (int64_t k = 0; k < depth; k += ROWS_AT_ONCE) {
-        for (int64_t col = 0; col < n_cols; col += COLS) {
-            cpu_packed *to = j->b + col / COLS * panel_elems + k / CPU_PACK_K * COLS;
-            cpu_pack_rows(from + k * j->p->b_row + col, j->p->b_row, cpu_min64(n_cols - col, COLS),
-                          cpu_min64(depth - k, ROWS_AT_ONCE), to, COLS);
-        }
-    }
-}
-
-// A block of b whose columns are: squares of pairs, and what is left of a panel that has no whole ones.
-static void pack_b_lines(const job *j, const cpu_data *from, int64_t depth, int64_t panel_elems) {
-    const int64_t n_cols = length(j->cols);
-    const int64_t ld = j->p->b_col;
-    for (int64_t col = 0; col < n_cols; col += COLS) {
-        const cpu_data *lines = from + col * ld;
-        cpu_packed *panel = j->b + col / COLS * panel_elems;
-        if (n_cols - col < COLS || depth % STEP_K != 0 || ld % CPU_PACK_K != 0) {
-            cpu_pack_lines(lines, ld, cpu_min64(n_cols - col, COLS), depth, panel, COLS);
-            continue;
-        }
-        for (int64_t i = 0; i < COLS; i += LINES_AT_ONCE, lines += LINES_AT_ONCE * ld) {
-            for (int64_t k = 0; k < depth; k += STEP_K) {
-                for (int64_t r = LINES_AT_ONCE; r < 2 * LINES_AT_ONCE; r++) {
-                    __builtin_prefetch(lines + r * ld + k, 0, 2);
-                }
-                cpu_pack_squares(lines + k, ld, LINES_AT_ONCE, STEP_K / CPU_PACK_K, panel + k / CPU_PACK_K * COLS + i,
-                                 COLS);
-            }
-        }
-    }
-}
-
-static void pack_b(const job *j) {
-    const cpu_product *p = j->p;
-    const cpu_range ks = ks_of(j);
-    const int64_t panel_elems = length(j->steps) * PANEL_ELEMS;
-    const int64_t n_packed = cpu_divide_up(length(ks), CPU_PACK_K) * COLS;
-    const cpu_data *from = p->b + j->cols.first * p->b_col + ks.first * p->b_row;
-    if (p->b_col == 1) {
-        pack_b_rows(j, from, length(ks), panel_elems);
-    } else {
-        pack_b_lines(j, from, length(ks), panel_elems);
-    }
-    for (int64_t panel = 0; panel < cpu_divide_up(length(j->cols), COLS); panel++) {
-        cpu_packed *end = j->b + panel * panel_elems + n_packed;
-        memset(end, 0, (size_t)(panel_elems - n_packed) * sizeof *end);
-    }
-}
-
-// The panel of a from `row` on, where its elements are contiguous along k; or all of the block, where they are not.
-static void pack_a(const job *j, int64_t row) {
-    const cpu_product *p = j->p;
-    const cpu_range ks = ks_of(j);
-    const cpu_data *from = p->a + row * p->a_row + ks.first * p->a_col;
-    if (j->of.across) {
-        cpu_pack_a_rows(from, p->a_col, j->rows.end - row, length(ks), j->a, length(j->steps) * PANEL_ELEMS);
-    } else {
-        cpu_pack_a_lines(from, p->a_row, cpu_min64(j->rows.end - row, ROWS), length(ks), j->a);
-    }
+    const division shared = choose_cell(m, n, k, true, n_threads);
+    const division own = choose_cell(m, n, k, false, n_threads);
+    const size_t elems[2] = {scratch_elems(&shared), scratch_elems(&own)};
+    return elems[elems[1] > elems[0]] * sizeof(float);
 }
 
 // --- results ------------------------------------------------------------------------------------
 
-static void finish_floats(const job *j, float *c, int64_t n, const float *sums) {
-    if (j->streams && !j->p->add && n == COLS && (uintptr_t)c % 64 == 0) {
-        _mm512_stream_ps(c, _mm512_loadu_ps(sums));
-        _mm512_stream_ps(c + COLS / 2, _mm512_loadu_ps(sums + COLS / 2));
+// Rows of a tile that are waiting to be finished.
+typedef struct {
+    const cpu_product *p;
+    float *tile;  // its sums of the last part
+    float *sums;  // those of the parts before; NULL: there is one part
+    bool is_last; // no part follows
+    bool streams; // results are stored past the caches
+    int64_t row;  // the next
+    int64_t left;
+    int64_t each; // so many in a step
+    cpu_range cols;
+} finishing;
+
+static void finish_floats(const finishing *f, float *c, int64_t n, const float *sums) {
+    if (f->streams && !f->p->add && n == COLS && (uintptr_t)c % 64 == 0) {
+        for (int64_t i = 0; i < COLS; i += CPU_VECTOR) {
+            _mm512_stream_ps(c + i, _mm512_loadu_ps(sums + i));
+        }
     } else {
         for (int64_t i = 0; i < n; i++) {
-            c[i] = sums[i] + (j->p->add ? c[i] : 0.0f);
+            c[i] = sums[i] + (f->p->add ? c[i] : 0.0f);
         }
     }
 }
 
-// Rows of the block, whose sums are one tile beside the other.
-static void finish_rows(const job *j, cpu_range rows, float *sums) {
-    const cpu_product *p = j->p;
-    for (int64_t row = rows.first; row < rows.end; row++, sums += COLS) {
-        float *tile = sums;
-        for (int64_t col = j->cols.first; col < j->cols.end; col += COLS, tile += TILE_SUMS) {
-            const int64_t n = cpu_min64(j->cols.end - col, COLS);
-            const int64_t at = row * p->n + col;
-            if (p->rounded == NULL) {
-                finish_floats(j, p->c + at, n, tile);
-            } else if (n == COLS) { // a length that the compiler knows
-                cpu_finish_row(p, at, col, COLS, j->streams, tile);
-            } else {
-                cpu_finish_row(p, at, col, n, false, tile);
-            }
+static void finish_result(const finishing *f, float *sums) {
+    const int64_t n = length(f->cols);
+    const int64_t at = f->row * f->p->n + f->cols.first;
+    if (f->p->rounded == NULL) {
+        finish_floats(f, f->p->c + at, n, sums);
+    } else if (n == COLS) { // a length that the compiler knows
+        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, sums);
+    } else {
+        cpu_finish_row(f->p, at, f->cols.first, n, false, sums);
+    }
+}
+
+static void finish_row(finishing *f) {
+    cpu_vector *tile = (cpu_vector *)f->tile;
+    cpu_vector *sums = (cpu_vector *)f->sums;
+    for (int64_t i = 0; f->sums != NULL && i < COLS / CPU_VECTOR; i++) {
+        tile[i] += sums[i];
+        if (!f->is_last) {
+            sums[i] = tile[i];
         }
+    }
+    if (f->is_last) {
+        finish_result(f, f->tile);
+    }
+    f->tile += COLS;
+    f->sums += f->sums != NULL ? COLS : 0;
+    f->row++;
+    f->left--;
+}
+
+static void finish_rows(finishing *f, int64_t n) {
+    for (int64_t i = 0; i < n && f->left > 0; i++) {
+        finish_row(f);
     }
 }
 
 // --- the part of a thread -----------------------------------------------------------------------
 
-// What is read next: a's panel below the one from `row` on, and what this one's result is multiplied by.
-static cpu_asking lines_beside(const job *j, int64_t row, int64_t n_times) {
+// What is done beside a tile, a little in each step.
+typedef struct {
+    finishing last;    // tile
+    cpu_packing b;     // the next panel,
+    cpu_lines b_asked; // and what the one after it is packed of; or the next, packed already
+    cpu_packing a;     // the next part of a panel,
+    cpu_lines a_asked; // and what the one after it is packed of
+    cpu_lines read;    // what this tile's result is multiplied by
+    cpu_lines write;   // where it is stored
+} beside;
+
+static void do_beside(void *what) {
+    beside *w = what;
+    finish_rows(&w->last, w->last.each);
+    cpu_pack_turn(&w->a);
+    cpu_pack_turn(&w->b);
+    cpu_ask_to_read(&w->b_asked);
+    cpu_ask_to_read(&w->a_asked);
+    cpu_ask_to_read(&w->read);
+    cpu_ask_to_write(&w->write);
+}
+
+// Where the loops are.
+typedef struct {
+    const cpu_product *p;
+    const cpu_team *team;
+    division of;
+    cpu_range cell_rows; // this thread's
+    cpu_range rows;      // of the block
+    cpu_range cols;      // of the block
+    cpu_range slices;    // of the group
+    cpu_range steps;     // of the slice
+    int64_t slice;
+    int64_t n_parts; // of the slice
+    int64_t n_tiles; // of the block's rows
+    bool streams;
+    cpu_packed *a;  // packed: part by part, and in each panel by panel
+    float *sums;    // of parts, tile by tile; of slices, for each panel of b
+    float *tile[2]; // sums of this tile, and the last
+    beside w;
+} job;
+
+static cpu_range slice_steps(const job *j, int64_t slice) {
+    return (cpu_range){j->of.steps * slice / j->of.n_slices, j->of.steps * (slice + 1) / j->of.n_slices};
+}
+
+// Of the slice, counted from its first step.
+static cpu_range part_steps(const job *j, int64_t part) {
+    const int64_t n_steps = length(j->steps);
+    return (cpu_range){n_steps * part / j->n_parts, n_steps * (part + 1) / j->n_parts};
+}
+
+// Where panel `index` of b is packed, of all panels of the group's slices: the threads that share it keep every so many
+// of them each.
+static cpu_packed *b_panel(const job *j, int64_t index) {
+    if (!j->of.shares_b) {
+        return (cpu_packed *)j->team->scratch[j->team->thread] + index % 2 * panel_elems(&j->of);
+    }
+    const int grid_cols = j->team->n_threads / j->of.grid_rows;
+    const int64_t owner = index % j->of.grid_rows * grid_cols + j->team->thread % grid_cols;
+    return (cpu_packed *)j->team->scratch[owner] + index / j->of.grid_rows * panel_elems(&j->of);
+}
+
+// What it is packed of; nothing beyond the last.
+static cpu_packing packing_of_b(const job *j, int64_t index, int64_t *n_steps) {
     const cpu_product *p = j->p;
-    const cpu_range ks = ks_of(j);
-    const int64_t n_rows = cpu_min64(j->rows.end - row, ROWS);
-    const int64_t n_below = cpu_min64(j->rows.end - row - ROWS, ROWS);
-    cpu_asking asking = {.b.left = 0};
-    if (!j->of.across && n_below > 0) {
-        asking.b = cpu_lines_of(p->a + (row + ROWS) * p->a_row + ks.first, p->a_row, n_below, length(ks), n_times);
+    const int64_t n_panels = panels_of(length(j->cols));
+    *n_steps = 0;
+    if (index >= n_panels * length(j->slices)) {
+        return (cpu_packing){.left = 0};
+    }
+    const cpu_range steps = slice_steps(j, j->slices.first + index / n_panels);
+    const int64_t k = steps.first * STEP_K;
+    const int64_t col = j->cols.first + index % n_panels * COLS;
+    *n_steps = length(steps);
+    return (cpu_packing){
+        .from = p->b + k * p->b_row + col * p->b_col,
+        .ld = p->b_col == 1 ? p->b_row : p->b_col,
+        .across = p->b_col == 1,
+        .is_b = true,
+        .n = cpu_min64(j->cols.end - col, COLS),
+        .depth = p->k - k,
+        .width = CPU_PRODUCT_B,
+        .to = b_panel(j, index),
+    };
+}
+
+// Begins to pack a panel, and to ask for what the one after it is packed of.
+static void begin_b(job *j, int64_t index, int64_t n_turns) {
+    int64_t n_steps;
+    const cpu_packing next = packing_of_b(j, index + 1, &n_steps);
+    j->w.b_asked = cpu_packing_lines(&next, n_steps, n_turns);
+    j->w.b = packing_of_b(j, index, &n_steps);
+    cpu_packing_begin(&j->w.b, n_steps, n_turns);
+}
+
+// A step of a panel of b, of which something may be lacking.
+static void pack_b_step(const job *j, int64_t index, int64_t step) {
+    int64_t n_steps;
+    cpu_packing packing = packing_of_b(j, index, &n_steps);
+    packing.n_packed = step * CPU_PRODUCT_B;
+    packing.left = CPU_PRODUCT_B;
+    cpu_pack_rest(&packing);
+}
+
+// A step of all panels of a slice, row by row, so that memory is read in long runs.
+static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
+    enum { ROWS_AT_ONCE = 8 };
+    const cpu_product *p = j->p;
+    const int64_t k = (slice_steps(j, slice).first + step) * STEP_K;
+    const int64_t n_panels = panels_of(length(j->cols));
+    const int64_t n_whole = p->k - k >= STEP_K ? length(j->cols) / COLS : 0;
+    const int64_t first = (slice - j->slices.first) * n_panels;
+    const cpu_data *from = p->b + k * p->b_row + j->cols.first;
+    for (int64_t row = 0; row < STEP_K; row += ROWS_AT_ONCE) {
+        for (int64_t panel = 0; panel < n_whole; panel++) {
+            cpu_weave_rows(from + panel * COLS, p->b_row, row, b_panel(j, first + panel) + step * B_STEP);
+        }
+    }
+    for (int64_t panel = n_whole; panel < n_panels; panel++) {
+        pack_b_step(j, first + panel, step);
+    }
+}
+
+// Those panels of the group's slices that this thread keeps, of a b whose columns are contiguous: what the next is
+// packed of is asked for meanwhile.
+static void pack_b_panels(const job *j, int member) {
+    const int64_t n = length(j->slices) * panels_of(length(j->cols));
+    for (int64_t index = member; index < n; index += j->of.grid_rows) {
+        int64_t n_steps;
+        const cpu_packing next = packing_of_b(j, index + j->of.grid_rows, &n_steps);
+        cpu_lines asked = cpu_packing_lines(&next, n_steps, max64(n_steps * CPU_PRODUCT_B, 1));
+        cpu_packing packing = packing_of_b(j, index, &n_steps);
+        for (packing.left = n_steps * CPU_PRODUCT_B; packing.left > 0;) {
+            cpu_pack_register(&packing);
+            cpu_ask_to_read(&asked);
+        }
+    }
+}
+
+// This thread's share of a group of slices, of the columns that it shares.
+static void pack_shared_b(const job *j) {
+    const int member = j->team->thread / (j->team->n_threads / j->of.grid_rows);
+    if (j->p->b_col != 1) {
+        pack_b_panels(j, member);
+        return;
+    }
+    for (int64_t slice = j->slices.first; slice < j->slices.end; slice++) {
+        const cpu_range share = cpu_split(length(slice_steps(j, slice)), 1, member, j->of.grid_rows);
+        for (int64_t step = share.first; step < share.end; step++) {
+            pack_b_rows(j, slice, step);
+        }
+    }
+}
+
+static cpu_packed *a_part(const job *j, int64_t part, int64_t tile) {
+    const cpu_range steps = part_steps(j, part);
+    return j->a + (steps.first * j->n_tiles + tile * length(steps)) * A_STEP;
+}
+
+// What a part of a panel of a is packed of; the one after the last of a part is the first of the next.
+static cpu_packing packing_of_a(const job *j, int64_t part, int64_t tile, int64_t *n_steps) {
+    const cpu_product *p = j->p;
+    part += tile / j->n_tiles;
+    tile %= j->n_tiles;
+    *n_steps = 0;
+    if (part >= j->n_parts) {
+        return (cpu_packing){.left = 0};
+    }
+    const cpu_range steps = part_steps(j, part);
+    const int64_t k = (j->steps.first + steps.first) * STEP_K;
+    const int64_t row = j->rows.first + tile * ROWS;
+    *n_steps = length(steps);
+    return (cpu_packing){
+        .from = p->a + row * p->a_row + k * p->a_col,
+        .ld = p->a_col == 1 ? p->a_row : p->a_col,
+        .across = p->a_col != 1,
+        .n = cpu_min64(j->rows.end - row, ROWS),
+        .depth = p->k - k,
+        .width = CPU_PRODUCT_A,
+        .to = a_part(j, part, tile),
+    };
+}
+
+// Begins to pack it, and to ask for what the one after it is packed of.
+static void begin_a(job *j, int64_t part, int64_t tile, int64_t n_turns) {
+    int64_t n_steps;
+    const cpu_packing next = packing_of_a(j, part, tile + 1, &n_steps);
+    j->w.a_asked = cpu_packing_lines(&next, n_steps, n_turns);
+    j->w.a = packing_of_a(j, part, tile, &n_steps);
+    cpu_packing_begin(&j->w.a, n_steps, n_turns);
+}
+
+// Asks for what finishing this tile reads and writes.
+static void begin_asking(job *j, cpu_range rows, cpu_range cols, int64_t n_turns) {
+    const cpu_product *p = j->p;
+    const int64_t at = rows.first * p->n + cols.first;
+    if (p->rounded != NULL && !j->streams) {
+        j->w.write = cpu_lines_of(p->rounded + at, p->n, length(rows), length(cols), n_turns);
     }
     if (p->pre != NULL) {
-        asking.beside = cpu_lines_of(p->pre + row * p->n + j->cols.first, p->n, n_rows, length(j->cols), n_times);
+        j->w.read = cpu_lines_of(p->pre + at, p->n, length(rows), length(cols), n_turns);
     }
-    return asking;
 }
 
-// A panel of a by the block of b. Over several slices, its sums stay.
-static void multiply_panel(const job *j, int64_t row, bool last_slice) {
-    const int64_t n_steps = length(j->steps);
-    const int64_t n_parts = cpu_divide_up(n_steps, PART_STEPS);
-    const int64_t n_tiles = cpu_divide_up(length(j->cols), COLS);
-    const int64_t panel = (row - j->rows.first) / ROWS;
-    const cpu_packed *a = j->a + (j->of.across ? panel * n_steps * PANEL_ELEMS : 0);
-    float *sums = j->sums + (j->of.n_slices > 1 ? panel * n_tiles * TILE_SUMS : 0);
-    cpu_asking asking = lines_beside(j, row, n_tiles * n_steps);
-    if (!j->of.across) {
-        pack_a(j, row);
+// Of all panels of the group's slices.
+static int64_t index_of(const job *j, int64_t panel) {
+    return (j->slice - j->slices.first) * panels_of(length(j->cols)) + panel;
+}
+
+// Where the sums of a tile of the block gather.
+static float *sums_of(const job *j, int64_t panel, int64_t tile) {
+    const bool of_cell = j->of.n_groups > 1; // all blocks of rows are met again
+    const int64_t n_tiles = tiles_of(of_cell ? j->of.cell_rows : j->of.block_rows);
+    const int64_t first = of_cell ? (j->rows.first - j->cell_rows.first) / ROWS : 0;
+    return j->sums + ((j->of.n_slices > 1 ? panel * n_tiles : 0) + first + tile) * TILE_SUMS;
+}
+
+// One tile of a part, after which the one before it has been finished, too.
+static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
+    const cpu_range steps = part_steps(j, part);
+    const int64_t n_steps = length(steps);
+    const int64_t row = j->rows.first + tile * ROWS;
+    const int64_t col = j->cols.first + panel * COLS;
+    const cpu_range rows = {row, cpu_min64(row + ROWS, j->rows.end)};
+    const cpu_range cols = {col, cpu_min64(col + COLS, j->cols.end)};
+    const bool is_first = part == 0 && j->slice == 0;
+    const bool is_last = part + 1 == j->n_parts && j->slice + 1 == j->of.n_slices;
+    float *sums = sums_of(j, panel, tile);
+    float *to = is_first && !is_last ? sums : j->tile[0];
+    j->w.last.each = cpu_divide_up(j->w.last.left, n_steps);
+    if (is_last) {
+        begin_asking(j, rows, cols, n_steps);
     }
-    for (int64_t part = 0; part < n_parts; part++) {
-        const cpu_range steps = {n_steps * part / n_parts, n_steps * (part + 1) / n_parts};
-        const bool add = part > 0 || j->steps.first > 0;
-        for (int64_t tile = 0; tile < n_tiles; tile++) {
-            cpu_product_tile(length(steps), a + steps.first * PANEL_ELEMS,
-                             j->b + (tile * n_steps + steps.first) * PANEL_ELEMS, sums + tile * TILE_SUMS, add,
-                             &asking);
+    if (panel == 0) {
+        begin_a(j, part, tile + 1, n_steps);
+    }
+    const cpu_packed *b = b_panel(j, index_of(j, panel));
+    cpu_product_tile(n_steps, a_part(j, part, tile), b + steps.first * B_STEP, to, do_beside, &j->w);
+    cpu_pack_rest(&j->w.a);
+    if (to == j->tile[0]) {
+        j->w.last = (finishing){.p = j->p,
+                                .tile = to,
+                                .sums = is_first ? NULL : sums,
+                                .is_last = is_last,
+                                .streams = j->streams,
+                                .row = row,
+                                .left = is_last ? length(rows) : ROWS,
+                                .cols = cols};
+        j->tile[0] = j->tile[1];
+        j->tile[1] = to;
+    }
+}
+
+static void multiply_panel(job *j, int64_t panel) {
+    const int64_t n_turns = j->n_tiles * length(j->steps);
+    const int64_t next = index_of(j, panel) + 1;
+    if (!j->of.shares_b) {
+        begin_b(j, next, n_turns);
+    } else if (next < length(j->slices) * panels_of(length(j->cols))) {
+        j->w.b_asked =
+            cpu_lines_of((const cpu_data *)b_panel(j, next), 0, 1, panel_elems(&j->of) * CPU_PACK_K, n_turns);
+    }
+    for (int64_t part = 0; part < j->n_parts; part++) {
+        for (int64_t tile = 0; tile < j->n_tiles; tile++) {
+            multiply_tile(j, panel, part, tile);
         }
     }
-    if (last_slice) {
-        finish_rows(j, (cpu_range){row, cpu_min64(row + ROWS, j->rows.end)}, sums);
-    }
+    cpu_pack_rest(&j->w.b);
 }
 
-// A block of rows by a block of columns.
+// A block of rows by a block of columns, over a group of slices.
 static void multiply_block(job *j) {
-    for (int64_t slice = 0; slice < j->of.n_slices; slice++) {
-        j->steps = (cpu_range){j->of.steps * slice / j->of.n_slices, j->of.steps * (slice + 1) / j->of.n_slices};
-        const bool is_new = j->of.n_slices > 1 || j->cols.first == j->first_col;
-        if (j->of.across && is_new) {
-            pack_a(j, j->rows.first);
-        }
-        pack_b(j);
-        for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
-            multiply_panel(j, row, slice + 1 == j->of.n_slices);
+    j->n_tiles = tiles_of(length(j->rows));
+    if (!j->of.shares_b) {
+        begin_b(j, 0, 1);
+        cpu_pack_rest(&j->w.b);
+    }
+    for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++) {
+        j->steps = slice_steps(j, j->slice);
+        j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
+        begin_a(j, 0, 0, 1);
+        cpu_pack_rest(&j->w.a);
+        for (int64_t panel = 0; panel < panels_of(length(j->cols)); panel++) {
+            multiply_panel(j, panel);
         }
     }
+}
+
+// A block of this thread's columns over a group of slices. Threads meet before and after b is packed for all.
+static void multiply_group(job *j, int64_t group) {
+    const division *of = &j->of;
+    j->slices = (cpu_range){of->n_slices * group / of->n_groups, of->n_slices * (group + 1) / of->n_groups};
+    if (of->shares_b) {
+#pragma omp barrier
+        pack_shared_b(j);
+#pragma omp barrier
+    }
+    for (int64_t row = j->cell_rows.first; row < j->cell_rows.end; row += of->block_rows) {
+        j->rows = (cpu_range){row, cpu_min64(row + of->block_rows, j->cell_rows.end)};
+        multiply_block(j);
+    }
+}
+
+// Lays out this thread's scratch, behind b.
+static void place_scratch(job *j) {
+    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + b_elems(&j->of);
+    j->sums = (float *)(j->a + a_elems(&j->of));
+    j->tile[0] = j->sums + sum_elems(&j->of);
+    j->tile[1] = j->tile[0] + TILE_SUMS;
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    int grid_rows;
-    job j = {.p = p, .b = team->scratch[team->thread]};
-    j.of = choose_cell(p->m, p->n, p->k, p->a_col != 1, team->n_threads, &grid_rows);
-    j.a = j.b + b_elems(&j.of);
-    j.sums = (float *)(j.a + a_elems(&j.of));
-    const int grid_cols = team->n_threads / grid_rows;
-    const cpu_range rows = cpu_split(p->m, ROWS, team->thread / grid_cols, grid_rows);
+    job j = {.p = p, .team = team, .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
+    const int grid_cols = team->n_threads / j.of.grid_rows;
     const cpu_range cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
-    j.first_col = cols.first;
+    j.cell_rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
     j.streams = leaves_caches(p, team->n_threads);
+    place_scratch(&j);
     cpu_product_begin();
-    for (int64_t row = rows.first; row < rows.end; row += j.of.block_rows) {
-        j.rows = (cpu_range){row, cpu_min64(row + j.of.block_rows, rows.end)};
-        for (int64_t col = cols.first; col < cols.end; col += j.of.block_cols) {
-            j.cols = (cpu_range){col, cpu_min64(col + j.of.block_cols, cols.end)};
-            multiply_block(&j);
+    for (int64_t col = 0; col < j.of.cell_cols; col += j.of.block_cols) {
+        j.cols =
+            (cpu_range){cpu_min64(cols.first + col, cols.end), cpu_min64(cols.first + col + j.of.block_cols, cols.end)};
+        for (int64_t group = 0; group < j.of.n_groups; group++) {
+            multiply_group(&j, group);
         }
     }
+    finish_rows(&j.w.last, ROWS);
     cpu_product_end();
     _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
 }

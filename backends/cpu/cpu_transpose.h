@@ -68,13 +68,8 @@ static inline void cpu_transpose_lanes(cpu_vector *r) {
 #endif
 }
 
-// to[j * to_ld + i] = from[i * ld + j], for i, j < CPU_VECTOR.
-static inline void cpu_transpose(const float *from, int64_t ld, float *to, int64_t to_ld) {
-    cpu_vector r[CPU_VECTOR];
-#pragma GCC unroll 16
-    for (int i = 0; i < CPU_VECTOR; i++) {
-        r[i] = *(const cpu_vector *)(from + i * ld);
-    }
+// r[j] becomes word j of all.
+static inline __attribute__((always_inline)) void cpu_transpose_square(cpu_vector r[CPU_VECTOR]) {
 #pragma GCC unroll 4
     for (int i = 0; i < CPU_VECTOR; i += 4) {
         cpu_transpose_words(r + i);
@@ -83,6 +78,16 @@ static inline void cpu_transpose(const float *from, int64_t ld, float *to, int64
     for (int j = 0; j < 4; j++) {
         cpu_transpose_lanes(r + j);
     }
+}
+
+// to[j * to_ld + i] = from[i * ld + j], for i, j < CPU_VECTOR.
+static inline void cpu_transpose(const float *from, int64_t ld, float *to, int64_t to_ld) {
+    cpu_vector r[CPU_VECTOR];
+#pragma GCC unroll 16
+    for (int i = 0; i < CPU_VECTOR; i++) {
+        r[i] = *(const cpu_vector *)(from + i * ld);
+    }
+    cpu_transpose_square(r);
 #pragma GCC unroll 16
     for (int j = 0; j < CPU_VECTOR; j++) {
         *(cpu_vector *)(to + j * to_ld) = r[j];

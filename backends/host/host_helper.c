@@ -14,15 +14,41 @@
 
 extern char **environ;
 
-pid_t host_start_helper(char *const argv[]) {
+int host_offer_work(int n) {
+    int ends[2];
+    unsigned char numbers[HOST_MOST_WORK];
+    if (n > HOST_MOST_WORK || pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        numbers[i] = (unsigned char)i;
+    }
+    const bool is_offered = write(ends[1], numbers, (size_t)n) == n; // a pipe has room for them
+    close(ends[1]);
+    if (!is_offered) {
+        close(ends[0]);
+    }
+    return is_offered ? ends[0] : -1;
+}
+
+int host_take_work(int work) {
+    unsigned char number = 0;
+    ssize_t n = 0;
+    do {
+        n = read(work, &number, 1);
+    } while (n < 0 && errno == EINTR);
+    return n == 1 ? number : -1;
+}
+
+pid_t host_start_helper(char *const argv[], int work) {
     pid_t helper = -1;
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return -1;
     }
-    int failed = 0;
-    for (int stream = 0; stream <= 2 && failed == 0; stream++) {
-        failed = posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", stream == 0 ? O_RDONLY : O_WRONLY, 0);
+    int failed = posix_spawn_file_actions_adddup2(&actions, work, 0);
+    for (int stream = 1; stream <= 2 && failed == 0; stream++) {
+        failed = posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
     }
     failed = failed != 0 ? failed : posix_spawn(&helper, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);

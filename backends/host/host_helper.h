@@ -6,8 +6,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Starts a program, which is not heard; -1 where it cannot be started.
-pid_t host_start_helper(char *const argv[]);
+// Work for several processes: `n` things, by number, in a pipe from which each takes the next. The descriptor to take
+// them from, which the caller closes; -1: there is none. n <= HOST_MOST_WORK.
+enum { HOST_MOST_WORK = 255 };
+int host_offer_work(int n);
+
+// The number of what is next; -1: all is taken.
+int host_take_work(int work);
+
+// Starts a program, which is not heard, and takes work from its standard input; -1 where it cannot be started.
+pid_t host_start_helper(char *const argv[], int work);
 
 // Waits for its end, until a time of host_now_ns, when it is ended. Whether it succeeded.
 bool host_await_helper(pid_t helper, int64_t deadline_ns);

@@ -438,7 +438,7 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
-        return device->tier->attention_scratch_elems(&a);
+        return device->tier->attention_scratch_elems(&device->facts, plan, &a);
     }
     const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
     const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);

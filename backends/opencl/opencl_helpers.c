@@ -1,11 +1,13 @@
 // opencl_helpers.c: builds the programs of a plan in several processes at once, before they are needed.
 //
 // NVIDIA's driver builds one program after another in a process, whatever its threads do. So what is not in the cache
-// is dealt out: to this process, and to others, started anew, which do nothing but build their share into the cache.
-// That pays where a program takes longer to build than a process to begin with the driver.
+// is offered to this process, and to others, started anew, which do nothing but build into the cache: each takes the
+// next program when it is done with one, and those that take longest come first. That pays where a program takes longer
+// to build than a process to begin with the driver.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host_helper.h"
 #include "host_memory.h"
@@ -17,12 +19,14 @@ enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7, NAME_SIZE = 32,
 
 static const double LIMIT_SECONDS = 30;
 
+typedef struct {
+    char name[NAME_SIZE];
+    char options[OPTIONS_SIZE];
+} named_program;
+
 struct opencl_wanted {
     int n;
-    struct {
-        char name[NAME_SIZE];
-        char options[OPTIONS_SIZE];
-    } programs[MOST_PROGRAMS];
+    named_program programs[MOST_PROGRAMS];
 };
 
 void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
@@ -60,8 +64,33 @@ static void drop_built(const opencl_device *device, opencl_wanted *wanted) {
     wanted->n = n;
 }
 
-// Every `step`-th program from `first` on.
-static pid_t start(const opencl_device *device, opencl_wanted *wanted, int first, int step) {
+// How long a program takes to build, roughly, in tenths of a second on one card.
+static int build_time(const named_program *p) {
+    enum { USUAL = 3 };
+    static const struct {
+        const char *name, *option;
+        int time;
+    } known[] = {
+        {"plain", "", 10},
+        {"attention", "", 7},
+        {"matmul_tensor", "-DSUM_ONLY", 1},
+        {"matmul_wgmma", "-DBESIDE=8", 6}, // GELU's derivative
+        {"matmul_wgmma", "-DBESIDE=6", 6}, // GELU
+        {"layernorm", "", 5},
+        {"rmsnorm", "", 5},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(p->name, known[i].name, strlen(known[i].name)) == 0 &&
+            strstr(p->options, known[i].option) != NULL) {
+            return known[i].time;
+        }
+    }
+    return USUAL;
+}
+
+static int compare_times(const void *a, const void *b) { return build_time(b) - build_time(a); }
+
+static pid_t start(const opencl_device *device, opencl_wanted *wanted, int work) {
     char index[16];
     char *argv[FIRST_WORDS + 2 * MOST_PROGRAMS + 1];
     int n = 0;
@@ -71,32 +100,38 @@ static pid_t start(const opencl_device *device, opencl_wanted *wanted, int first
     argv[n++] = (char *)"opencl";
     argv[n++] = index;
     argv[n++] = (char *)device->tier->name;
-    for (int i = first; i < wanted->n; i += step) {
+    for (int i = 0; i < wanted->n; i++) {
         argv[n++] = wanted->programs[i].name;
         argv[n++] = wanted->programs[i].options;
     }
     argv[n] = NULL;
-    return host_start_helper(argv);
+    return host_start_helper(argv, work);
 }
 
 // This process's share; a program that does not build is reported by who needs it.
-static void build_share(opencl_device *device, const opencl_wanted *wanted, int step) {
-    for (int i = 0; i < wanted->n; i += step) {
+static void build_share(opencl_device *device, const opencl_wanted *wanted, int work) {
+    for (int i = host_take_work(work); i >= 0 && i < wanted->n; i = host_take_work(work)) {
         cl_program program;
         (void)opencl_get_program(device, wanted->programs[i].name, wanted->programs[i].options, &program);
     }
 }
 
-static void deal_out(opencl_device *device, opencl_wanted *wanted) {
+static void build_together(opencl_device *device, opencl_wanted *wanted) {
     pid_t helpers[MOST_HELPERS];
     int n = host_processors() - 1;
     n = n < wanted->n - 1 ? n : wanted->n - 1;
     n = n < MOST_HELPERS ? n : MOST_HELPERS;
+    qsort(wanted->programs, (size_t)wanted->n, sizeof wanted->programs[0], compare_times);
+    const int work = host_offer_work(wanted->n);
+    if (work < 0) {
+        return;
+    }
     for (int i = 0; i < n; i++) {
-        helpers[i] = start(device, wanted, i + 1, n + 1);
+        helpers[i] = start(device, wanted, work);
     }
     const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
-    build_share(device, wanted, n + 1);
+    build_share(device, wanted, work);
+    close(work);
     for (int i = 0; i < n; i++) {
         if (helpers[i] > 0) {
             (void)host_await_helper(helpers[i], deadline_ns);
@@ -116,12 +151,13 @@ void opencl_build_ahead(opencl_executable *e) {
     list_programs(e, wanted);
     drop_built(device, wanted);
     if (wanted->n >= LEAST_PROGRAMS) {
-        deal_out(device, wanted);
+        build_together(device, wanted);
     }
     free(wanted);
 }
 
-// Words: the device's index, its family of kernels, then programs, name and options of each.
+// Words: the device's index, its family of kernels, then programs, name and options of each; which of them to build
+// comes from standard input.
 sm_status opencl_help(int n_words, char *const *words) {
     sm_device *device = NULL;
     sm_status status = SM_OK;
@@ -129,9 +165,11 @@ sm_status opencl_help(int n_words, char *const *words) {
         return sm_fail(SM_ERR_USAGE, "opencl: a device and a family of kernels are missing");
     }
     SM_TRY(opencl_open(atoi(words[0]), &(sm_open_options){.isa = words[1]}, &device));
-    for (int i = 2; i + 1 < n_words && status == SM_OK; i += 2) {
+    const int n_programs = (n_words - 2) / 2;
+    for (int i = host_take_work(STDIN_FILENO); i >= 0 && i < n_programs && status == SM_OK;
+         i = host_take_work(STDIN_FILENO)) {
         cl_program program;
-        status = opencl_get_program((opencl_device *)device, words[i], words[i + 1], &program);
+        status = opencl_get_program((opencl_device *)device, words[2 + 2 * i], words[3 + 2 * i], &program);
     }
     opencl_close(device);
     return status;

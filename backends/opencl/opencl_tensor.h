@@ -36,7 +36,8 @@ void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS,
                               size_t size_bytes);
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *attention);
-size_t opencl_tensor_attention_scratch_elems(const opencl_attention *attention);
+size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
+                                             const opencl_attention *attention);
 
 // --- opencl_matrix_attention.c ---------------------------------------------------------------------
 

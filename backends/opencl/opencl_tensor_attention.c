@@ -261,6 +261,8 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-size_t opencl_tensor_attention_scratch_elems(const opencl_attention *a) {
-    return opencl_tier_local.attention_scratch_elems(a); // D, by both
+size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
+                                             const opencl_attention *a) {
+    return opencl_tensor_attends(facts, false, plan, a) ? (size_t)(a->B * a->NH * a->T) // D
+                                                        : opencl_tier_local.attention_scratch_elems(facts, plan, a);
 }

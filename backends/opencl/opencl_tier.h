@@ -25,7 +25,8 @@ struct opencl_tier {
     void (*matmul)(opencl_binder *b, const opencl_product *product, int way);
     size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product, int way);
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
-    size_t (*attention_scratch_elems)(const opencl_attention *attention);
+    size_t (*attention_scratch_elems)(const opencl_facts *facts, const sm_plan *plan,
+                                      const opencl_attention *attention);
     bool (*uses_maps)(const opencl_facts *facts, const sm_plan *plan); // tensor maps; NULL: never
     int most_head_channels;                                            // largest HS that attention has room for
 };

@@ -2,6 +2,7 @@
 // items of a work-group, and items side by side read side by side.
 #include <stdio.h>
 
+#include "opencl_tensor.h"
 #include "opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256 };
@@ -198,34 +199,64 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
 
 // The sizes of cl/attention_local.cl.
 typedef struct {
-    int rows, keys, items_y, items_x;
+    int rows, keys, items_y, items_x, teams;
 } score_tile;
 
+static int64_t group_keys(const score_tile *t) { return (int64_t)t->teams * t->keys; }
+
+// Channels of a head as float4s hold them.
+static int64_t padded_channels(const opencl_attention *a) { return count_up(a->HS, 4) * 4; }
+
 // Local memory of the largest kernel, in floats.
-static int64_t tile_elems(const score_tile *t, int64_t HS, bool forward) {
-    const int64_t ld = ((HS + 3) / 4 | 1) * 4;
+static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
+    const int64_t ld = (count_up(a->HS, 4) | 1) * 4;
     const int64_t weights = t->rows * (t->keys + 8);
     const int64_t keys = t->keys * ld > weights ? t->keys * ld : weights;
-    return forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
-                   : 2 * (t->rows + t->keys) * ld + 2 * weights;
+    return a->forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
+                      : 2 * (t->rows + group_keys(t)) * ld + t->teams * weights * (a->threshold > 0 ? 2 : 1);
 }
 
-// The largest tile of scores that fits; the last ones are for wide heads.
+// What a group can have of it: cards with matrix units have more than their drivers tell.
+static int64_t local_elems(const opencl_facts *facts) {
+    const int64_t told = (int64_t)facts->local_bytes;
+    const int64_t shown = opencl_find_matrix_units(facts)->has_mma ? opencl_tensor_local_bytes(facts) : 0;
+    return (told > shown ? told : shown) / (int64_t)sizeof(float);
+}
+
+// The largest tile of scores that fits and is not much larger than all there are; the last ones are for wide heads.
 static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
-    static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
-    static const score_tile backward[] = {{32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
-    enum { N_FORWARD = sizeof forward / sizeof forward[0], N_BACKWARD = sizeof backward / sizeof backward[0] };
+    static const score_tile forward[] = {{64, 32, 16, 8, 1}, {32, 32, 8, 8, 1}, {16, 16, 4, 8, 1}, {8, 8, 2, 8, 1}};
+    static const score_tile backward[] = {{32, 64, 8, 8, 2}, {32, 32, 8, 8, 1}, {16, 16, 4, 8, 1}, {8, 8, 2, 8, 1}};
+    enum { N = sizeof forward / sizeof forward[0] };
     const score_tile *tile = a->forward ? forward : backward;
-    for (int left = a->forward ? N_FORWARD : N_BACKWARD; left > 1; left--, tile++) {
-        if (tile_elems(tile, a->HS, a->forward) * (int64_t)sizeof(float) <= (int64_t)facts->local_bytes) {
+    for (int left = N; left > 1; left--, tile++) {
+        if (tile_elems(tile, a) <= local_elems(facts) && group_keys(tile) < 2 * a->T) {
             break;
         }
     }
     return *tile;
 }
 
-static size_t attention_scratch_elems(const opencl_attention *a) {
-    return (size_t)(a->B * a->NH * a->T); // lse where the weights are stored in its place; D
+// Groups that share a head's tiles of keys: enough for all units, while scratch has room for a dq of each.
+static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a) {
+    enum { GROUPS_A_UNIT = 4, MOST_PART_ELEMS = 128 * 1024 * 1024 };
+    const score_tile t = choose_score_tile(facts, a);
+    const int64_t n_tiles = count_up(a->T, group_keys(&t));
+    const int64_t wanted = count_up((int64_t)GROUPS_A_UNIT * facts->n_units, a->B * a->NKV);
+    const int64_t room = MOST_PART_ELEMS / (t.teams * a->B * a->NH * a->T * padded_channels(a));
+    const int64_t n = wanted < room ? wanted : room;
+    return n < 1 ? 1 : n < n_tiles ? n : n_tiles;
+}
+
+// lse where the weights are stored in its place; or D, and then the parts of dq, from a multiple of 4 floats on.
+static size_t parts_at(const opencl_attention *a) { return (size_t)count_up(a->B * a->NH * a->T, 4) * 4; }
+
+static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+    (void)plan;
+    const int64_t rows = a->B * a->NH * a->T;
+    const int64_t teams = choose_score_tile(facts, a).teams;
+    return a->forward ? (size_t)rows
+                      : parts_at(a) + (size_t)(count_parts(facts, a) * teams * rows * padded_channels(a));
 }
 
 // Whether every head of every token begins at a multiple of 4 elements.
@@ -238,9 +269,11 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
-             "-DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d -DSTORED=%d%s%s",
-             (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, heads_are_aligned(b->e->base.plan, a) ? 4 : 1,
-             a->threshold > 0, a->stores_weights, opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
+             "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DTEAMS=%d -DLOAD=%d -DDROPOUT=%d "
+             "-DSTORED=%d%s%s",
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, t.teams,
+             heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
+             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_ulong(b, (uint64_t)a->T);
     opencl_arg_ulong(b, (uint64_t)a->NH);
@@ -254,10 +287,10 @@ static void arg_mask(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_float(b, a->drop_scale);
 }
 
-// A group a tile of rows (or, for dk and dv, of keys) of each of n_heads a sequence.
-static void launch_tiles(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
+// A group a tile of rows of each head.
+static void launch_rows(opencl_binder *b, const opencl_attention *a) {
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
-    opencl_launch_groups(b, a->B * n_heads, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
+    opencl_launch_groups(b, a->B * a->NH, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
 }
 
 // An item a token and head.
@@ -274,11 +307,11 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_tensor(b, a->y);
     if (!a->stores_weights) {
         opencl_arg_tensor(b, a->weights);
-        launch_tiles(b, a, a->NH);
+        launch_rows(b, a);
         return;
     }
     opencl_arg_scratch(b, 0);
-    launch_tiles(b, a, a->NH);
+    launch_rows(b, a);
     begin_attention(b, a, "attention_weights");
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_scratch(b, 0);
@@ -286,30 +319,46 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     launch_tokens(b, a);
 }
 
+// The arguments that D's kernel and that of the products begin with.
+static void begin_backward(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    begin_attention(b, a, kernel);
+    arg_mask(b, a);
+    opencl_arg_tensor(b, a->dy);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->weights);
+    opencl_arg_tensor(b, a->rng_step);
+}
+
+static void sum_rows(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64, ROWS = 8 };
+    begin_backward(b, a, "attention_backward_sums");
+    opencl_arg_tensor(b, a->y);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, count_up(a->T, ROWS), a->B * a->NH, ITEMS);
+}
+
+static void attention_backward(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64 };
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    const int64_t n_parts = count_parts(&b->e->device->facts, a);
+    sum_rows(b, a);
+    begin_backward(b, a, "attention_backward_keys");
+    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, parts_at(a));
+    opencl_arg_tensor(b, a->dqkv);
+    opencl_launch_groups(b, a->B * a->NKV, n_parts, (size_t)(t.teams * t.items_y * t.items_x));
+    begin_attention(b, a, "attention_backward_queries");
+    opencl_arg_ulong(b, (uint64_t)(n_parts * t.teams));
+    opencl_arg_scratch(b, parts_at(a));
+    opencl_arg_tensor(b, a->dqkv);
+    opencl_launch_groups(b, count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);
+}
+
 static void attention(opencl_binder *b, const opencl_attention *a) {
-    static const char *const kernels[] = {"attention_backward_sums", "attention_backward_rows",
-                                          "attention_backward_keys"};
     if (a->forward) {
         attention_forward(b, a);
-        return;
-    }
-    for (int i = 0; i < 3; i++) {
-        begin_attention(b, a, kernels[i]);
-        arg_mask(b, a);
-        opencl_arg_tensor(b, a->dy);
-        opencl_arg_tensor(b, a->qkv);
-        opencl_arg_tensor(b, a->weights);
-        opencl_arg_tensor(b, a->rng_step);
-        if (i == 0) {
-            opencl_arg_tensor(b, a->y);
-        }
-        opencl_arg_scratch(b, 0);
-        if (i == 0) {
-            launch_tokens(b, a);
-        } else {
-            opencl_arg_tensor(b, a->dqkv);
-            launch_tiles(b, a, i == 1 ? a->NH : a->NKV);
-        }
+    } else {
+        attention_backward(b, a);
     }
 }
 

@@ -192,7 +192,9 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
 
 // --- attention --------------------------------------------------------------------------------------
 
-static size_t attention_scratch_elems(const opencl_attention *a) {
+static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+    (void)facts;
+    (void)plan;
     return a->forward ? 0 : (size_t)(a->B * a->NH * a->T); // D
 }
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of all configurations round 2 takes one of so many, within these bounds.
-enum { COMBINED_OF = 16, LEAST_COMBINED = 3, MOST_COMBINED = 8 };
+// Of all configurations round 2 takes one of so many, within these bounds; of the fastest's neighbours, a few a round.
+enum { COMBINED_OF = 24, LEAST_COMBINED = 3, MOST_COMBINED = 6, MOST_NEIGHBOURS = 3, MOST_REFINED = 3, ANY_AXIS = -1 };
 
-// What is expected to be slower than the default by more than this is not tried.
+// What is expected to be slower by more than this is not tried: than the default, or than the fastest beside it.
 static const double least_promise = -0.03;
 
-typedef enum { STAGE_SCREEN, STAGE_AGAIN, STAGE_COMBINE, STAGE_HALVE, STAGE_CONFIRM, STAGE_OVER } stage;
+typedef enum { STAGE_SCREEN, STAGE_AGAIN, STAGE_COMBINE, STAGE_HALVE, STAGE_REFINE, STAGE_CONFIRM, STAGE_OVER } stage;
 
 // A run that is over.
 typedef struct {
@@ -23,8 +23,12 @@ typedef struct {
 struct sm_advisor {
     sm_choices choices;
     int n_meetings;
-    int n_confirmed; // rounds of the default and the fastest alone
-    stage stage;     // of the queue
+    int n_confirmed;          // rounds of the default and the fastest alone
+    int n_refined;            // rounds of the fastest's neighbours
+    int64_t refined;          // whose neighbours have run
+    int large[MOST_COMBINED]; // of the last of round 2: each has a level of this axis that does not fit alone
+    int n_large;
+    stage stage; // of the queue
     int round;
     int64_t *queue;
     int n_queue;
@@ -192,16 +196,52 @@ static bool is_queued(const sm_advisor *a, int64_t configuration) {
     return false;
 }
 
-// The one to be tried next by what is expected, of those that are not queued; -1 where there is none.
-static int64_t most_promising(const sm_advisor *a) {
+// Does the level not fit alone, beside the default's others?
+static bool is_large(const sm_advisor *a, int axis, int level) {
+    return level > 0 && find(a, single(&a->choices, axis, level), 0)->outcome == SM_TRIAL_TOO_LARGE;
+}
+
+// The one to be tried next by what is expected, of those that are not queued; -1 where there is none. `large` is an
+// axis, or ANY_AXIS: of those alone that have one of its levels that do not fit by themselves. What such a level gains
+// is not known, so that no expectation speaks against them.
+static int64_t most_promising(const sm_advisor *a, int large) {
     const int64_t n = sm_choices_count(&a->choices);
     int64_t best = -1;
-    double best_gain = least_promise;
+    double best_gain = large == ANY_AXIS ? least_promise : -INFINITY;
     for (int64_t i = 1; i < n; i++) {
-        const double gain = is_queued(a, i) ? NAN : expected_gain(a, i);
+        const bool counts = large == ANY_AXIS || is_large(a, large, sm_choices_level(&a->choices, i, large));
+        const double gain = counts && !is_queued(a, i) ? expected_gain(a, i) : NAN;
         if (gain > best_gain) {
             best = i;
             best_gain = gain;
+        }
+    }
+    return best;
+}
+
+// The one that differs from `of` on that axis alone.
+static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
+    int64_t place = 1;
+    for (int i = axis + 1; i < c->n_axes; i++) {
+        place *= c->n_levels[i];
+    }
+    return of + (level - sm_choices_level(c, of, axis)) * place;
+}
+
+// Of the neighbours of `of` that were not tried, the one that is expected to be fastest; -1 where none may be faster.
+static int64_t most_promising_beside(const sm_advisor *a, int64_t of) {
+    int64_t best = -1;
+    double best_gain = least_promise;
+    for (int axis = 0; axis < a->choices.n_axes; axis++) {
+        const double *effects = a->effects[axis];
+        const double its_gain = effects[sm_choices_level(&a->choices, of, axis)];
+        for (int level = 0; level < a->choices.n_levels[axis]; level++) {
+            const int64_t other = neighbour(&a->choices, of, axis, level);
+            const double gain = is_tried(a, other) || is_queued(a, other) ? NAN : effects[level] - its_gain;
+            if (gain > best_gain) {
+                best = other;
+                best_gain = gain;
+            }
         }
     }
     return best;
@@ -247,19 +287,39 @@ static int n_combined(const sm_choices *choices) {
     return n < LEAST_COMBINED ? LEAST_COMBINED : n > MOST_COMBINED ? MOST_COMBINED : (int)n;
 }
 
+// Axes with levels that do not fit by themselves and may fit beside others: at most half of round 2 is for them.
+static void find_large(sm_advisor *a) {
+    a->n_large = 0;
+    for (int axis = 0; axis < a->choices.n_axes; axis++) {
+        if (most_promising(a, axis) >= 0 && a->n_large < n_combined(&a->choices) / 2) {
+            a->large[a->n_large++] = axis;
+        }
+    }
+}
+
 static void combine(sm_advisor *a) {
     for (int axis = 0; axis < a->choices.n_axes; axis++) {
         learn_axis(a, axis);
     }
     begin_round(a, STAGE_COMBINE);
-    for (int i = n_combined(&a->choices); i > 0; i--) {
-        const int64_t promising = most_promising(a);
+    find_large(a);
+    for (int i = n_combined(&a->choices) - a->n_large; i > 0; i--) {
+        const int64_t promising = most_promising(a, ANY_AXIS);
         if (promising < 0) {
             break;
         }
         enqueue(a, promising);
     }
-    place_default(a);
+    int n_large = 0;
+    for (int i = 0; i < a->n_large; i++) {
+        const int64_t promising = most_promising(a, a->large[i]);
+        if (promising >= 0) {
+            a->large[n_large++] = a->large[i];
+            enqueue(a, promising);
+        }
+    }
+    a->n_large = n_large;
+    place_default(a); // round 2 begins with it
 }
 
 // The faster half of the round that is over, the default left out; down to one.
@@ -282,7 +342,7 @@ static void halve(sm_advisor *a) {
         a->queue[best] = 0;
     }
     if (n_left <= 2) {
-        a->stage = STAGE_CONFIRM; // its first round is yet to come
+        a->stage = STAGE_REFINE; // its first round is yet to come
         return;
     }
     begin_round(a, STAGE_HALVE);
@@ -314,6 +374,29 @@ static void confirm(sm_advisor *a) {
     }
 }
 
+// The fastest, those of its neighbours that may be faster, and the default; again where that finds another fastest.
+static void refine(sm_advisor *a) {
+    const int64_t best = sm_advisor_best(a);
+    const bool is_over = best <= 0 || best == a->refined || a->n_refined == MOST_REFINED;
+    a->queue[0] = best; // is queued
+    a->n_queue = !is_over;
+    a->next = a->n_queue;
+    int64_t beside = is_over ? -1 : most_promising_beside(a, best);
+    if (beside < 0) {
+        a->stage = STAGE_CONFIRM;
+        return;
+    }
+    begin_round(a, STAGE_REFINE);
+    enqueue(a, best);
+    for (int i = 0; i < MOST_NEIGHBOURS && beside >= 0; i++) {
+        enqueue(a, beside);
+        beside = most_promising_beside(a, best);
+    }
+    place_default(a);
+    a->refined = best;
+    a->n_refined++;
+}
+
 static void plan_round(sm_advisor *a) {
     if (a->stage == STAGE_SCREEN) {
         run_default_again(a);
@@ -321,6 +404,8 @@ static void plan_round(sm_advisor *a) {
         combine(a);
     } else if (a->stage == STAGE_COMBINE || a->stage == STAGE_HALVE) {
         halve(a);
+    } else if (a->stage == STAGE_REFINE) {
+        refine(a);
     } else if (a->stage == STAGE_CONFIRM) {
         confirm(a);
     }
@@ -348,6 +433,7 @@ sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor 
     }
     a->choices = *choices;
     a->n_meetings = n_meetings;
+    a->refined = -1;
     screen(a);
     *made = a;
     return SM_OK;
@@ -374,8 +460,14 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
 
 // What could not even be started makes room for the next one of round 2.
 static void replace(sm_advisor *a) {
-    const int64_t promising = most_promising(a);
-    if (a->stage == STAGE_COMBINE && promising >= 0) {
+    int64_t promising = -1;
+    if (a->stage == STAGE_COMBINE) {
+        const int place = a->next - 1 - (a->n_queue - a->n_large); // among the last
+        promising = most_promising(a, place >= 0 ? a->large[place] : ANY_AXIS);
+    } else if (a->stage == STAGE_REFINE) {
+        promising = most_promising_beside(a, a->refined);
+    }
+    if (promising >= 0) {
         a->queue[a->next - 1] = promising;
         a->next--;
     }
@@ -416,6 +508,10 @@ int sm_advisor_most_left(const sm_advisor *a) {
     for (; a->stage <= STAGE_HALVE && n_candidates > 2; n_met++) {
         n_candidates = (n_candidates + 1) / 2;
         n += n_candidates + 1;
+    }
+    if (a->stage < STAGE_REFINE) { // once: more only where that finds another fastest
+        n += MOST_NEIGHBOURS + 2;
+        n_met++;
     }
     return n_met < a->n_meetings ? n + 2 * (a->n_meetings - n_met) : n;
 }

@@ -8,9 +8,11 @@
 //   round 0   the default, and every configuration that differs from it on one axis
 //   round 1   the default again, as all of round 0 hangs on it
 //   round 2   the few that are fastest by what is known: a configuration that was not measured yet is expected to
-//             gain the product of what its levels gained alone
+//             gain the product of what its levels gained alone. Where a level alone did not fit (a batch), one that
+//             has it beside levels that let it in (recomputation)
 //   rounds    the faster half of the last round, by all rounds so far, until one is left (successive halving)
-//   at last   the default and that one, until they have met often enough for an interval
+//   rounds    that one, and those that differ from it on one axis and may be faster; again, where that finds a faster
+//   one at last   the default and that one, until they have met often enough for an interval
 //
 // Pure: it measures nothing, and asks for the same runs whenever it is told the same speeds.
 #ifndef STEPMARK_ADVISOR_H
@@ -58,7 +60,7 @@ sm_status sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double 
 // The fastest so far, by all rounds; -1 where nothing was measured.
 int64_t sm_advisor_best(const sm_advisor *advisor);
 
-// How many runs there will still be, about: at most, unless two that are as fast take turns at being the fastest.
+// How many runs there will still be, about: at most, unless the fastest changes in the last rounds.
 int sm_advisor_most_left(const sm_advisor *advisor);
 
 #endif

@@ -28,11 +28,20 @@ sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
     return noise_percent <= SM_NOISE_LIMIT && spread_percent <= SM_SPREAD_LIMIT ? SM_NOISE_STEADY : SM_NOISE_NOISY;
 }
 
+// Two digits, and whole numbers from 100 on: "8.7", "74", "1684".
+static void percent_text(double percent, char text[32]) {
+    snprintf(text, 32, percent < 100 ? "%.2g" : "%.0f", percent);
+}
+
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes) {
+    char noise[32];
+    char spread[32];
+    percent_text(noise_percent, noise);
+    percent_text(spread_percent, spread);
     snprintf(
         text, size_bytes,
-        "noisy: half of the samples lie %.2g%% or more from the median, whose 95%% interval reaches %.2g%% from it",
-        spread_percent, noise_percent);
+        "noisy: half of the samples differ from the median by %s%% or more, and its 95%% interval reaches %s%% from it",
+        spread, noise);
 }
 
 static void noise_of(const json_t *row, double *noise_percent, double *spread_percent) {

@@ -42,7 +42,8 @@ void sm_noise_describe(double noise_percent, double spread_percent, char *text, 
 // Of a row by its figures, whoever wrote it.
 sm_noise sm_judge_row(const json_t *row);
 
-// "noisy: half of the samples lie 81% or more from the median, whose interval reaches 40% from it"; "" where steady.
+// "noisy: half of the samples differ from the median by 81% or more, and its 95% interval reaches 40% from it"; ""
+// where steady.
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes);
 
 // A figure with its 95% interval; NaN where it is not known.

@@ -82,6 +82,14 @@ static bool varies(const group *g, const char *field) {
     return false;
 }
 
+// Does the field help to tell rows apart? A mode brings its recomputation along, and a device says more than where the
+// threads of another one are bound.
+static bool tells_apart(const group *g, const char *field) {
+    const bool is_implied = (strcmp(field, "recompute") == 0 && varies(g, "mode")) ||
+                            (strcmp(field, "binding") == 0 && varies(g, "device"));
+    return varies(g, field) && !is_implied;
+}
+
 static void append(char *name, const char *text) {
     const size_t used = strlen(name);
     snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 && text[0] != '\0' ? " " : "", text);
@@ -93,8 +101,8 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
     for (size_t i = 0; i < N_FACTORS; i++) {
         char text[NAME_SIZE] = "";
         const json_t *value = json_object_get(row, factor_fields[i]);
-        if (!varies(g, factor_fields[i]) || (strcmp(factor_fields[i], "recompute") == 0 && varies(g, "mode"))) {
-            continue; // mode brings its recomputation along
+        if (!tells_apart(g, factor_fields[i])) {
+            continue;
         }
         if (json_is_string(value)) {
             snprintf(text, sizeof(text), "%s", json_string_value(value));
@@ -127,7 +135,6 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
     sm_difference d;
     char fast_name[NAME_SIZE];
     char slow_name[NAME_SIZE];
-    char interval[64] = "";
     char text[SENTENCE_SIZE];
     SM_TRY(differ(g->rows[0], slow, &d));
     name_row(g, g->rows[0], fast_name);
@@ -135,16 +142,19 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
     if (!isfinite(d.estimate) || fast_name[0] == '\0' || strcmp(fast_name, slow_name) == 0) {
         return SM_OK;
     }
-    if (d.has_interval) {
-        snprintf(interval, sizeof(interval), " (%.2f-%.2f)", exp(d.lo), exp(d.hi));
-    }
     const char *test = names_test ? sm_rows_text(slow, "test") : "";
-    if (d.has_interval && d.lo > 0) {
-        snprintf(text, sizeof(text), "%s%s%s is %.2f%s times faster than %s", test, test[0] != '\0' ? ": " : "",
-                 fast_name, exp(d.estimate), interval, slow_name);
+    const int used = snprintf(text, sizeof(text), "%s%s", test, test[0] != '\0' ? ": " : "");
+    char *sentence = text + used;
+    const size_t room = sizeof(text) - (size_t)used;
+    if (!d.has_interval) {
+        snprintf(sentence, room, "%s may be %.2f times faster than %s: too few samples to tell (-r)", fast_name,
+                 exp(d.estimate), slow_name);
+    } else if (d.lo > 0) {
+        snprintf(sentence, room, "%s is %.2f (%.2f-%.2f) times faster than %s", fast_name, exp(d.estimate), exp(d.lo),
+                 exp(d.hi), slow_name);
     } else {
-        snprintf(text, sizeof(text), "%s%s%s and %s are not told apart: %.2f%s times", test,
-                 test[0] != '\0' ? ": " : "", fast_name, slow_name, exp(d.estimate), interval);
+        snprintf(sentence, room, "%s is not told apart from %s: %.2f times as fast, anywhere from %.2f to %.2f",
+                 fast_name, slow_name, exp(d.estimate), exp(d.lo), exp(d.hi));
     }
     return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
                                                                      : sm_fail(SM_ERR_OOM, "no memory for a sentence");

@@ -5,7 +5,8 @@
 #include "record.h"
 
 // An array of texts, "fused is 1.36 (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that
-// the two are not told apart. Rows without figures are left out. The caller owns *sentences.
+// the two are not told apart, or that their samples are too few to say. Rows without figures are left out. The caller
+// owns *sentences.
 sm_status sm_fastest_sentences(const json_t *rows, json_t **sentences);
 
 #endif

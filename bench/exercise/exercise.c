@@ -116,7 +116,12 @@ static sm_status write_file(const sm_exercise *exercise, sm_own_language languag
         sm_own_opencl_skeleton(exercise->kind, out);
     }
     const bool failed = ferror(out) != 0;
-    return fclose(out) == 0 && !failed ? SM_OK : sm_fail(SM_ERR_IO, "--init: %s: could not be written", path);
+    if (fclose(out) == 0 && !failed) {
+        return SM_OK;
+    }
+    const int reason = errno;
+    (void)unlink(path);
+    return sm_fail(SM_ERR_IO, "--init: %s: cannot be written: %s", path, strerror(reason));
 }
 
 sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,

@@ -1,16 +1,10 @@
-// exercise_child.c: fork, limits, a filter of system calls, and what became of it.
-//
-// The filter is seccomp's: what is not in the list of what computing and loading a library need raises SIGSYS, whose
-// handler writes down which call it was. Results come back through memory that both processes share.
+// exercise_child.c: fork, limits, confinement (exercise_confine.h), and what became of it. A call that is not allowed
+// raises SIGSYS, whose handler writes down which it was. Results come back through memory that both processes share.
 #include "exercise_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +16,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "exercise_confine.h"
 #include "exercise_device.h"
 
 enum {
@@ -32,6 +27,7 @@ enum {
     POLL_MS = 50,
 };
 static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // beside what the process has already
+static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, of memory of its own that it can write to
 static const int64_t time_for_timing_ns = 60000000;      // 60 ms
 static const int64_t least_samples = 5;
 
@@ -51,123 +47,7 @@ typedef struct {
 
 static control *shared; // in the child, for its handlers
 
-// --- the filter ------------------------------------------------------------------------------------
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#define ARCHITECTURE 0
-#endif
-
-// Computing, memory, time, reading files (to load a library), ending.
-static const int allowed[] = {
-    SYS_read,
-    SYS_pread64,
-    SYS_close,
-    SYS_fstat,
-    SYS_newfstatat,
-    SYS_lseek,
-    SYS_mmap,
-    SYS_mprotect,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    SYS_futex,
-    SYS_sched_yield,
-    SYS_clock_gettime,
-    SYS_clock_nanosleep,
-    SYS_getrandom,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_sigaltstack,
-    SYS_readlinkat,
-    SYS_sched_getaffinity,
-#ifdef SYS_nanosleep
-    SYS_nanosleep,
-#endif
-#ifdef SYS_readlink
-    SYS_readlink,
-#endif
-};
-enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
-
-#define LOAD(offset)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
-#define IF_EQUAL(value, then, other) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), then, other)
-#define RETURN(action)               BPF_STMT(BPF_RET | BPF_K, (action))
-#define NUMBER                       offsetof(struct seccomp_data, nr)
-#define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
-
-// A call that opens a file, with its flags at that place: only to read.
-static unsigned short append_open(struct sock_filter *code, unsigned short n, int call, unsigned flags_at) {
-    code[n++] = (struct sock_filter)IF_EQUAL(call, 0, 4);
-    code[n++] = (struct sock_filter)LOAD(flags_at);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    return n;
-}
-
-// A driver opens devices, starts threads, keeps files and calls compilers: of a kernel in OpenCL C, which has no system
-// calls of its own, the network and other processes are kept away.
-static bool confine_driver(void) {
-    static const int refused[] = {
-        SYS_socket, SYS_connect, SYS_bind,       SYS_ptrace, SYS_process_vm_writev, SYS_mount, SYS_reboot,
-        SYS_setns,  SYS_chroot,  SYS_pidfd_open, SYS_kill,
-#ifdef SYS_fork
-        SYS_fork,
-#endif
-    };
-    enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]) };
-    struct sock_filter code[2 * N_REFUSED + 8];
-    unsigned short n = 0;
-    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
-    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
-    code[n++] = (struct sock_filter)LOAD(NUMBER);
-    for (int i = 0; i < N_REFUSED; i++) {
-        code[n++] = (struct sock_filter)IF_EQUAL(refused[i], 0, 1);
-        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-    }
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    const struct sock_fprog program = {.len = n, .filter = code};
-    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-// Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
-static bool confine(void) {
-    enum { MOST = 2 * N_ALLOWED + 32 };
-    struct sock_filter code[MOST];
-    unsigned short n = 0;
-    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
-    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
-    code[n++] = (struct sock_filter)LOAD(NUMBER);
-    for (int i = 0; i < N_ALLOWED; i++) {
-        code[n++] = (struct sock_filter)IF_EQUAL(allowed[i], 0, 1);
-        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    }
-    n = append_open(code, n, SYS_openat, ARGUMENT(2));
-#ifdef SYS_open
-    n = append_open(code, n, SYS_open, ARGUMENT(1));
-#endif
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
-    code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);
-    code[n++] = (struct sock_filter)IF_EQUAL(2, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
-    const struct sock_fprog program = {.len = n, .filter = code};
-    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
+// --- what it asked for ----------------------------------------------------------------------------
 
 const char *sm_syscall_name(int number, char text[32]) {
     static const struct {
@@ -236,28 +116,25 @@ static void limit(int resource, rlim_t most) {
     setrlimit(resource, &limits);
 }
 
-// What the process has now, and as much again as a kernel may ask for.
-static void limit_memory(void) {
+// What the process has now, and beside it as much as a kernel, or a driver, may ask for.
+static void limit_memory(int resource, rlim_t most_bytes) {
     FILE *file = fopen("/proc/self/statm", "r");
     unsigned long long pages = 0;
     if (file != NULL && fscanf(file, "%llu", &pages) == 1) {
-        limit(RLIMIT_AS, (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + most_memory_bytes);
+        limit(resource, (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + most_bytes);
     }
     if (file != NULL) {
         fclose(file);
     }
 }
 
-// Of a driver's process: its threads compute at the same time, and map what they do not use.
+// Of a driver's process: its threads compute at the same time, and it maps what it does not use.
 static void set_limits(double timeout_s, bool is_driver) {
+    const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     limit(RLIMIT_CORE, 0);
-    if (is_driver) {
-        limit(RLIMIT_FSIZE, MAX_FILE_BYTES);
-        return;
-    }
-    limit(RLIMIT_CPU, (rlim_t)timeout_s + 2);
-    limit(RLIMIT_FSIZE, MAX_PRINTED_BYTES);
-    limit_memory();
+    limit(RLIMIT_CPU, ((rlim_t)timeout_s + 2) * (rlim_t)(is_driver && n_processors > 0 ? n_processors : 1));
+    limit(RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES);
+    limit_memory(is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes);
 }
 
 // Inputs cannot be written to, but for one that an output shares.
@@ -342,7 +219,7 @@ static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_
     for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);
     }
-    shared->is_confined = is_driver ? confine_driver() : confine();
+    shared->is_confined = is_driver ? sm_confine_driver() : sm_confine_kernel();
     if (!shared->is_confined) {
         _exit(0);
     }

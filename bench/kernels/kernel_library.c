@@ -60,7 +60,12 @@ static sm_status compile(const char *path, sm_kernel_file *file) {
                           "-lm",
                           NULL};
     sm_subprocess process;
-    SM_TRY(sm_subprocess_run(argv, NULL, NULL, &process));
+    const sm_status status = sm_subprocess_run(argv, NULL, NULL, &process);
+    if (status == SM_ERR_UNSUPPORTED) {
+        return sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
+                       argv[0]);
+    }
+    SM_TRY(status);
     file->said = process.err;
     process.err = NULL;
     const int exit_code = process.exit_code;

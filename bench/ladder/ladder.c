@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "ladder_step.h"
 #include "verify.h"
 
 enum { MOST_SAMPLES = 4096 };
@@ -14,6 +15,7 @@ static const double peak_seconds = 0.1;
 static const int64_t turn_ns = 2000000; // a rung's turn: at least one call
 
 static const sm_precision precision = {.dtype = SM_F32};
+static const sm_rung in_a_step = {.name = "in a step", .what = "the same, amid other ops"};
 
 // A rung being measured.
 typedef struct {
@@ -21,6 +23,9 @@ typedef struct {
     sm_device *device;
     sm_plan *plan;
     sm_executable *executable;
+    sm_session *session; // in a step: it has plan and executable
+    sm_range range;      // of the plan, in which
+    int op;              // is what is timed
     int64_t *op_ns;
     int64_t samples[MOST_SAMPLES];
     int n_samples;
@@ -30,7 +35,7 @@ typedef struct {
     const sm_ladder *ladder;
     const sm_ladder_options *options;
     sm_ladder_result *result;
-    climber *climbers;
+    climber *climbers;          // those of the rungs, and one in a step
     void *expected[SM_MAX_OUT]; // of the shape, by the reference
 } climb;
 
@@ -105,8 +110,8 @@ static sm_status prepare(const climb *c, sm_device *device, sm_plan **plan, sm_e
 
 static sm_status run_once(climber *one) {
     const sm_backend *backend = one->device->backend;
-    one->op_ns[0] = 0;
-    return backend->execute(one->executable, (sm_range){0, 1}, one->op_ns);
+    one->op_ns[one->op] = 0;
+    return backend->execute(one->executable, one->range, one->op_ns);
 }
 
 // --- against the reference: the shape that is measured ---------------------------------------------
@@ -163,12 +168,15 @@ static sm_status compare_output(const climb *c, const climber *one, int out, sm_
     return status;
 }
 
+static sm_status make_room_for_times(climber *one) {
+    one->op_ns = calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
+    return one->op_ns != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "ladder: no memory for times");
+}
+
 static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *rung) {
     SM_TRY(prepare(c, one->device, &one->plan, &one->executable));
-    one->op_ns = calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
-    if (one->op_ns == NULL) {
-        return sm_fail(SM_ERR_OOM, "ladder: no memory for times");
-    }
+    one->range = (sm_range){0, 1};
+    SM_TRY(make_room_for_times(one));
     SM_TRY(run_once(one));
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (one->plan->ops[0].out[k] != SM_NO_TENSOR) {
@@ -182,28 +190,33 @@ static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *run
 
 // Where a turn has many calls, one brings the operands into the caches again, and does not count.
 static sm_status take_turn(climber *one) {
-    if (one->op_ns[0] < turn_ns) {
+    if (one->op_ns[one->op] < turn_ns) {
         SM_TRY(run_once(one));
     }
     const int64_t end_ns = sm_now_ns() + turn_ns;
     do {
         SM_TRY(run_once(one));
         if (one->n_samples < MOST_SAMPLES) {
-            one->samples[one->n_samples++] = one->op_ns[0];
+            one->samples[one->n_samples++] = one->op_ns[one->op];
         }
     } while (sm_now_ns() < end_ns);
     return SM_OK;
+}
+
+// One that is wrong is not, nor is the step that no model has.
+static bool is_timed(const climb *c, int i) {
+    return i < c->result->n_rungs ? c->result->rungs[i].wrong[0] == '\0' : c->climbers[i].session != NULL;
 }
 
 // Round after round, so that what drifts meets all rungs alike.
 static sm_status take_turns(const climb *c) {
     const int64_t end_ns = sm_now_ns() + (int64_t)(c->options->seconds * 1e9);
     for (int round = 0; round < SM_STATS_CI_MIN_SAMPLES || sm_now_ns() < end_ns; round++) {
-        for (int i = 0; i < c->result->n_rungs; i++) {
+        for (int i = 0; i <= c->result->n_rungs; i++) {
             if (c->options->interrupted != NULL && *c->options->interrupted) {
                 return sm_fail(SM_ERR_INTERRUPTED, "interrupted");
             }
-            if (c->result->rungs[i].wrong[0] == '\0') {
+            if (is_timed(c, i)) {
                 SM_TRY(take_turn(&c->climbers[i]));
             }
         }
@@ -211,23 +224,30 @@ static sm_status take_turns(const climb *c) {
     return SM_OK;
 }
 
+static sm_status summarise_one(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
+    rung->times_before = NAN;
+    if (one->n_samples > 0) {
+        SM_TRY(sm_stats_compute(one->samples, one->n_samples, &rung->ns));
+        rung->times_before = *before != NULL ? (*before)->ns.median / rung->ns.median : NAN;
+        *before = rung;
+    }
+    return SM_OK;
+}
+
 static sm_status summarise(const climb *c) {
     const sm_rung_result *before = NULL;
     for (int i = 0; i < c->result->n_rungs; i++) {
-        sm_rung_result *rung = &c->result->rungs[i];
-        rung->times_before = NAN;
-        if (c->climbers[i].n_samples > 0) {
-            SM_TRY(sm_stats_compute(c->climbers[i].samples, c->climbers[i].n_samples, &rung->ns));
-            rung->times_before = before != NULL ? before->ns.median / rung->ns.median : NAN;
-            before = rung;
-        }
+        SM_TRY(summarise_one(&c->climbers[i], &before, &c->result->rungs[i]));
     }
-    return SM_OK;
+    return summarise_one(&c->climbers[c->result->n_rungs], &before, &c->result->step);
 }
 
 // --- all of it -------------------------------------------------------------------------------------
 
 static void close_climb(climb *c) {
+    climber *step = &c->climbers[c->result->n_rungs];
+    sm_session_close(step->session); // on a rung's device
+    free(step->op_ns);
     for (int i = 0; i < c->result->n_rungs; i++) {
         climber *one = &c->climbers[i];
         if (one->device != NULL) {
@@ -247,7 +267,6 @@ static sm_status open_and_verify(const climb *c) {
     for (int i = 0; i < c->result->n_rungs; i++) {
         climber *one = &c->climbers[i];
         sm_rung_result *rung = &c->result->rungs[i];
-        rung->rung = &c->ladder->rungs[i];
         SM_TRY(open_rung(c, one, rung->rung));
         SM_TRY(verify_rung(c, one, rung));
         if (rung->wrong[0] == '\0') {
@@ -257,18 +276,50 @@ static sm_status open_and_verify(const climb *c) {
     return SM_OK;
 }
 
+// On the device of the last rung: the same kernel.
+static sm_status open_step(const climb *c) {
+    climber *one = &c->climbers[c->result->n_rungs];
+    const climber *last = one - 1;
+    sm_ladder_step step;
+    c->result->step = (sm_rung_result){.rung = &in_a_step, .times_before = NAN};
+    if (c->result->rungs[c->result->n_rungs - 1].wrong[0] != '\0') {
+        return SM_OK;
+    }
+    sm_status status = sm_ladder_step_open(last->device, last->plan, c->result->shape, &step);
+    one->session = step.session;
+    if (status != SM_OK || step.session == NULL) {
+        return status;
+    }
+    one->device = last->device;
+    one->plan = step.session->plan;
+    one->executable = step.session->executable;
+    one->range = step.forward;
+    one->op = step.op;
+    return make_room_for_times(one);
+}
+
+static void choose_rungs(const climb *c, bool on_card) {
+    const sm_rung *rungs[SM_MOST_RUNGS];
+    c->result->n_rungs = sm_ladder_rungs(c->ladder, on_card, rungs);
+    for (int i = 0; i < c->result->n_rungs; i++) {
+        c->result->rungs[i].rung = rungs[i];
+    }
+}
+
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result) {
     sm_status status = SM_OK;
     climb c = {.ladder = ladder, .options = options, .result = result};
-    *result = (sm_ladder_result){.n_rungs = sm_ladder_rungs(ladder), .ceiling.ns = NAN};
+    *result = (sm_ladder_result){.ceiling.ns = NAN};
     snprintf(result->shape, sizeof result->shape, "%s", options->shape);
-    c.climbers = calloc((size_t)result->n_rungs, sizeof *c.climbers);
+    choose_rungs(&c, options->on_card);
+    c.climbers = calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
     if (c.climbers == NULL) {
         return sm_fail(SM_ERR_OOM, "ladder: no memory for its rungs");
     }
     SM_TRY_GOTO(compute_expected(&c));
     say(&c, "comparing each rung with the reference ...");
     SM_TRY_GOTO(open_and_verify(&c));
+    SM_TRY_GOTO(open_step(&c));
     say(&c, "measuring the rungs in turn ...");
     SM_TRY_GOTO(take_turns(&c));
     SM_TRY_GOTO(summarise(&c));

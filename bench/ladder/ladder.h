@@ -29,12 +29,14 @@ typedef struct {
     sm_op_ceiling ceiling;
     sm_rung_result rungs[SM_MOST_RUNGS];
     int n_rungs;
+    sm_rung_result step; // the last rung's kernel again, where a step runs it (ladder_step.h)
 } sm_ladder_result;
 
 typedef struct {
     const sm_backend *backend;
     int index;                  // of its device
     const sm_open_options *how; // each rung's device is opened
+    bool on_card;               // its rungs are those of cards
     const char *shape;          // "N=96 C=768 F=768"
     double seconds; // to measure for, all rungs together; each has at least as many samples as an interval needs
     bool without_peaks;

@@ -148,16 +148,21 @@ static sm_status first_step_and_check(measurement *m) {
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
 }
 
-static int max_warmup(const sm_protocol *p) { return p->n_warmup == SM_WARMUP_AUTO ? MAX_AUTO_WARMUP : p->n_warmup; }
+static int max_warmup(const sm_protocol *p, const sm_workload *w) {
+    const bool is_open = p->n_warmup == SM_WARMUP_AUTO || (w->is_settled != NULL && p->n_warmup < MAX_AUTO_WARMUP);
+    return is_open ? MAX_AUTO_WARMUP : p->n_warmup;
+}
 
 // The series is the first step, then those of warm-up: `steps_ns` holds it.
 static bool warm_up_ends(const measurement *m, const int64_t *steps_ns) {
     const sm_row *row = m->row;
-    if (m->protocol->n_warmup != SM_WARMUP_AUTO) {
-        return row->n_warmup >= m->protocol->n_warmup;
-    }
-    return sm_steady_is_warm(steps_ns, row->n_warmup + 1) || row->n_warmup >= MAX_AUTO_WARMUP ||
-           row->warmup_ns >= max_auto_warmup_ns;
+    const sm_workload *w = m->stepper.workload;
+    const int n_warmup = m->protocol->n_warmup;
+    const bool is_enough =
+        n_warmup == SM_WARMUP_AUTO ? sm_steady_is_warm(steps_ns, row->n_warmup + 1) : row->n_warmup >= n_warmup;
+    const bool is_settled = w->is_settled == NULL || w->is_settled(w->ctx);
+    return (is_enough && is_settled) || row->n_warmup >= max_warmup(m->protocol, w) ||
+           (row->warmup_ns >= max_auto_warmup_ns && (is_enough || n_warmup == SM_WARMUP_AUTO));
 }
 
 static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
@@ -179,7 +184,7 @@ static sm_status warm_up(measurement *m) {
     steps_ns[0] = row->first_step_ns;
     while (!warm_up_ends(m, steps_ns)) {
         int64_t elapsed_ns = 0;
-        SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol)));
+        SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol, m->stepper.workload)));
         SM_TRY(run_step(m, NULL, &elapsed_ns));
         row->warmup_ns += elapsed_ns;
         steps_ns[++row->n_warmup] = elapsed_ns;
@@ -347,7 +352,7 @@ static sm_status allocate(measurement *m) {
         return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
     }
     SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
-    SM_TRY(new_integers((size_t)max_warmup(p) + 1, &row->warmup_samples_ns.values));
+    SM_TRY(new_integers((size_t)max_warmup(p, m->stepper.workload) + 1, &row->warmup_samples_ns.values));
     SM_TRY(new_integers(n_steps, &m->walls_ns));
     SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
     if (p->pass == SM_PASS_SEPARATE) {

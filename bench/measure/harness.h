@@ -48,8 +48,7 @@ typedef enum {
 } sm_pass_type;
 
 const char *sm_pass_name(sm_pass_type pass);
-bool sm_pass_parse(const char *name, sm_pass_type *pass); // '_' is as good as '-'
-unsigned sm_pass_phases(sm_pass_type pass);               // SM_RUN_* that it executes
+unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* that it executes
 
 enum { SM_WARMUP_AUTO = -1 };
 

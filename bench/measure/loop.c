@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "json_values.h"
+#include "loop_memory.h"
 #include "loop_verdict.h"
 #include "pass_stats.h"
 #include "stats.h"
@@ -17,6 +18,7 @@ typedef struct {
     int64_t elapsed_ns;
     int64_t input_ns; // waited, or inline
     int64_t comm_ns;
+    int64_t hidden_ns;
     int64_t busy_ns;
     int64_t n_ready;
 } plain_step;
@@ -28,6 +30,7 @@ struct sm_loop {
     plain_step *plain; // warm-up, then headline
     int64_t n_plain;
     int64_t room;
+    int64_t comm_bytes;  // of a step; 0: there is one process
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
     int64_t *op_ns; // n_attribution times plan->n_ops, and as many for what belongs to a phase already
@@ -56,9 +59,11 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elaps
         l->plain = grown;
         l->room = room;
     }
+    l->comm_bytes = step->comm_bytes;
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
                                           .input_ns = step->data_ns,
                                           .comm_ns = step->comm_ns,
+                                          .hidden_ns = step->hidden_ns,
                                           .busy_ns = step->load.end_ns - step->load.begin_ns,
                                           .n_ready = step->load.n_ready};
     return SM_OK;
@@ -131,6 +136,14 @@ static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
     return checks(ctx)->after_update(checks(ctx)->ctx, session, row);
 }
 
+// A loader makes batches ahead while the first steps are checked: those who take them wait for nothing. Then the queue
+// is empty, or grows no shorter.
+static bool is_settled(void *ctx) {
+    const sm_loop *l = ctx;
+    const plain_step *last = l->plain + l->n_plain - 1;
+    return (l->n_plain > 0 && last->n_ready == 0) || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
+}
+
 sm_workload sm_loop_workload(sm_loop *loop) {
     return (sm_workload){.ctx = loop,
                          .next_batch = next_batch,
@@ -138,6 +151,7 @@ sm_workload sm_loop_workload(sm_loop *loop) {
                          .check_gradients = check_gradients,
                          .before_step = before_step,
                          .after_update = after_update,
+                         .is_settled = is_settled,
                          .run_step = run_step};
 }
 
@@ -203,16 +217,22 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     const plain_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
     double comm_ns = 0;
+    double hidden_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
         input_ns += (double)steps[i].input_ns / (double)n;
         comm_ns += (double)steps[i].comm_ns / (double)n;
+        hidden_ns += (double)steps[i].hidden_ns / (double)n;
         busy_ns += (double)steps[i].busy_ns / (double)n;
         n_ready += (double)steps[i].n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
     row->loop.headline_comm_ns = (int64_t)comm_ns;
+    if (l->comm_bytes > 0) {
+        row->loop.headline_hidden_ns = (int64_t)hidden_ns;
+        row->loop.comm_bytes = l->comm_bytes;
+    }
     if (l->settings.n_loader_threads > 0) {
         row->loop.busy_ns = (int64_t)busy_ns / l->settings.n_loader_threads;
         row->loop.n_ready = n_ready;
@@ -334,6 +354,7 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     }
     SM_TRY(set_means(loop, row));
     SM_TRY(set_samples(loop, row));
+    SM_TRY(sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart, &row->loop.memory));
     double work_ns;
     SM_TRY(median_work(loop, row, &work_ns));
     return sm_loop_verdict(loop->stepper.session->plan, work_ns, row);

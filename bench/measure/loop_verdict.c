@@ -164,6 +164,12 @@ static const char *what_it_is(sm_loop_bound bound, const sm_row_loop *l) {
     return "";
 }
 
+// Tokens a second if it were removed. A mean step may be longer than the median, where it waits at times.
+static double ceiling(const sm_loop_division *d, sm_loop_bound bound, const sm_row *row) {
+    const double tokens = row->median_ts * (double)row->median_ns;
+    return fmax(tokens / sm_loop_without_ns(d, bound), row->median_ts);
+}
+
 static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row *row) {
     char rate[32];
     sm_row_loop *l = &row->loop;
@@ -173,19 +179,18 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
     }
     SM_ROW_TEXT(l->bound, sm_loop_bound_name(bound));
     l->bound_share = d->taken_ns[bound] / d->step_ns;
-    l->ceiling_ts = row->median_ts * d->step_ns / sm_loop_without_ns(d, bound);
+    l->ceiling_ts = ceiling(d, bound, row);
     sm_text_count(round(l->ceiling_ts), rate, sizeof(rate));
     snprintf(l->verdict, sizeof(l->verdict), "Bound by %s: %.1f%% of a step %s: %s tokens/s, %.2f times as many.",
-             l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, l->ceiling_ts / row->median_ts);
+             l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, d->step_ns / sm_loop_without_ns(d, bound));
 }
 
 static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
     json_t *ceilings = json_object();
     bool is_whole = ceilings != NULL;
     for (int i = 0; i < SM_LOOP_BOUND_COUNT && is_whole; i++) {
-        const double without_ns = sm_loop_without_ns(d, (sm_loop_bound)i);
-        json_t *ceiling = sm_json_real(is_known(d, (sm_loop_bound)i) ? row->median_ts * d->step_ns / without_ns : NAN);
-        is_whole = json_object_set_new(ceilings, sm_loop_bound_name((sm_loop_bound)i), ceiling) == 0;
+        const double its = is_known(d, (sm_loop_bound)i) ? ceiling(d, (sm_loop_bound)i, row) : NAN;
+        is_whole = json_object_set_new(ceilings, sm_loop_bound_name((sm_loop_bound)i), sm_json_real(its)) == 0;
     }
     row->loop.ceilings = ceilings;
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its ceilings");

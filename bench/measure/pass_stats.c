@@ -31,24 +31,6 @@ static const struct {
 
 const char *sm_pass_name(sm_pass_type pass) { return passes[pass].name; }
 
-static bool equal_but_for_dashes(const char *a, const char *b) {
-    while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
-
-bool sm_pass_parse(const char *name, sm_pass_type *pass) {
-    for (int i = 0; i < SM_PASS_COUNT; i++) {
-        if (equal_but_for_dashes(name, passes[i].name)) {
-            *pass = (sm_pass_type)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 unsigned sm_pass_phases(sm_pass_type pass) {
     switch (pass) {
     case SM_PASS_FORWARD: return SM_RUN_FORWARD;

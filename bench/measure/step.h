@@ -35,6 +35,9 @@ typedef struct {
     // row's update_check and update_error. Never NULL.
     sm_status (*after_update)(void *ctx, sm_session *session, sm_row *row);
 
+    // Is what it holds ready as it will be from now on? Warm-up goes on until then. NULL: always.
+    bool (*is_settled)(void *ctx);
+
     // Runs a step that is not checked, number `step`, with batches of its own, in place of next_batch, and times the
     // whole of it; op_ns as in sm_step_run. NULL: the step of this file.
     sm_status (*run_step)(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,

@@ -136,10 +136,6 @@ void sm_screen_put_within(FILE *out, int width, int column, int indent, const ch
     }
 }
 
-void sm_screen_put(FILE *out, int indent, const char *text) {
-    sm_screen_put_within(out, sm_screen_width(out), 0, indent, text);
-}
-
 // --- a stream that keeps within --------------------------------------------------------------------
 
 static bool write_all(int descriptor, const char *text, size_t size_bytes) {

@@ -7,11 +7,8 @@
 // Columns of the terminal that `out` is; 0 where it is none.
 int sm_screen_width(FILE *out);
 
-// A text on a terminal: lines that are too wide go on below, `indent` columns further in than where they began.
-// Elsewhere as it is.
-void sm_screen_put(FILE *out, int indent, const char *text);
-
-// The same, for a width; 0: none. `column` is where on the line the text begins.
+// A text within `width` columns (0: as it is): lines that are too wide go on below, `indent` columns further in than
+// where they began. `column` is where on the line the text begins.
 void sm_screen_put_within(FILE *out, int width, int column, int indent, const char *text);
 
 // What is printed to the stream that this gives keeps within the terminal that `out` is: a line that is too wide goes

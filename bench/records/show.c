@@ -19,6 +19,8 @@ void sm_text_ms(double ns, char *text, size_t size_bytes) {
     }
 }
 
+const char *sm_plural(size_t n) { return n == 1 ? "" : "s"; }
+
 void sm_text_count(double value, char *text, size_t size_bytes) {
     char digits[64];
     text[0] = '\0';

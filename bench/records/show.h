@@ -13,6 +13,9 @@ void sm_text_mode(const json_t *record, char *text,
                   size_t size_bytes); // "fused", "fused recompute=block padding=max", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
 
+// What a noun has behind a number: "" behind 1, "s" behind any other.
+const char *sm_plural(size_t n);
+
 // Number under `name`; NaN when it is null or no number.
 double sm_json_number(const json_t *record, const char *name);
 

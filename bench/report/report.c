@@ -15,13 +15,14 @@ static const struct {
     {"short", "In short"},
     {"pictures", "Pictures"},
     {"loops", "Training loops"},
+    {"ladders", "Ladders"},
     {"published", "Beside published figures"},
     {"failures", "What failed"},
     {"warnings", "Warnings"},
     {"machines", "Machines"},
     {"reading", "How to read this"},
 };
-enum { ROWS, SHORT, PICTURES, LOOPS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
+enum { ROWS, SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
 
 static const char *const scripts[] = {"report_view.js", NULL};
 
@@ -29,13 +30,17 @@ static void begin_section(sm_doc *doc, int section) {
     sm_doc_heading(doc, sections[section].id, sections[section].title);
 }
 
-static void write_contents(sm_doc *doc, bool has_loops) {
+static bool has_section(int section, const sm_report_rows *report, const json_t *rungs) {
+    return section == LADDERS ? json_array_size(rungs) > 0 : section == LOOPS ? sm_report_has_loops(report) : true;
+}
+
+static void write_contents(sm_doc *doc, const sm_report_rows *report, const json_t *rungs) {
     if (!doc->html) {
         return;
     }
     fputs("<nav>", doc->out);
     for (int i = 0; i < N_SECTIONS; i++) {
-        if (i == LOOPS && !has_loops) {
+        if (!has_section(i, report, rungs)) {
             continue;
         }
         fprintf(doc->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].title);
@@ -124,8 +129,15 @@ static void write_legend(sm_doc *doc) {
     sm_doc_items_end(doc);
 }
 
+static void write_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures) {
+    if (json_array_size(rungs) > 0) {
+        begin_section(doc, LADDERS);
+        sm_report_ladders(doc, rungs, figures);
+    }
+}
+
 static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
-                                const json_t *of_files, sm_figures *figures) {
+                                const sm_rows *rows, sm_figures *figures) {
     begin_section(doc, ROWS);
     sm_report_comparison(doc, report, warnings);
     begin_section(doc, SHORT);
@@ -133,17 +145,30 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
     begin_section(doc, PICTURES);
     SM_TRY(write_pictures(doc, report, figures));
     SM_TRY(write_loops(doc, report, figures));
+    write_ladders(doc, rows->rungs, figures);
     begin_section(doc, PUBLISHED);
     sm_report_published(doc, report);
     sm_report_micro(doc, report);
     begin_section(doc, FAILURES);
     SM_TRY(sm_report_failures(doc, report));
     begin_section(doc, WARNINGS);
-    sm_warnings_write(doc, report, warnings, of_files);
+    sm_warnings_write(doc, report, warnings, rows->warnings);
     begin_section(doc, MACHINES);
     sm_report_machines(doc, report);
     begin_section(doc, READING);
     write_legend(doc);
+    return SM_OK;
+}
+
+static sm_status write_body(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
+                            const sm_rows *rows, sm_figures *figures) {
+    if (report->n == 0 && json_array_size(rows->rungs) > 0) {
+        write_ladders(doc, rows->rungs, figures);
+    } else {
+        sm_report_begin(doc, report);
+        write_contents(doc, report, rows->rungs);
+        SM_TRY(write_sections(doc, report, warnings, rows, figures));
+    }
     if (doc->html) {
         SM_TRY(sm_figures_write(figures, doc->out));
         SM_TRY(sm_report_data(report, doc->out));
@@ -161,9 +186,7 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     SM_TRY_GOTO(sm_figures_open(&figures));
     sm_warnings_group(&report, &warnings);
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
-    sm_report_begin(&doc, &report);
-    write_contents(&doc, sm_report_has_loops(&report));
-    SM_TRY_GOTO(write_sections(&doc, &report, &warnings, rows->warnings, &figures));
+    SM_TRY_GOTO(write_body(&doc, &report, &warnings, rows, &figures));
     sm_doc_end(&doc, scripts);
 cleanup:
     sm_figures_free(&figures);

@@ -23,6 +23,10 @@ void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 // Loops beside a published profile of a step (report_micro.c); nothing where there are no loops.
 void sm_report_micro(sm_doc *doc, const sm_report_rows *report);
 
+// Rungs of ladders (`stepmark ladder`), in the order of their files: a table and a figure's panel for each ladder on
+// each device (report_ladders.c).
+void sm_report_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures);
+
 // What it says of the best rows, of failures and of machines (report_tables.c).
 void sm_report_begin(sm_doc *doc, const sm_report_rows *report);
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);

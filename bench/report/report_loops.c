@@ -153,7 +153,7 @@ static const time_chart time_charts[] = {
      "its steps; before it the warm-up.",
      {{"utilisation.cpu", "processors", 1, 100}, {"utilisation.gpu", "GPU", 2, 100}}},
     {"memory-time",
-     "Memory over time",
+     "Memory while it was measured",
      "",
      "Resident memory of the process, and what the GPU has given out.",
      {{"utilisation.rss_bytes", "process", 1, IN_BYTES}, {"utilisation.gpu_memory_bytes", "GPU", 2, IN_BYTES}}},
@@ -230,8 +230,67 @@ static void add_over_time(const sm_report_rows *report, const time_chart *chart,
     sm_figure_close(figures, figure, "series", 2);
 }
 
+// --- memory over a step ---------------------------------------------------------------------------------
+
+// Each op from its beginning to its end, on top of what outlives a step.
+static void add_memory_lines(const sm_report_row *row, double unit_bytes, sm_figures *figures, json_t *figure,
+                             json_t *panel) {
+    const json_t *ends = sm_json_get(row->json, "loop.memory.end_ns");
+    const json_t *alive = sm_json_get(row->json, "loop.memory.alive_bytes");
+    const double held_bytes = sm_json_number(row->json, "loop.memory.held_bytes");
+    const size_t n = json_array_size(ends) < json_array_size(alive) ? json_array_size(ends) : json_array_size(alive);
+    double begin_ms = 0;
+    for (size_t i = 0; i < n && i < MOST_POINTS; i++) {
+        const double end_ms = json_number_value(json_array_get(ends, i)) * 1e-6;
+        const double bytes = json_number_value(json_array_get(alive, i));
+        for (int edge = 0; edge < 2; edge++) {
+            const double at_ms = edge == 0 ? begin_ms : end_ms;
+            sm_figure_add_point(figures, panel,
+                                sm_figure_series(figures, figure, "activations and scratch on top", 1, 0),
+                                &(sm_figure_point){at_ms, (held_bytes + bytes) / unit_bytes, NAN, NAN, row->index});
+            sm_figure_add_point(figures, panel,
+                                sm_figure_series(figures, figure, "weights, gradients, optimizer's state", 3, 0),
+                                &(sm_figure_point){at_ms, held_bytes / unit_bytes, NAN, NAN, row->index});
+        }
+        begin_ms = end_ms;
+    }
+    sm_figure_set(figures, panel, "begin", sm_json_real(sm_json_number(row->json, "loop.memory.backward_ns") * 1e-6));
+}
+
+static void add_memory_of_step(const sm_report_rows *report, sm_figures *figures) {
+    const char *unit = "";
+    double most_bytes = 0;
+    for (size_t i = 0; i < report->n; i++) {
+        if (is_loop(&report->rows[i])) {
+            most_bytes = fmax(most_bytes, sm_json_number(report->rows[i].json, "loop.memory.held_bytes") +
+                                              largest_of(report->rows[i].json, "loop.memory.alive_bytes"));
+        }
+    }
+    const double unit_bytes = sm_figure_byte_unit(most_bytes, &unit);
+    json_t *figure = sm_figure_add(figures, "lines", "memory-step", "Memory over a step",
+                                   "What holds data on the device while each op runs, as the planner has it, the ops "
+                                   "one behind the other; of several micro-batches the times of an op are added. From "
+                                   "the dashed line on: the backward. What libraries and kernels take beside it is "
+                                   "not in it.");
+    sm_figure_axis(figures, figure, "x", "ms", "linear");
+    json_t *y = sm_figure_axis(figures, figure, "y", unit, "linear");
+    sm_figure_set(figures, y, "from_zero", json_true());
+    sm_figure_set(figures, figure, "is_dense", json_true());
+    int n = 0;
+    for (size_t i = 0; i < report->n && n < MAX_SERIES_PANELS; i++) {
+        if (is_loop(&report->rows[i])) {
+            char title[TEXT_SIZE];
+            snprintf(title, sizeof(title), "row %d: %s", report->rows[i].index + 1, report->rows[i].series);
+            add_memory_lines(&report->rows[i], unit_bytes, figures, figure, sm_figure_panel(figures, figure, title));
+            n++;
+        }
+    }
+    sm_figure_close(figures, figure, "series", 2);
+}
+
 sm_status sm_report_loop_figures(const sm_report_rows *report, sm_figures *figures) {
     SM_TRY(add_phases(report, figures));
+    add_memory_of_step(report, figures);
     for (size_t k = 0; k < sizeof(time_charts) / sizeof(time_charts[0]); k++) {
         add_over_time(report, &time_charts[k], figures);
     }

@@ -98,9 +98,9 @@ void sm_report_begin(sm_doc *doc, const sm_report_rows *report) {
         first = first[0] == '\0' || (when[0] != '\0' && strcmp(when, first) < 0) ? when : first;
         last = strcmp(when, last) > 0 ? when : last;
     }
-    sm_doc_text(doc, "%zu rows, %zu of them with figures, %zu without; %d %s. Measured from %s to %s.", report->n,
-                n_usable, report->n - n_usable, report->n_devices, report->n_devices == 1 ? "device" : "devices",
-                first[0] != '\0' ? first : "-", last[0] != '\0' ? last : "-");
+    sm_doc_text(doc, "%zu row%s, %zu with figures, %zu without; %d device%s. Measured from %s to %s.", report->n,
+                sm_plural(report->n), n_usable, report->n - n_usable, report->n_devices,
+                sm_plural((size_t)report->n_devices), first[0] != '\0' ? first : "-", last[0] != '\0' ? last : "-");
 }
 
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report) {

@@ -34,7 +34,13 @@ sm_status sm_rows_init(sm_rows *rows) {
 void sm_rows_free(sm_rows *rows) {
     json_decref(rows->rows);
     json_decref(rows->warnings);
+    json_decref(rows->rungs);
     *rows = (sm_rows){.rows = NULL};
+}
+
+sm_status sm_rows_take_rungs(sm_rows *rows) {
+    rows->rungs = json_array();
+    return rows->rungs != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the rungs of a ladder");
 }
 
 // --- fields ------------------------------------------------------------------------------
@@ -163,6 +169,7 @@ typedef struct {
     const volatile sig_atomic_t *interrupted;
     json_t *rows;
     json_t *warnings;
+    json_t *rungs;           // NULL: not taken
     size_t n_skipped;    // objects that are no rows
     size_t n_damaged;    // places
     size_t wasted_bytes; // parsed, and found damaged
@@ -257,6 +264,27 @@ static sm_status take_row(reader *r, json_t *row) {
     return json_array_append(r->rows, row) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
 }
 
+// With a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
+static bool is_rung(const json_t *object) {
+    static const char *const texts[] = {"ladder", "shape", "device", "name", "rung"};
+    bool all = json_is_number(sm_json_get(object, "ns"));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        all = all && sm_rows_text(object, texts[i])[0] != '\0';
+    }
+    return all;
+}
+
+static sm_status take_rung(reader *r, json_t *object) {
+    return json_array_append(r->rungs, object) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for a rung", r->name);
+}
+
+static sm_status take_object(reader *r, json_t *object, size_t line) {
+    if (r->rungs != NULL && is_rung(object)) {
+        return take_rung(r, object);
+    }
+    return sm_row_recognise(object) == SM_OK ? take_row(r, object) : skip_foreign(r, object, line);
+}
+
 static sm_status read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;
@@ -271,8 +299,7 @@ static sm_status read_object(reader *r) {
     }
     r->in_damage = false;
     r->at += (size_t)error.position;
-    sm_status status =
-        sm_row_recognise(object) == SM_OK ? take_row(r, object) : skip_foreign(r, object, line_of(r, begin));
+    sm_status status = take_object(r, object, line_of(r, begin));
     json_decref(object);
     return status;
 }
@@ -305,7 +332,7 @@ static sm_status read_all(reader *r) {
         }
         SM_TRY(read_next(r));
     }
-    if (json_array_size(r->rows) == 0) {
+    if (json_array_size(r->rows) + json_array_size(r->rungs) == 0) {
         return no_rows(r);
     }
     SM_TRY(count_rest(r, r->n_damaged, "damaged places were set aside"));
@@ -317,16 +344,19 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
     reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1, .interrupted = rows->interrupted};
     r.rows = json_array();
     r.warnings = json_array();
-    if (r.rows == NULL || r.warnings == NULL) {
+    r.rungs = rows->rungs != NULL ? json_array() : NULL;
+    if (r.rows == NULL || r.warnings == NULL || (rows->rungs != NULL && r.rungs == NULL)) {
         status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
         goto cleanup;
     }
     SM_TRY_GOTO(read_all(&r));
-    if (json_array_extend(rows->rows, r.rows) != 0 || json_array_extend(rows->warnings, r.warnings) != 0) {
+    if (json_array_extend(rows->rows, r.rows) != 0 || json_array_extend(rows->warnings, r.warnings) != 0 ||
+        (r.rungs != NULL && json_array_extend(rows->rungs, r.rungs) != 0)) {
         status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
     }
 cleanup:
     json_decref(r.rows);
+    json_decref(r.rungs);
     json_decref(r.warnings);
     json_decref(r.first_foreign);
     return status;

@@ -27,10 +27,12 @@
 typedef struct {
     json_t *rows;                             // array of objects, in the order read
     json_t *warnings;                         // array of texts
+    json_t *rungs;                            // of `stepmark ladder`, likewise; NULL: they are no rows either
     const volatile sig_atomic_t *interrupted; // looked at while reading; NULL is fine
 } sm_rows;
 
 sm_status sm_rows_init(sm_rows *rows); // both empty; nothing interrupts
+sm_status sm_rows_take_rungs(sm_rows *rows); // from now on those of a ladder are taken, too, apart from the rows
 void sm_rows_free(sm_rows *rows);
 
 // Appends the rows of a file; pipes are fine. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the

@@ -57,6 +57,7 @@ void sm_row_free(sm_row *row) {
     free(row->op_least_ns.values);
     json_decref(row->run_args);
     json_decref(row->loop.samples);
+    json_decref(row->loop.memory);
     json_decref(row->loop.ceilings);
     json_decref(row->utilisation);
     json_decref(row->warnings);

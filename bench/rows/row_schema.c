@@ -194,8 +194,9 @@ static const sm_column columns[] = {
     {TEXT(optimizer, "whose update the step has: adamw, ...; null: the pass has none"),
      SHOWN_WHEN_VARIED("optimizer", NULL)},
     {INTEGER(seed, "", "of weights, data and dropout")},
-    {JSON(run_args, "flags of `stepmark run` that measure this row alone, each with its value, defaults included; "
-                    "`stepmark again` runs them")},
+    {JSON(run_args,
+          "flags of `stepmark run`, or of `stepmark loop` where --loader is among them, that measure this row "
+          "alone, each with its value, defaults included; `stepmark again` runs them")},
     {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
     {TEXT(data_digest, "FNV-1a of the batches that steps were fed with: inputs, then targets of each, and with "
                        "documents where they begin, as 32-bit integers")},
@@ -341,10 +342,19 @@ static const sm_column columns[] = {
         {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
          SPEED},
     {INTEGER(loop.headline_comm_ns, "ns", "of a headline step: waiting for other processes"), SPEED},
+    {INTEGER(loop.headline_hidden_ns, "ns",
+             "of a headline step: communication beside what it computes; null: one process"),
+     SPEED},
+    {INTEGER(loop.comm_bytes, "bytes", "of a step: sent to and received from other processes; null: one process"),
+     SPEED},
     {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},
     {JSON(loop.samples, "wall and each phase that took time: an array, by attribution step, in ns"), SPEED},
+    {JSON(loop.memory, "over the ops of a step, by the planner: end_ns, when each ends, one behind the other, and "
+                       "alive_bytes, activations and scratch that hold data meanwhile (of very many ops neighbours are "
+                       "one); held_bytes, what outlives a step; backward_ns, where the backward begins"),
+     SPEED},
     {TEXT(loop.bound, "what, removed alone, would make the loop fastest: compute, memory, launches, input or "
                       "communication; null: not known"),
      SPEED},

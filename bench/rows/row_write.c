@@ -42,7 +42,8 @@ void sm_row_write_brief_legend(FILE *out) {
           "- tokens/s: at the median step, and how far its 95% interval reaches;\n"
           "  % of peak: floating-point work against the peak measured on this device;\n"
           "  ok: losses, gradients and update agree with the reference.\n"
-          "- `--wide` shows phases, efficiency, loss, and what each column means.\n",
+          "- `--wide` shows phases, efficiency, loss, and what each column means;\n"
+          "  `stepmark profile` shows where a step's time goes, op by op.\n",
           out);
 }
 

@@ -291,7 +291,7 @@ static sm_status read_metrics(sm_training_run *run, const char *path) {
                            run->is_folder ? "; the training has not ended" : "");
     }
     if (run->metrics == NULL) {
-        return add_problem(run, "%s: %s", path, error.text);
+        return add_problem(run, "%s: not JSON: %s, line %d", path, error.text, error.line);
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {

@@ -70,6 +70,8 @@ static sm_status take_step(reader *r, const json_t *line) {
     if (!time_of(line, "data_ms", 0, &step.data_s) || !time_of(line, "comm_ms", 0, &step.comm_s)) {
         return malformed(r, "\"data_ms\" and \"comm_ms\" are times");
     }
+    step.comm_bytes = sm_json_number(line, "comm_bytes");
+    step.hidden_s = sm_json_number(line, "comm_hidden_ms") / 1e3;
     if (json_object_get(line, "epoch") != NULL && !whole(line, "epoch", 0, &step.epoch)) {
         return malformed(r, "\"epoch\" is a whole number, from 0");
     }

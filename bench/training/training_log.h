@@ -1,6 +1,7 @@
 // training_log.h: what happened in a training: the lines of a run folder's log.jsonl.
 //
-// A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms. Other lines say theirs:
+// A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms, and of
+// several processes comm_hidden_ms and comm_bytes. Other lines say theirs:
 // validation, checkpoint, epoch. The log is refused, with its line, where a step is missing or there twice.
 #ifndef STEPMARK_TRAINING_LOG_H
 #define STEPMARK_TRAINING_LOG_H
@@ -18,9 +19,11 @@ typedef struct {
     int64_t tokens; // of all processes
     double loss;
     double time_s;
-    double data_s; // waited for data
-    double comm_s; // communication that nothing hid
-    bool skipped;  // the update, because a gradient was not finite
+    double data_s;     // waited for data
+    double comm_s;     // communication that nothing hid
+    double hidden_s;   // and that which the computing hid
+    double comm_bytes; // sent and received by a process
+    bool skipped;      // the update, because a gradient was not finite
 } sm_logged_step;
 
 // Work that is no step: how long the training waited for it.

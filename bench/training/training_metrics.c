@@ -39,7 +39,7 @@ static sm_status read_run(maker *m) {
     if (m->run == NULL) {
         return json_error_code(&error) == json_error_out_of_memory
                    ? no_memory(m)
-                   : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+                   : sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path, error.text, error.line);
     }
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");
@@ -71,7 +71,8 @@ typedef struct {
     int64_t n_skipped;
     int64_t tokens;
     double timed_s, data_s, comm_s;
-    double loss; // mean, weighted by tokens
+    double hidden_s, comm_bytes; // NaN where a step does not say: of one process
+    double loss;                 // mean, weighted by tokens
     double validation_s, checkpoint_s;
     double val_loss;      // of the last validation; NaN: none
     double best_val_loss; // of all
@@ -85,6 +86,8 @@ static void add_steps(const maker *m, part *p) {
         p->timed_s += s->time_s;
         p->data_s += s->data_s;
         p->comm_s += s->comm_s;
+        p->hidden_s += s->hidden_s;
+        p->comm_bytes += s->comm_bytes;
         p->loss += s->loss * (double)s->tokens;
     }
     p->loss /= (double)p->tokens;
@@ -154,6 +157,10 @@ static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     failed |= set_real(object, "dataload_time_mean_sec", p->data_s / n);
     failed |= set_real(object, "comm_exposed_time_mean_sec", p->comm_s / n);
     failed |= set_real(object, "comm_exposed_time_mean_ci95_half_sec", mean_half_width(m, p, comm_time));
+    if (isfinite(p->hidden_s) && isfinite(p->comm_bytes)) {
+        failed |= set_real(object, "comm_hidden_time_mean_sec", p->hidden_s / n);
+        failed |= set_real(object, "comm_bytes_per_step", p->comm_bytes / n);
+    }
     return failed == 0 ? SM_OK : no_memory(m);
 }
 

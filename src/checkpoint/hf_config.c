@@ -43,12 +43,31 @@ static sm_status find_model(const char *path, const json_t *root, const sm_model
                    sm_is_printable(name) ? name : "?", known);
 }
 
+// "architectures" may be missing. A model with another head than the one that is trained here says so there.
+static sm_status check_architectures(const char *path, const json_t *root, const sm_model *model) {
+    const json_t *names = json_object_get(root, "architectures");
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        bool is_known = false;
+        for (int k = 0; name != NULL && k < 2 && model->hf_architectures[k] != NULL; k++) {
+            is_known |= strcmp(name, model->hf_architectures[k]) == 0;
+        }
+        if (!is_known) {
+            return sm_fail(
+                SM_ERR_UNSUPPORTED, "%s: architectures has '%.64s'; of model_type '%s' only '%s' is supported", path,
+                name != NULL && sm_is_printable(name) ? name : "?", model->hf_model_type, model->hf_architectures[0]);
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
     sm_status status = SM_OK;
     json_t *root = NULL;
     sm_model_config read = {0};
     SM_TRY(sm_json_read(path, MAX_CONFIG_BYTES, &root));
     SM_TRY_GOTO(find_model(path, root, &read.model));
+    SM_TRY_GOTO(check_architectures(path, root, read.model));
     SM_TRY_GOTO(read.model->read_config(path, root, &read));
     status = sm_model_check(&read);
     if (status != SM_OK) {

@@ -183,18 +183,60 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
     if (!has_shape(entry, s)) {
         return fail_shape(path, entry, s);
     }
-    if (is_tied_head) {
-        return SM_OK; // the same as the parameter that it is tied to
-    }
     if (s->is_bytes ? entry->dtype != SM_ST_U8 : !sm_safetensors_is_float(entry->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not %s", path, entry->name,
                        sm_safetensors_dtype_name(entry->dtype), s->is_bytes ? "U8" : "a floating type");
+    }
+    if (is_tied_head) {
+        return SM_OK; // the same as the parameter that it is tied to
     }
     if (s->entry != NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
                        entry->name);
     }
     s->entry = entry;
+    return SM_OK;
+}
+
+// Elements first .. first + n - 1 of an entry.
+static sm_safetensors_entry piece_of(const sm_safetensors_entry *entry, int64_t first, int64_t n) {
+    const int64_t elem_bytes = (entry->end_bytes - entry->begin_bytes) / entry->n_elems;
+    sm_safetensors_entry piece = *entry;
+    piece.n_elems = n;
+    piece.begin_bytes += first * elem_bytes;
+    piece.end_bytes = piece.begin_bytes + n * elem_bytes;
+    return piece;
+}
+
+// A head that is tied has nothing of its own: other numbers would be lost.
+static sm_status check_tied_head(const char *path, const sm_safetensors *file, const sm_safetensors_entry *head,
+                                 const slot *s) {
+    enum { PIECE = 4096 };
+    float mine[PIECE];
+    float tied[PIECE];
+    for (int64_t first = 0; first < head->n_elems; first += PIECE) {
+        const int64_t n = head->n_elems - first < PIECE ? head->n_elems - first : PIECE;
+        const sm_safetensors_entry here = piece_of(head, first, n);
+        const sm_safetensors_entry there = piece_of(s->entry, first, n);
+        SM_TRY(sm_safetensors_read(file, &here, mine));
+        SM_TRY(sm_safetensors_read(file, &there, tied));
+        if (memcmp(mine, tied, (size_t)n * sizeof *mine) != 0) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not '%s', to which config.json says it is tied", path,
+                           head->name, s->name);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status check_tied_heads(const char *path, const sm_safetensors *file, const sm_model *model,
+                                  const slot_list *list) {
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        const slot *s = find_slot(list, model, entry->name);
+        if (s == NULL && strcmp(entry->name, "lm_head.weight") == 0) {
+            SM_TRY(check_tied_head(path, file, entry, find_slot(list, model, model->tied_head)));
+        }
+    }
     return SM_OK;
 }
 
@@ -207,7 +249,7 @@ static sm_status match_file(const char *path, const sm_safetensors *file, const 
             return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
         }
     }
-    return SM_OK;
+    return check_tied_heads(path, file, model, list);
 }
 
 static sm_status load_slots(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list,

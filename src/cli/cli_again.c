@@ -6,10 +6,10 @@
 #include "again.h"
 #include "cli_baseline.h"
 #include "cli_commands.h"
+#include "cli_loop_steps.h"
 #include "cli_model.h"
 #include "cli_run_args.h"
 #include "cli_sweep_row.h"
-#include "cli_workload.h"
 #include "machine.h"
 #include "show.h"
 
@@ -18,7 +18,7 @@ typedef struct {
     const char *file;
     int64_t number;          // of the row, from 1
     const json_t *row;       // as recorded
-    cli_configuration flags; // `run` and its flags
+    cli_configuration flags; // `run` or `loop`, and its flags
     cli_options how;         // what the process is started with: limits and progress
     cli_sweeper sweeper;
     cli_candidate candidate;
@@ -42,7 +42,7 @@ static sm_status choose_row(repetition *r, const sm_rows *rows) {
     }
     if ((size_t)r->number > n) {
         return sm_fail(SM_ERR_USAGE, "--row: %lld is out of range; %s holds %zu row%s", (long long)r->number, r->file,
-                       n, n == 1 ? "" : "s");
+                       n, sm_plural(n));
     }
     r->row = json_array_get(rows->rows, (size_t)r->number - 1);
     return SM_OK;
@@ -58,17 +58,16 @@ static bool is_own_backend(const char *name) {
 }
 
 static sm_status take_flags(repetition *r, const json_t *args) {
-    static char run[] = "run";
     const size_t n = json_array_size(args);
     r->flags.args = calloc(n + 2, sizeof(*r->flags.args));
     if (r->flags.args == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a command line");
     }
-    r->flags.args[r->flags.n_args++] = run;
+    r->flags.args[r->flags.n_args++] = (char *)cli_command_name(cli_run_args_command(args)); // only read
     for (size_t i = 0; i < n; i++) {
         const char *arg = json_string_value(json_array_get(args, i));
         if (arg == NULL || strncmp(arg, "--", 2) != 0) {
-            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run`");
+            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run` or `stepmark loop`");
         }
         r->flags.args[r->flags.n_args++] = (char *)arg; // only read
     }
@@ -80,7 +79,8 @@ static sm_status take_flags(repetition *r, const json_t *args) {
 static sm_status find_flags(repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *backend = sm_rows_text(r->row, "backend");
-    if (json_array_size(args) > 0) {
+    const bool was_loop = sm_rows_text(r->row, "loop.loader")[0] != '\0';
+    if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
         return take_flags(r, args);
     }
     if (backend[0] != '\0' && !is_own_backend(backend)) {
@@ -101,19 +101,26 @@ static sm_status check_digest(const repetition *r, const char *field, const char
                    what, field, recorded, found);
 }
 
+static sm_status check_data(const repetition *r) {
+    static cli_loop_steps loop; // large: options
+    const cli_candidate *c = &r->candidate;
+    char digest[SM_DIGEST_SIZE];
+    cli_workload w = {.ids = NULL};
+    loop = (cli_loop_steps){.loader = NULL};
+    sm_status opened = cli_open_data(&c->run, &c->job, cli_is_loop(&c->run) ? &loop : NULL, &w);
+    if (opened == SM_OK) {
+        cli_workload_digest(&w, digest);
+    }
+    cli_workload_close(&w);
+    cli_loop_steps_close(&loop);
+    SM_TRY(opened);
+    return check_digest(r, "data_digest", c->run.data != NULL ? c->run.data : "the embedded text", digest);
+}
+
 static sm_status check_sources(const repetition *r) {
     const cli_candidate *c = &r->candidate;
     char digest[SM_DIGEST_SIZE];
-    cli_workload w;
-    if (sm_rows_text(r->row, "data_digest")[0] != '\0') {
-        sm_status opened = cli_workload_open(&c->run, &c->job.config, c->job.B, c->job.T, &w);
-        if (opened == SM_OK) {
-            cli_workload_digest(&w, digest);
-        }
-        cli_workload_close(&w);
-        SM_TRY(opened);
-        SM_TRY(check_digest(r, "data_digest", c->run.data != NULL ? c->run.data : "the embedded text", digest));
-    }
+    SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
     if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
         SM_TRY(cli_weights_digest(&c->run, digest));
         SM_TRY(check_digest(r, "weights_digest", c->run.weights != NULL ? c->run.weights : "--weights", digest));

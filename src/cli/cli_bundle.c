@@ -9,6 +9,7 @@
 #include "leaderboard_page.h"
 #include "machine.h"
 #include "read_rows.h"
+#include "show.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     json_t *machine = NULL;
@@ -20,7 +21,8 @@ static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
         status = sm_atomic_write_all(options->report_file, text, size_bytes);
     }
     if (status == SM_OK) {
-        cli_note("%s: %zu rows, %zu kB", options->report_file, json_array_size(rows->rows), size_bytes / 1000);
+        cli_note("%s: %zu row%s, %zu kB", options->report_file, json_array_size(rows->rows),
+                 sm_plural(json_array_size(rows->rows)), size_bytes / 1000);
     }
     free(text);
     json_decref(machine);
@@ -77,7 +79,7 @@ static sm_status show_board(const cli_options *options, board *b, size_t n_rows)
     const size_t n_refused = json_array_size(b->refused);
     SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
     if (n_refused > 0) {
-        cli_note("%zu of %zu rows are left out: they failed, or no check was made%s", n_refused, n_rows,
+        cli_note("%zu of %zu rows left out: failed, or never checked%s", n_refused, n_rows,
                  options->page != NULL ? "; the page lists them" : "");
     }
     return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;

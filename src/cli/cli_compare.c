@@ -8,6 +8,7 @@
 #include "cli_interleave.h"
 #include "compare.h"
 #include "markdown.h"
+#include "show.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 
@@ -91,7 +92,8 @@ static sm_status conclude(const sm_comparison *c) {
         return sm_fail(SM_ERR_REGRESSION, "B is slower than A");
     }
     if (c->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d configurations that ran in A failed in B", c->n_failed);
+        return sm_fail(SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
+                       sm_plural((size_t)c->n_failed));
     }
     if (json_array_size(c->compared) == 0) {
         return sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
@@ -134,7 +136,8 @@ static sm_status save_only(const cli_options *options, sm_rows *rows) {
     SM_TRY(cli_baseline_read(options->operands[0], rows));
     cli_note_warnings(rows);
     SM_TRY(cli_baseline_save(options->save_baseline, rows->rows));
-    cli_note("%zu rows saved as baseline %s", json_array_size(rows->rows), options->save_baseline);
+    cli_note("%zu row%s saved as baseline %s", json_array_size(rows->rows), sm_plural(json_array_size(rows->rows)),
+             options->save_baseline);
     return SM_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "cli_documents.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tokenizer.h"
 
@@ -14,6 +15,10 @@ sm_padding cli_padding(const cli_options *options) {
 
 static sm_status read_separator(const char *path, int32_t *separator) {
     sm_tokenizer *tokenizer = NULL;
+    if (access(path, F_OK) != 0) {
+        return sm_fail(SM_ERR_USAGE, "--documents: '%s' is neither MIN-MAX, nor an id, nor a tokenizer that is there",
+                       path);
+    }
     SM_TRY(sm_tokenizer_read(path, &tokenizer));
     *separator = tokenizer->end_of_text;
     sm_tokenizer_free(tokenizer);

@@ -15,11 +15,8 @@
     X("--manual", "[SUBCOMMAND]", "print the manual page, as man reads it")                     \
     X("--completion", "bash|zsh|fish", "print what a shell completes command lines by")
 
-#define CLI_EXIT_TEXT \
-    "0 ok, 1 error or failed check, 2 usage, 3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run)"
-
 // What the program is, in one line.
-#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2 on this machine"
+#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2 and Llama on this machine"
 
 void cli_front_help(FILE *stream);
 

@@ -137,6 +137,13 @@ static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) 
     print_wrapped(stream, right);
 }
 
+void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]) {
+    const bool is_all = command == CLI_COMMAND_COUNT;
+    snprintf(text, CLI_HELP_SIZE, "0 ok, 1 error or failed check, 2 usage%s, 130 interrupted%s.",
+             is_all || command == CLI_COMPARE ? ", 3 slower (compare)" : "",
+             is_all || command == CLI_TRAIN ? ", 143 ended by SIGTERM (train --run)" : "");
+}
+
 void cli_options_help(FILE *stream, cli_command command) {
     const cli_flag *flags[CLI_MAX_FLAGS];
     const int n = cli_flags_of(command, flags);
@@ -155,5 +162,7 @@ void cli_options_help(FILE *stream, cli_command command) {
     for (int i = 0; cli_command_example(command, i) != NULL; i++) {
         fprintf(stream, "  %s\n", cli_command_example(command, i));
     }
-    fputs("\nExit codes: " CLI_EXIT_TEXT ".\n", stream);
+    char codes[CLI_HELP_SIZE];
+    cli_exit_text(command, codes);
+    fprintf(stream, "\nExit codes: %s\n", codes);
 }

@@ -18,6 +18,9 @@ bool cli_takes_ranges(cli_command command);
 // The help of a flag, with its default.
 void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
 
+// The exit codes of a subcommand, and what each means; for CLI_COMMAND_COUNT, of all.
+void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]);
+
 // A command line, from index 0; NULL behind the last.
 const char *cli_command_example(cli_command command, int index);
 

@@ -10,6 +10,7 @@
 #include "cli_session.h"
 #include "cli_tables.h"
 #include "ladder.h"
+#include "ladder_step.h"
 #include "ladder_texts.h"
 #include "show.h"
 
@@ -40,6 +41,8 @@ static sm_status list_ladders(const cli_options *options) {
     json_decref(records);
     return status;
 }
+
+static const double STEP_TOLERANCE = 0.03;
 
 // --- the table of a ladder -------------------------------------------------------------------------
 
@@ -166,6 +169,9 @@ static sm_status write_result(const cli_options *options, const sm_ladder *ladde
     for (int i = 0; i < result->n_rungs; i++) {
         json_array_append_new(records, make_record(ladder, result, &result->rungs[i]));
     }
+    if (result->step.ns.n > 0) {
+        json_array_append_new(records, make_record(ladder, result, &result->step));
+    }
     sm_status status = sm_record_write_all(&cli_ladder_table, (sm_format)options->output, stdout, records);
     json_decref(records);
     return status;
@@ -181,6 +187,17 @@ static void tell_of_slower(const sm_ladder_result *result) {
     }
 }
 
+// The kernel is the same: what differs is what lies in the caches when it begins.
+static void tell_of_step(const sm_ladder_result *result) {
+    const sm_rung_result *last = &result->rungs[result->n_rungs - 1];
+    const sm_rung_result *step = &result->step;
+    if (step->ns.n > 0 && (step->ns.ci95_lo > (1 + STEP_TOLERANCE) * last->ns.ci95_hi ||
+                           step->ns.ci95_hi < (1 - STEP_TOLERANCE) * last->ns.ci95_lo)) {
+        cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
+                 last->rung->name, 1 / step->times_before);
+    }
+}
+
 static sm_status refuse_wrong(const sm_ladder_result *result) {
     for (int i = 0; i < result->n_rungs; i++) {
         if (result->rungs[i].wrong[0] != '\0') {
@@ -192,15 +209,14 @@ static sm_status refuse_wrong(const sm_ladder_result *result) {
 
 // --- the shape -------------------------------------------------------------------------------------
 
-// Value of a key of "N=64 C=768"; NULL: it has none.
-static const char *find_value(const char *shape, const char *key, size_t length) {
+static bool has_letter(const char *shape, const char *letter, size_t length) {
     for (const char *word = shape; *word != '\0'; word += strspn(word, " ")) {
-        if (strncmp(word, key, length) == 0 && word[length] == '=') {
-            return word + length + 1;
+        if (strncmp(word, letter, length) == 0 && word[length] == '=') {
+            return true;
         }
         word += strcspn(word, " ");
     }
-    return NULL;
+    return false;
 }
 
 // The ladder's own shape with the values that "N=128,F=3072" has for its letters.
@@ -208,7 +224,7 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
-        if (find_value(own, entry, length) == NULL || !isdigit((unsigned char)entry[length + 1]) ||
+        if (!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) ||
             entry[length + 1] == '0' || strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
             strcspn(entry + length + 1, ",") > 7) {
             return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry,
@@ -229,14 +245,11 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
 
 // What one letter alone does not say.
 static sm_status check_shape(const char *shape) {
-    const char *C = find_value(shape, "C", 1);
-    const char *NH = find_value(shape, "NH", 2);
-    const char *V = find_value(shape, "vocab", 5);
-    const char *Vp = find_value(shape, "Vp", 2);
-    if (NH != NULL && atoll(C) % atoll(NH) != 0) {
+    const int64_t NH = sm_ladder_size(shape, "NH");
+    if (NH > 0 && sm_ladder_size(shape, "C") % NH != 0) {
         return sm_fail(SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
     }
-    if (Vp != NULL && atoll(V) > atoll(Vp)) {
+    if (sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp")) {
         return sm_fail(SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
     }
     return SM_OK;
@@ -287,7 +300,7 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
                                  .cpu_mask = options->cpu_mask,
                                  .keep_env = options->keep_env,
                                  .helper = "/proc/self/exe"};
-    const sm_ladder_options ladder_options = {.backend = device.backend,
+    sm_ladder_options ladder_options = {.backend = device.backend,
                                               .index = device.index,
                                               .how = &how,
                                               .shape = shape,
@@ -297,13 +310,14 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
                                               .interrupted = &cli_interrupted,
                                               .say = say};
     SM_TRY(device.backend->describe(device.index, &info));
-    const bool is_card = info.n_threads == 0 && ladder->card_shape != NULL;
-    SM_TRY(
-        make_shape(options->shape != NULL ? options->shape : "", is_card ? ladder->card_shape : ladder->shape, shape));
+    ladder_options.on_card = info.n_threads == 0 && ladder->card_shape != NULL;
+    SM_TRY(make_shape(options->shape != NULL ? options->shape : "",
+                      ladder_options.on_card ? ladder->card_shape : ladder->shape, shape));
     SM_TRY(check_shape(shape));
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
     SM_TRY(write_result(options, ladder, &result));
     tell_of_slower(&result);
+    tell_of_step(&result);
     return refuse_wrong(&result);
 }
 

@@ -64,16 +64,16 @@ static void mean_of(const json_t *seen, const char *name, double *warmup, double
     *headline = n[1] > 0 ? sums[1] / n[1] : NAN;
 }
 
-static void print_share(const json_t *seen, const char *name, const char *words) {
+// One of the things that were seen, behind a full stop or another of them.
+static void print_share(const json_t *seen, const char *name, const char *words, int *n_told) {
     double warmup;
     double headline;
     mean_of(seen, name, &warmup, &headline);
     if (isfinite(headline)) {
-        printf("%s busy %.0f%%", words, 100 * headline);
+        printf("%s%s busy %.0f%%", (*n_told)++ > 0 ? "; " : " ", words, 100 * headline);
         if (isfinite(warmup)) {
             printf(" (in warm-up %.0f%%)", 100 * warmup);
         }
-        fputs("; ", stdout);
     }
 }
 
@@ -82,15 +82,31 @@ static void print_machine(const sm_row *row) {
     double power_w;
     char host[32];
     char device[32];
+    int n_told = 0;
     sm_text_bytes((double)row->peak_rss_bytes, host, sizeof(host));
     sm_text_bytes((double)row->device_peak_bytes, device, sizeof(device));
-    print_share(row->utilisation, "cpu", "Processors");
-    print_share(row->utilisation, "gpu", "GPU");
+    printf("Peak memory: process %s, device %s.", host, device);
+    print_share(row->utilisation, "cpu", "Processors", &n_told);
+    print_share(row->utilisation, "gpu", "GPU", &n_told);
     mean_of(row->utilisation, "power_w", &warmup, &power_w);
     if (isfinite(power_w)) {
-        printf("%.0f W; ", power_w);
+        printf("%s%.0f W", n_told++ > 0 ? "; " : " ", power_w);
     }
-    printf("peak memory: process %s, device %s.\n", host, device);
+    puts(n_told > 0 ? "." : "");
+}
+
+// Of several processes.
+static void print_communication(const sm_row *row) {
+    char exposed[32];
+    char hidden[32];
+    char moved[32];
+    if (row->loop.comm_bytes == SM_ABSENT) {
+        return;
+    }
+    sm_text_ms((double)row->loop.headline_comm_ns, exposed, sizeof(exposed));
+    sm_text_ms((double)row->loop.headline_hidden_ns, hidden, sizeof(hidden));
+    sm_text_bytes((double)row->loop.comm_bytes, moved, sizeof(moved));
+    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received.\n", exposed, hidden, moved);
 }
 
 static void note_reconciliation(const sm_row *row) {
@@ -116,6 +132,7 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
         print_ceilings(row);
         note_reconciliation(row);
     }
+    print_communication(row);
     print_machine(row);
     return status;
 }

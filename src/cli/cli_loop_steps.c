@@ -32,6 +32,14 @@ sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cl
     return cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings);
 }
 
+sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
+    if (loop == NULL) {
+        return cli_workload_open(options, &job->config, job->B, job->T, w);
+    }
+    SM_TRY(cli_loop_steps_open(options, job, loop));
+    return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
+}
+
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]) {
     if (loader->kind == SM_LOADER_INLINE) {
         snprintf(name, CLI_LOADER_NAME_SIZE, "%s", sm_loader_name(loader->kind));

@@ -5,6 +5,7 @@
 
 #include "cli_measure.h"
 #include "cli_train_data.h"
+#include "cli_workload.h"
 #include "loop.h"
 #include "train_log.h"
 #include "utilisation.h"
@@ -32,6 +33,9 @@ int cli_loop_attribution(const cli_options *options);
 
 // Opens the data. Its threads may run where the calling one may now. All that is not opened is zero.
 sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cli_loop_steps *steps);
+
+// Opens what a row is measured with: the batches of the checks, and, for a loop (else NULL), all that it reads.
+sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
 
 // Opens the rest for a session; `checks` are those of the first steps.
 sm_status cli_loop_steps_start(cli_loop_steps *steps, const cli_job *job, sm_session *session,

@@ -123,9 +123,11 @@ static void put_flags(FILE *out, cli_command command) {
     fputs(".El\n", out);
 }
 
-static void put_exit_status(FILE *out) {
+static void put_exit_status(FILE *out, cli_command command) {
+    char codes[CLI_HELP_SIZE];
+    cli_exit_text(command, codes);
     fputs(".Sh EXIT STATUS\n", out);
-    put_text(out, CLI_EXIT_TEXT ".");
+    put_text(out, codes);
 }
 
 // --- pages ---------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ static void print_subcommand(FILE *out, cli_command command) {
         put_text(out, CLI_RANGES_TEXT);
     }
     put_flags(out, command);
-    put_exit_status(out);
+    put_exit_status(out, command);
     fputs(".Sh EXAMPLES\n", out);
     for (int i = 0; cli_command_example(command, i) != NULL; i++) {
         put_example(out, cli_command_example(command, i));
@@ -210,7 +212,7 @@ static void print_program(FILE *out) {
     FILES_LIST(X)
 #undef X
     fputs(".El\n", out);
-    put_exit_status(out);
+    put_exit_status(out, CLI_COMMAND_COUNT);
     fputs(".Sh EXAMPLES\n", out);
     put_example(out, cli_command_example(CLI_DEVICES, 0));
     put_example(out, cli_command_example(CLI_RUN, 0));

@@ -273,15 +273,6 @@ static sm_status measure_steps(const cli_job *job, sm_session *session, sm_proto
     return cli_loop_steps_report(loop, row);
 }
 
-// The batches of the checks, and, for a loop, all that it reads.
-static sm_status open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
-    if (loop == NULL) {
-        return cli_workload_open(options, &job->config, job->B, job->T, w);
-    }
-    SM_TRY(cli_loop_steps_open(options, job, loop));
-    return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
-}
-
 static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_plan *plan) {
     if (loop != NULL) {
         cli_train_data_count(&loop->data, plan);
@@ -297,7 +288,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     progress seen = {.shows = options->progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
-    SM_TRY(open_data(options, job, loop, w));
+    SM_TRY(cli_open_data(options, job, loop, w));
     cli_workload_digest(w, row->data_digest);
     SM_TRY(cli_weights_digest(options, row->weights_digest));
     int64_t start_ns = sm_now_ns();

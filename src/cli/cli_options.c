@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli_flag.h"
+#include "cli_front.h"
 #include "cli_precision.h"
 #include "record.h"
 #include "collate.h"
@@ -54,17 +55,29 @@ const char *cli_command_operands(cli_command command) {
     }
 }
 
+// What may stand in a subcommand's place, of a word that lacks the dashes: "--help" of "help". NULL: none.
+static const char *flag_called(const char *name) {
+#define X(flag, argument, help)        \
+    if (strcmp(name, flag + 2) == 0) { \
+        return flag;                   \
+    }
+    CLI_FRONT_LIST(X)
+#undef X
+    return NULL;
+}
+
 cli_command cli_command_find(const char *name) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if (strcmp(name, command_names[i]) == 0) {
             return (cli_command)i;
         }
     }
-    const char *nearest = cli_nearest(name, command_names, CLI_COMMAND_COUNT);
+    const char *nearest = flag_called(name);
+    nearest = nearest != NULL ? nearest : cli_nearest(name, command_names, CLI_COMMAND_COUNT);
     if (nearest != NULL) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
     } else {
-        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; see `stepmark --help`", name);
+        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
     }
     return CLI_COMMAND_COUNT;
 }

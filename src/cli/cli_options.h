@@ -11,38 +11,40 @@
 #include "optimizer.h"
 
 // X(code, name, function, purpose)
-#define CLI_COMMAND_LIST(X)                                                                                            \
-    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")                 \
-    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")              \
-    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")          \
-    X(CLI_LOOP, "loop", cli_loop, "measure a training loop: where its time goes, from file to weights, and its bound") \
-    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")        \
-    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")       \
-    X(CLI_TRAIN, "train", cli_train, "train on a data file: one line a step")                                          \
-    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")           \
-    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                 \
-    X(CLI_PAGE, "page", cli_page, "a training step to look at: one page, every op, its numbers, times and sources")    \
-    X(CLI_EXERCISE, "exercise", cli_exercise, "write a kernel yourself: a file to begin with, and a check")            \
-    X(CLI_LADDER, "ladder", cli_ladder, "one op from three loops to the shipped kernel: what each change is worth")    \
-    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")           \
-    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")           \
-    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")          \
-    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                       \
-      "what measured rows say: the fastest, the steadiest, what to try next")                                          \
-    X(CLI_COMPARE, "compare", cli_compare,                                                                             \
-      "two result sets, or two command lines in turn: faster, slower or no difference")                                \
-    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")            \
-    X(CLI_REPORT, "report", cli_report, "a page of pictures and tables from result files")                             \
-    X(CLI_CHECK_RUN, "check-run", cli_check_run,                                                                       \
-      "whether trainings' metrics are what their logs say, and may stand in one table")                                \
-    X(CLI_SCALING, "scaling", cli_scaling, "strong and weak scaling of trainings, and what more processes would do")   \
-    X(CLI_BUNDLE, "bundle", cli_bundle, "rows of this machine in one file, to be compared with those of others")       \
-    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "one table of many machines' bundles, best first")              \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")         \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                          \
-    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")           \
-    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")               \
-    X(CLI_GENERATE, "generate", cli_generate, "go on with a text as a trained model does")
+#define CLI_COMMAND_LIST(X)                                                                                           \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")                \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")             \
+    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")         \
+    X(CLI_LOOP, "loop", cli_loop,                                                                                     \
+      "measure the training loop around the step, from file to weights, and what bounds it")                          \
+    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")       \
+    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")      \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")          \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")          \
+    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")          \
+    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")         \
+    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                      \
+      "say what measured rows show: the fastest, the steadiest, what to try next")                                    \
+    X(CLI_COMPARE, "compare", cli_compare,                                                                            \
+      "compare two result files, or two command lines run in turn: faster, slower, no difference")                    \
+    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")           \
+    X(CLI_REPORT, "report", cli_report, "make a page of pictures and tables from result files")                       \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "put this machine's rows into one file, to be compared with other machines'") \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "rank many machines by their bundles, best first")             \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")        \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                \
+    X(CLI_PAGE, "page", cli_page, "make a page of a training step: every op, its numbers, times and sources")         \
+    X(CLI_EXERCISE, "exercise", cli_exercise,                                                                         \
+      "write a kernel yourself: get a file to begin with, and have it checked")                                       \
+    X(CLI_LADDER, "ladder", cli_ladder,                                                                               \
+      "measure an op from three loops to the shipped kernel: what each change is worth")                              \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                         \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")          \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")              \
+    X(CLI_TRAIN, "train", cli_train, "train a model on a data file: one line a step")                                 \
+    X(CLI_GENERATE, "generate", cli_generate, "continue a text with a trained model")                                 \
+    X(CLI_CHECK_RUN, "check-run", cli_check_run, "check that trainings agree with their logs, and may be compared")   \
+    X(CLI_SCALING, "scaling", cli_scaling, "show how trainings scale with their processes, and predict more of them")
 
 typedef enum {
 #define X(code, name, function, purpose) code,

@@ -1,9 +1,11 @@
 // cli_page.c: a training step as a page. The step is walked as `walk --full` walks it; beside it stand the plan of the
 // other mode, the kinds of ops, and the step's time on devices.
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli_commands.h"
 #include "cli_measure.h"
@@ -48,6 +50,15 @@ static sm_status resolve_weights(const cli_options *given, page *p) {
     return SM_OK;
 }
 
+static sm_status check_backends(const cli_texts *backends) {
+    for (int i = 0; i < backends->n && backends->n > 1; i++) {
+        if (strcmp(backends->texts[i], "none") == 0) {
+            return sm_fail(SM_ERR_USAGE, "--backend: none stands alone; leave it, or the others, out");
+        }
+    }
+    return SM_OK;
+}
+
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
     SM_TRY(cli_check_single("--model-size", o->models.n));
@@ -55,6 +66,7 @@ static sm_status make_job(page *p) {
     SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
     SM_TRY(cli_check_single("--mode", o->modes.n));
     SM_TRY(cli_check_single("--precision", o->precisions.n));
+    SM_TRY(check_backends(&o->backends));
     p->job = (cli_job){.precision = (cli_precision)o->precisions.values[0],
                        .mode = (sm_mode)o->modes.values[0],
                        .pass = SM_PASS_STEP,
@@ -71,14 +83,56 @@ static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
     return cli_job_plan(&p->options, &job, 0, plan);
 }
 
-static sm_status check_size(const sm_plan *plan) {
+static double job_elems(const page *p, const cli_job *job) {
+    sm_plan *plan = NULL;
+    const double n = cli_job_plan(&p->options, job, 0, &plan) == SM_OK ? sm_film_elems(plan) : INFINITY;
+    sm_plan_free(plan);
+    return n;
+}
+
+// Flags that make it fit, ", with --n-layer 1 it fits"; "": none of these do.
+static void find_smaller(const page *p, char *text, size_t size_bytes) {
+    static const struct {
+        bool is_one_layer, is_short, is_narrow;
+    } tries[] = {
+        {true, false, false}, {false, true, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+    const int64_t least_T = 8;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]) && text[0] == '\0'; i++) {
+        char flags[3][64] = {"", "", ""};
+        cli_job job = p->job;
+        if (tries[i].is_one_layer) {
+            job.config.n_layer = 1;
+            snprintf(flags[0], sizeof(flags[0]), " --n-layer 1");
+        }
+        if (tries[i].is_short) {
+            job.T = least_T;
+            snprintf(flags[1], sizeof(flags[1]), " --seq-len %lld", (long long)job.T);
+        }
+        if (tries[i].is_narrow) {
+            job.config.d_model /= 2;
+            job.config.d_ff /= 2;
+            snprintf(flags[2], sizeof(flags[2]), " --d-model %lld --d-ff %lld", (long long)job.config.d_model,
+                     (long long)job.config.d_ff);
+        }
+        if ((p->options.weights == NULL || !tries[i].is_one_layer) && job_elems(p, &job) <= MOST_VALUES) {
+            snprintf(text, size_bytes, "; with%s%s%s it fits", flags[0], flags[1], flags[2]);
+        }
+    }
+}
+
+static sm_status check_size(const page *p, const sm_plan *plan) {
     const double n = sm_film_elems(plan);
-    return n <= MOST_VALUES ? SM_OK
-                            : sm_fail(SM_ERR_USAGE,
-                                      "page: this step writes %.3g values, and a page shows at most %.3g; take a "
-                                      "smaller model (-m tiny, "
-                                      "or --n-layer, --d-model, --vocab), batch or sequence; stepmark walk shows any",
-                                      n, MOST_VALUES);
+    char smaller[256];
+    if (n <= MOST_VALUES) {
+        return SM_OK;
+    }
+    find_smaller(p, smaller, sizeof(smaller));
+    return sm_fail(
+        SM_ERR_USAGE,
+        "page: this step writes %.0f thousand values, and a page shows at most %.0f thousand%s; else take -m tiny, or "
+        "less of --n-layer, --d-model, --vocab, batch, sequence; stepmark walk shows steps of any size",
+        n / 1000, MOST_VALUES / 1000, smaller);
 }
 
 // A text where none is given, and the model has words for one that is long enough.
@@ -223,11 +277,14 @@ sm_status cli_page(const cli_options *options) {
     static page p;
     sm_plan *plan = NULL;
     sm_status status = SM_OK;
+    if (options->report_file == NULL && isatty(STDOUT_FILENO)) {
+        return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
+    }
     p = (page){.data = json_object()};
     SM_TRY_GOTO(resolve_weights(options, &p));
     SM_TRY_GOTO(make_job(&p));
     SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
-    SM_TRY_GOTO(check_size(plan));
+    SM_TRY_GOTO(check_size(&p, plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, 0));
     choose_text(&p);
     SM_TRY_GOTO(gather(&p, plan));

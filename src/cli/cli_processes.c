@@ -51,6 +51,26 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
 
+sm_status cli_require_alone(const cli_options *options) {
+    static const struct {
+        const char *count;
+        const char *rank;
+    } launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+                     {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const char *text = getenv(launchers[i].count);
+        const char *rank = getenv(launchers[i].rank);
+        if (text != NULL && atoi(text) > 1) {
+            cli_mute(rank != NULL && atoi(rank) > 0); // one of them says it
+            return sm_fail(SM_ERR_USAGE,
+                           "%s measures with one process, and this is one of %s on this host (%s), which would disturb "
+                           "each other; `loop` and `train` share their work among them",
+                           cli_command_name(options->command), text, launchers[i].count);
+        }
+    }
+    return SM_OK;
+}
+
 // --- what each does --------------------------------------------------------------------------------
 
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device) {

@@ -11,6 +11,9 @@
 // of the host's cores, unless it is bound. From here on only rank 0 takes notes (cli_note).
 sm_status cli_join(const cli_options *options, sm_comm **comm);
 
+// What measures by itself would be disturbed by processes beside it that the same launcher started on this host.
+sm_status cli_require_alone(const cli_options *options);
+
 // The device of this process: with as many devices as the host has processes, its own; with one, that one, which must
 // be the cpu where there are several processes.
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);

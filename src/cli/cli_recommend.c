@@ -4,6 +4,7 @@
 #include "cli_commands.h"
 #include "read_rows.h"
 #include "recommend.h"
+#include "show.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     json_t *records = NULL;
@@ -40,7 +41,8 @@ sm_status cli_recommend(const cli_options *options) {
     json_array_foreach(rows.warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
     SM_TRY_GOTO(cli_recommend_print(rows.rows, (sm_format)options->output, &n));
     if (n == 0) {
-        cli_note("%zu rows: nothing to choose between", json_array_size(rows.rows));
+        cli_note("%zu row%s: nothing to choose between", json_array_size(rows.rows),
+                 sm_plural(json_array_size(rows.rows)));
     }
 cleanup:
     sm_rows_free(&rows);

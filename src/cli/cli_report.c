@@ -5,6 +5,7 @@
 #include "cli_commands.h"
 #include "cli_page_file.h"
 #include "report.h"
+#include "show.h"
 #include "screen.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -41,9 +42,10 @@ static sm_status write_report(void *what, FILE *out) {
 }
 
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
-    char n_rows[32];
+    char n_rows[64];
     report r = {rows, wants_html(options)};
-    snprintf(n_rows, sizeof(n_rows), "%zu rows, ", json_array_size(rows->rows));
+    const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
+    snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     print_warnings(rows);
     return cli_write_page(options->report_file, write_report, &r, n_rows);
 }
@@ -55,6 +57,7 @@ sm_status cli_report(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give result files: stepmark report FILE... --output report.html");
     }
     SM_TRY(sm_rows_init(&rows));
+    SM_TRY_GOTO(sm_rows_take_rungs(&rows));
     rows.interrupted = &cli_interrupted;
     for (int i = 0; i < options->n_operands; i++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[i], &rows));

@@ -10,6 +10,7 @@
 enum { REAL_TEXT_SIZE = 32 };
 
 static const char timeout_prefix[] = "--timeout=";
+static const char loader_prefix[] = "--loader="; // which every loop has, and nothing else
 
 // --- one flag ------------------------------------------------------------------------------------
 
@@ -139,12 +140,20 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     return SM_OK;
 }
 
+// Of a loop: all but its output and what it is compared with.
+static bool decides_loop(const cli_flag *flag) {
+    return (flag->commands & (1u << CLI_LOOP)) != 0 && strcmp(flag->group, "Output") != 0 &&
+           strcmp(flag->group, "Comparison") != 0;
+}
+
 // What decides a row: all of `run` but its output, and --fit where B and T are known.
-static bool decides(const cli_flag *flag, const cli_job *job) {
+static bool decides(const cli_flag *flag, cli_command command, const cli_job *job) {
     bool is_of_run = (flag->commands & (1u << CLI_RUN)) != 0;
     bool is_limit = strcmp(flag->group, "Limits") == 0;
     bool is_fit = flag->target == offsetof(cli_options, fit_s);
-    return is_of_run && (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
+    return command == CLI_LOOP
+               ? decides_loop(flag)
+               : is_of_run && (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
 }
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
@@ -176,7 +185,7 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     SM_TRY_GOTO(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        if (decides(flag, job) && is_given(flag, single)) {
+        if (decides(flag, options->command, job) && is_given(flag, single)) {
             SM_TRY_GOTO(append_flag(flag, single, *args));
         }
     }
@@ -189,18 +198,30 @@ cleanup:
     return status;
 }
 
-sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
-    const size_t n = strlen(timeout_prefix);
-    char text[REAL_TEXT_SIZE];
-    real_text(timeout_s, text);
-    for (size_t i = 0; i < json_array_size(args); i++) {
+// Of the flag with that prefix; as many as there are if it is not among them.
+static size_t find_flag(const json_t *args, const char *prefix) {
+    size_t i = 0;
+    while (i < json_array_size(args)) {
         const char *arg = json_string_value(json_array_get(args, i));
-        if (arg != NULL && strncmp(arg, timeout_prefix, n) == 0 &&
-            json_array_set_new(args, i, json_sprintf("%s%s", timeout_prefix, text)) != 0) {
-            return no_memory();
+        if (arg != NULL && strncmp(arg, prefix, strlen(prefix)) == 0) {
+            break;
         }
+        i++;
     }
-    return SM_OK;
+    return i;
+}
+
+sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
+    char text[REAL_TEXT_SIZE];
+    const size_t at = find_flag(args, timeout_prefix);
+    real_text(timeout_s, text);
+    return at == json_array_size(args) || json_array_set_new(args, at, json_sprintf("%s%s", timeout_prefix, text)) == 0
+               ? SM_OK
+               : no_memory();
+}
+
+cli_command cli_run_args_command(const json_t *args) {
+    return find_flag(args, loader_prefix) < json_array_size(args) ? CLI_LOOP : CLI_RUN;
 }
 
 // --- for a shell -----------------------------------------------------------------------------------
@@ -229,7 +250,7 @@ char *cli_run_args_line(const json_t *args) {
     if (out == NULL) {
         return NULL;
     }
-    fputs("stepmark run", out);
+    fprintf(out, "stepmark %s", cli_command_name(cli_run_args_command(args)));
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
         cli_put_shell_word(out, json_string_value(json_array_get(args, i)));

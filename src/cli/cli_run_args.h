@@ -1,4 +1,5 @@
-// cli_run_args.h: a row's field run_args: the flags of `run` that measure this row and no other, "--batch-size=4".
+// cli_run_args.h: a row's field run_args: the flags of `run`, or of `loop` for a training loop, that measure this row and
+// no other, "--batch-size=4".
 // Every flag that has a value is there, defaults included: a later version may have others.
 #ifndef STEPMARK_CLI_RUN_ARGS_H
 #define STEPMARK_CLI_RUN_ARGS_H
@@ -8,11 +9,14 @@
 
 #include "cli_measure.h"
 
-// Of a job that `run` measures under these options. The caller owns *args.
+// Of a job that these options' command measures. The caller owns *args.
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);
 
 // Replaces --timeout: a sweep ends its processes itself.
 sm_status cli_run_args_set_timeout(json_t *args, double timeout_s);
+
+// That takes them: CLI_RUN or CLI_LOOP.
+cli_command cli_run_args_command(const json_t *args);
 
 // "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it; NULL when out of memory.
 char *cli_run_args_line(const json_t *args);

@@ -169,29 +169,8 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_model
     return sm_weights_read_config(options->weights, config);
 }
 
-static sm_status init_weights(sm_session *session, uint64_t seed) {
-    enum { PART_ELEMS = 1 << 19 }; // stays in cache from the drawing to the copying
-    sm_status status = SM_OK;
-    const sm_plan *plan = session->plan;
-    float *values = malloc(PART_ELEMS * sizeof(*values));
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
-    }
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
-        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
-            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            sm_param_init(plan, i, seed, first, n, values);
-            SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
-        }
-    }
-cleanup:
-    free(values);
-    return status;
-}
-
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
-    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : init_weights(session, seed);
+    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : sm_session_draw(session, seed);
 }
 
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {

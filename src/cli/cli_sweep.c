@@ -253,7 +253,8 @@ static sm_status open_log(cli_sweep *s) {
 
 static sm_status conclude(const outcome *o) {
     if (o->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d rows failed; their `reason` says why", o->n_failed);
+        return sm_fail(SM_ERR_DEVICE, "%d row%s failed; `reason` says why", o->n_failed,
+                       sm_plural((size_t)o->n_failed));
     }
     if (o->n_ok == 0) {
         return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s", o->reason != NULL ? o->reason : "no row",

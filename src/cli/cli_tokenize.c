@@ -64,8 +64,8 @@ static void print_side(const cli_options *options, const sm_tokenize_result *res
     sm_text_count((double)result->n_documents[side], documents, sizeof(documents));
     sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
     if (result->n_tokens[side] > 0) {
-        printf("%s/%s.bin: %s tokens of %s documents, %s bytes; %.2f bytes a token\n", options->output_folder,
-               side == 0 ? "train" : "val", tokens, documents, bytes,
+        printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->output_folder,
+               side == 0 ? "train" : "val", tokens, documents, sm_plural((size_t)result->n_documents[side]), bytes,
                (double)result->text_bytes[side] / (double)result->n_tokens[side]);
     }
 }

@@ -13,6 +13,7 @@
 #include "cli_train_show.h"
 #include "clock.h"
 #include "machine.h"
+#include "run_folder.h"
 #include "trainer.h"
 #include "weights.h"
 #include "worker.h"
@@ -50,7 +51,7 @@ static sm_status check_folder_flags(const cli_options *o) {
         return sm_fail(SM_ERR_USAGE, "--%s: goes with --run DIR, where checkpoints are",
                        o->save_every > 0 ? "save-every" : "resume");
     }
-    return SM_OK;
+    return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
 }
 
 static sm_status check_options(training *t) {
@@ -140,10 +141,12 @@ static sm_status open_val_session(training *t) {
     return sm_session_open(t->device, plan, &t->val_session);
 }
 
-// What 100% is. Without it the share of the peak is left out. Several processes would measure each other.
+// What 100% is. Without it the share of the peak is left out. Several processes would measure each other. Only a
+// profile asks for the bandwidth of memory, whose arrays take longest.
 static void measure_peak(training *t) {
+    const size_t working_set_bytes = t->options.profile ? 0 : 1;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
-        cli_measure_peaks(t->device, t->job.precision, 0, peak_seconds, &t->peaks) == SM_OK) {
+        cli_measure_peaks(t->device, t->job.precision, working_set_bytes, peak_seconds, &t->peaks) == SM_OK) {
         t->show.peak_flops = t->peaks.flops;
     }
 }

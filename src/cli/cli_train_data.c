@@ -17,7 +17,7 @@ static bool is_folder(const char *path) {
 
 // Of a folder: the files that `tokenize` writes there.
 static sm_status set_files(cli_options *o, cli_train_data *d) {
-    if (!is_folder(o->data)) {
+    if (!is_folder(o->data) || o->tokenizer != NULL) {
         return SM_OK;
     }
     const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->data);
@@ -32,17 +32,22 @@ static sm_status set_files(cli_options *o, cli_train_data *d) {
     return SM_OK;
 }
 
+// Does the folder have what `tokenize` writes?
+static bool has_tokens(const char *folder) {
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof(path), "%s/train.bin", folder);
+    return n < PATH_MAX && access(path, F_OK) == 0;
+}
+
 static sm_status check_text(const cli_options *o) {
     if (o->tokenizer == NULL) {
         return SM_OK;
     }
     if (o->data == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of a text file; give it as --data, too");
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
     }
-    if (is_folder(o->data)) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--data: %s is a folder; with --tokenizer it is one text file; `stepmark tokenize` makes tokens "
-                       "of a folder",
+    if (is_folder(o->data) && has_tokens(o->data)) {
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: %s holds tokens (train.bin); leave one out, or give text as --data",
                        o->data);
     }
     return o->data_format == SM_TOKENS_AUTO

@@ -17,6 +17,7 @@
 #include "cli_memory.h"
 #include "cli_options.h"
 #include "cli_own_kernels.h"
+#include "cli_processes.h"
 #include "cli_worker.h"
 #include "screen.h"
 
@@ -36,6 +37,15 @@ static bool is_muted;
 
 void cli_mute(bool muted) { is_muted = muted; }
 
+// A name may hold what would move the cursor or colour a terminal: shown as ls shows it.
+static void hide_controls(char *text) {
+    for (; *text != '\0'; text++) {
+        if (((unsigned char)*text < ' ' && *text != '\n' && *text != '\t') || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
 static void note(const char *format, va_list arguments) {
     char *text = NULL;
     if (is_muted) {
@@ -44,6 +54,9 @@ static void note(const char *format, va_list arguments) {
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
     cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
+    if (length >= 0) {
+        hide_controls(text);
+    }
     fputs("stepmark: ", stderr);
     sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
                          length >= 0 ? text : "no memory for a message");
@@ -121,7 +134,13 @@ static int usage_error(const char *command) {
     return EXIT_USAGE;
 }
 
+static bool measures_by_itself(cli_command command) {
+    return command == CLI_RUN || command == CLI_SWEEP || command == CLI_ADVISE || command == CLI_ABLATE ||
+           command == CLI_PEAKS;
+}
+
 static sm_status call(const cli_options *options) {
+    SM_TRY(measures_by_itself(options->command) ? cli_require_alone(options) : SM_OK);
     SM_TRY(cli_memory_require());
     SM_TRY(cli_check_outputs(options));
     SM_TRY(cli_load_backend(options));

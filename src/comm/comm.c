@@ -9,14 +9,6 @@
 
 // --- who there is ----------------------------------------------------------------------------------
 
-bool sm_comm_is_built(void) {
-#ifdef SM_MPI
-    return true;
-#else
-    return false;
-#endif
-}
-
 #ifndef SM_MPI
 // Started by mpirun or srun, each process would believe to be alone, and write the same files.
 static sm_status refuse_many(void) {
@@ -48,7 +40,7 @@ sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     if (alone == NULL) {
         return sm_fail(SM_ERR_OOM, "comm: no memory");
     }
-    *alone = (sm_comm){.options = *options, .size = 1, .local_size = 1, .n_hosts = 1};
+    *alone = (sm_comm){.options = *options, .size = 1, .local_size = 1};
     *comm = alone;
     return SM_OK;
 }
@@ -67,7 +59,6 @@ int sm_comm_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->rank; }
 int sm_comm_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->size; }
 int sm_comm_local_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->local_rank; }
 int sm_comm_local_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->local_size; }
-int sm_comm_n_hosts(const sm_comm *comm) { return comm == NULL ? 1 : comm->n_hosts; }
 bool sm_comm_shares_memory(const sm_comm *comm) { return comm == NULL || comm->n_groups <= 1; }
 
 // --- what they tell --------------------------------------------------------------------------------

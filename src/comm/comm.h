@@ -21,18 +21,14 @@ typedef struct {
 
 #define SM_COMM_TIMEOUT_S 60.0
 
-// Was this program started as one of several processes, and can it tell? False in a build without MPI.
-bool sm_comm_is_built(void);
-
 // Joins the processes that were started together: alone where there is only this one. Call it once, before threads.
 sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm);
 void sm_comm_close(sm_comm *comm); // NULL is fine
 
-int sm_comm_rank(const sm_comm *comm);       // 0 .. size - 1
-int sm_comm_size(const sm_comm *comm);       // processes in all
-int sm_comm_local_rank(const sm_comm *comm); // among those of this host
-int sm_comm_local_size(const sm_comm *comm); // how many this host has
-int sm_comm_n_hosts(const sm_comm *comm);
+int sm_comm_rank(const sm_comm *comm);           // 0 .. size - 1
+int sm_comm_size(const sm_comm *comm);           // processes in all
+int sm_comm_local_rank(const sm_comm *comm);     // among those of this host
+int sm_comm_local_size(const sm_comm *comm);     // how many this host has
 bool sm_comm_shares_memory(const sm_comm *comm); // all with all
 
 // Binds this process to its share of the host's cores, as many as *n_cores, where there are several on the host and the

@@ -225,7 +225,6 @@ static sm_status count_places(sm_comm *comm, const whereabouts *all) {
     }
     for (int rank = 0; rank < comm->size; rank++) {
         const bool is_here = all[rank].host == all[comm->rank].host;
-        comm->n_hosts += all[rank].host == rank;
         comm->local_size += is_here;
         comm->local_rank += is_here && rank < comm->rank;
         comm->group_of[rank] = all[rank].leader == rank ? comm->n_groups++ : comm->group_of[all[rank].leader];

@@ -62,6 +62,7 @@ struct sm_reducer {
     pthread_cond_t changed;
     sm_comm_job queue[QUEUE_JOBS];
     int64_t n_started, n_finished;
+    int64_t busy_ns;        // in jobs that are finished
     atomic_bool is_awaited; // by who computes
     bool is_ending;
     sm_status status; // of the first job that failed; those after it are not done
@@ -186,12 +187,16 @@ static void write_to_members(const sm_reducer *r, const sm_comm_job *job, int64_
 
 // --- one group -----------------------------------------------------------------------------------------
 
+static sm_slice slice_of(const sm_comm_job *job, int rank, int size) {
+    return sm_slice_of(job->n_elems, job->line_elems, rank, size);
+}
+
 static int threads_for(const sm_reducer *r, const sm_comm_job *job) {
     return atomic_load(&r->is_awaited) ? job->n_threads : job->n_threads_beside;
 }
 
 static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
-    const sm_slice slice = sm_slice_of(job->n_elems, r->comm->rank, r->comm->size);
+    const sm_slice slice = slice_of(job, r->comm->rank, r->comm->size);
     const int n_threads = threads_for(r, job);
 #pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
@@ -215,7 +220,7 @@ static void copy_by_threads(char *to, const char *from, size_t size_bytes, int n
 }
 
 static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, int rank) {
-    const sm_slice slice = sm_slice_of(job->n_elems, rank, r->comm->size);
+    const sm_slice slice = slice_of(job, rank, r->comm->size);
     const size_t offset_bytes = (size_t)slice.first * job->elem_bytes;
     const size_t size_bytes = (size_t)(slice.end - slice.first) * job->elem_bytes;
     for (int i = 0; i < r->comm->n_members && size_bytes > 0; i++) {
@@ -309,7 +314,7 @@ static sm_status send_partials(sm_reducer *r, const sm_comm_job *job, message *s
     sm_comm *comm = r->comm;
     size_t used_bytes = 0;
     for (int owner = 0; owner < comm->size; owner++) {
-        const sm_slice slice = sm_slice_of(job->n_elems, owner, comm->size);
+        const sm_slice slice = slice_of(job, owner, comm->size);
         if (owner == comm->rank || stand_in(comm, my_group(comm), owner) != comm->rank) {
             continue;
         }
@@ -386,7 +391,7 @@ static sm_status send_to_stand_ins(sm_reducer *r, const void *wire, size_t size_
 static sm_status take_for_group(sm_reducer *r, const sm_comm_job *job) {
     sm_comm *comm = r->comm;
     for (int owner = 0; owner < comm->size; owner++) {
-        const sm_slice slice = sm_slice_of(job->n_elems, owner, comm->size);
+        const sm_slice slice = slice_of(job, owner, comm->size);
         if (owner == comm->rank || stand_in(comm, my_group(comm), owner) != comm->rank) {
             continue;
         }
@@ -406,10 +411,10 @@ static sm_status take_for_group(sm_reducer *r, const sm_comm_job *job) {
 
 static sm_status reduce_over_groups(sm_reducer *r, const sm_comm_job *job, message *sent, message *received) {
     sm_comm *comm = r->comm;
-    const sm_slice slice = sm_slice_of(job->n_elems, comm->rank, comm->size);
+    const sm_slice slice = slice_of(job, comm->rank, comm->size);
     const size_t own_bytes = wire_bytes(job, slice.end - slice.first);
     int n_sent = 0;
-    SM_TRY(reserve(r, 2 * (size_t)job->n_elems * sizeof(float) + (size_t)comm->size * 512));
+    SM_TRY(reserve(r, 2 * ((size_t)job->n_elems + (size_t)(comm->size * job->line_elems)) * sizeof(float)));
     SM_TRY(send_partials(r, job, sent, &n_sent));
     void *sum = (char *)r->outgoing + r->buffer_bytes - (own_bytes + 7) / 8 * 8;
     SM_TRY(sum_groups(r, job, slice, received, sum));
@@ -423,7 +428,7 @@ static sm_status reduce_over_groups(sm_reducer *r, const sm_comm_job *job, messa
 
 static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, message *sent) {
     sm_comm *comm = r->comm;
-    const sm_slice slice = sm_slice_of(job->n_elems, comm->rank, comm->size);
+    const sm_slice slice = slice_of(job, comm->rank, comm->size);
     const char *own = (const char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes;
     int n_sent = 0;
     SM_TRY(send_to_stand_ins(r, own, (size_t)(slice.end - slice.first) * job->elem_bytes, sent, &n_sent));
@@ -481,8 +486,11 @@ static void *serve(void *argument) {
         }
         const sm_comm_job job = r->queue[r->n_finished % QUEUE_JOBS];
         pthread_mutex_unlock(&r->lock);
+        const int64_t begin_ns = sm_now_ns();
         const sm_status status = do_job(r, &job);
+        const int64_t busy_ns = sm_now_ns() - begin_ns;
         pthread_mutex_lock(&r->lock);
+        r->busy_ns += busy_ns;
         r->n_finished++;
         if (status != SM_OK) {
             r->status = status;
@@ -605,6 +613,17 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     const sm_status status = failure_of(r);
     pthread_mutex_unlock(&r->lock);
     return status;
+}
+
+int64_t sm_comm_busy_ns(sm_comm *comm) {
+    sm_reducer *r = comm != NULL ? comm->reducer : NULL;
+    if (r == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&r->lock);
+    const int64_t busy_ns = r->busy_ns;
+    pthread_mutex_unlock(&r->lock);
+    return busy_ns;
 }
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {

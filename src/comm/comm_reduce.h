@@ -22,6 +22,7 @@ typedef struct {
     int segment;
     size_t offset_bytes; // within it
     int64_t n_elems;
+    int line_elems;       // of its slices (shard.h)
     size_t elem_bytes;    // sums are of f32: 4; ALL_GATHER moves elements of any size
     int n_threads;        // that sum, while somebody waits for them: at least 1
     int n_threads_beside; // while nobody does: 1 where what runs beside has the processors
@@ -44,6 +45,9 @@ void *sm_comm_part(const sm_comm *comm, int segment, int rank);
 sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
+
+// How long jobs have been under way so far: moved and summed, and waited for others in.
+int64_t sm_comm_busy_ns(sm_comm *comm);
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // or has failed: finish says so
 

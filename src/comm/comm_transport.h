@@ -33,7 +33,6 @@ struct sm_comm {
     sm_comm_options options;
     int rank, size;
     int local_rank, local_size;
-    int n_hosts;
     bool has_agreed; // on a failure
 
     // A group shares memory: the processes of a host, or one process. Groups count by their lowest rank.

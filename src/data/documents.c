@@ -97,8 +97,11 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
     int64_t first = 0;
     *documents = (sm_documents){.all = NULL};
     if (least < 1 || most < least || most >= count) {
-        return sm_fail(SM_ERR_INVALID, "documents of %lld to %lld tokens cannot be taken from %lld", (long long)least,
-                       (long long)most, (long long)count);
+        return sm_fail(
+            SM_ERR_INVALID,
+            "--documents: of %lld to %lld tokens cannot be taken from %lld; give MIN-MAX with MIN at least 1, "
+            "and MAX at least MIN and below that number",
+            (long long)least, (long long)most, (long long)count);
     }
     for (int64_t n = 0; n < n_positions; n += documents->all[documents->n - 1].n) {
         const int64_t length = draw_length(least, most, seed, documents->n);

@@ -50,7 +50,7 @@ void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGE
     set_text(XXH3_64bits(data, size_bytes), text);
 }
 
-static sm_status add_file(sm_digester *digester, int fd, const char *path, int64_t size_bytes) {
+static sm_status add_bytes(sm_digester *digester, int fd, const char *path, int64_t size_bytes) {
     enum { PART_BYTES = 1 << 18 };
     char *part = malloc(PART_BYTES);
     sm_status status = part != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
@@ -65,16 +65,31 @@ static sm_status add_file(sm_digester *digester, int fd, const char *path, int64
     return status;
 }
 
-sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
+static sm_status add_file(sm_digester *digester, const char *path, int64_t *size_bytes) {
     int fd;
     SM_TRY(sm_input_open(path, &fd, size_bytes));
+    const sm_status status = add_bytes(digester, fd, path, *size_bytes);
+    close(fd);
+    return status;
+}
+
+sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
     sm_digester *digester = sm_digester_open();
-    sm_status status = digester != NULL ? add_file(digester, fd, path, *size_bytes)
-                                        : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    sm_status status =
+        digester != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to read %lld files", (long long)n_paths);
+    *size_bytes = 0;
+    for (int64_t i = 0; i < n_paths && status == SM_OK; i++) {
+        int64_t file_bytes = 0;
+        status = add_file(digester, paths[i], &file_bytes);
+        *size_bytes += file_bytes;
+    }
     if (status == SM_OK) {
         sm_digester_text(digester, text);
     }
     sm_digester_close(digester);
-    close(fd);
     return status;
+}
+
+sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
+    return sm_files_digest((char *const *)&path, 1, text, size_bytes);
 }

@@ -24,4 +24,7 @@ void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGE
 // Of a whole regular file, with its size. SM_ERR_IO with the path where it cannot be read.
 sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes);
 
+// Of several, one behind the other, and their size together.
+sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes);
+
 #endif

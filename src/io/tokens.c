@@ -36,19 +36,7 @@ static const char *const format_names[] = {
 #undef X
 };
 
-enum { N_FORMATS = sizeof format_names / sizeof format_names[0] };
-
 const char *sm_tokens_format_name(sm_tokens_format format) { return format_names[format]; }
-
-bool sm_tokens_format_parse(const char *name, sm_tokens_format *format) {
-    for (int i = 0; i < N_FORMATS; i++) {
-        if (strcmp(name, format_names[i]) == 0) {
-            *format = (sm_tokens_format)i;
-            return true;
-        }
-    }
-    return false;
-}
 
 static int32_t word_at(const uint8_t *bytes, int index) {
     const uint8_t *b = bytes + 4 * index;

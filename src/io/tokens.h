@@ -32,7 +32,6 @@ typedef enum {
 } sm_tokens_format;
 
 const char *sm_tokens_format_name(sm_tokens_format format);
-bool sm_tokens_format_parse(const char *name, sm_tokens_format *format); // false: no such format
 
 typedef struct sm_tokens sm_tokens;
 

@@ -86,6 +86,7 @@ struct sm_model {
     const char *tied_head;              // the parameter that "lm_head.weight" repeats where the head is tied
     const char *const *ignored_endings; // of names of tensors that are no parameters; ends with NULL
     const char *hf_model_type;          // config.json's model_type
+    const char *hf_architectures[2];    // what its architectures may name: with the head, and, NULL: none, without it
 
     // config.json, an object, from and to the fields of a config; `model` is set. Messages name path and key
     // (config_keys.h). What stepmark does not compute is refused. NULL: out of memory.

@@ -5,14 +5,22 @@
 #include "dynamic_map.h"
 #include "optimizer.h"
 
-static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
-    const int64_t n_blocks = (param->rows * param->cols + SM_QUANT_BLOCK - 1) / SM_QUANT_BLOCK;
+static int64_t blocks_of(int64_t n_elems) { return (n_elems + SM_QUANT_BLOCK - 1) / SM_QUANT_BLOCK; }
+
+// All operands but the states and the working copy.
+static sm_op begin_update(const sm_plan *plan, int clip, int gradient, int value) {
     sm_op op = sm_op_make(SM_OP_ADAMW8BIT, SM_PHASE_OPTIMIZER, -1);
     op.attr.decay = true;
-    op.in[SM_IN(adamw8bit, g)] = param->gradient;
+    op.in[SM_IN(adamw8bit, g)] = gradient;
     op.in[SM_IN(adamw8bit, hyper)] = plan->hyper;
     op.in[SM_IN(adamw8bit, clip)] = clip;
-    op.out[SM_OUT(adamw8bit, p)] = param->value;
+    op.out[SM_OUT(adamw8bit, p)] = value;
+    return op;
+}
+
+static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
+    const int64_t n_blocks = blocks_of(param->rows * param->cols);
+    sm_op op = begin_update(plan, clip, param->gradient, param->value);
     op.out[SM_OUT(adamw8bit, m)] = sm_param_add_state(plan, param, "m", SM_U8, 0, NULL);
     op.out[SM_OUT(adamw8bit, v)] = sm_param_add_state(plan, param, "v", SM_U8, 0, NULL);
     op.out[SM_OUT(adamw8bit, m_max)] = sm_param_add_state(plan, param, "m_max", plan->real, 1, &n_blocks);
@@ -24,13 +32,100 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     return sm_plan_add_op(plan, &op);
 }
 
-static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+// --- sharded: a process has whole blocks of a bucket, of several matrices one behind the other ---------------------
+
+static sm_shard_state state_of(const sm_plan *plan, int k) {
+    const bool is_code = k == SM_OUT(adamw8bit, m) || k == SM_OUT(adamw8bit, v);
+    return (sm_shard_state){.k = k,
+                            .name = sm_op_get_info(SM_OP_ADAMW8BIT)->out[k].name,
+                            .dtype = is_code ? SM_U8 : plan->real,
+                            .block_elems = is_code ? 1 : SM_QUANT_BLOCK};
+}
+
+// The part of a slice's tensor that belongs to a matrix's elements; SM_NO_TENSOR where the plan has no such tensor.
+static int part_of(sm_plan *plan, int tensor, int64_t first, int64_t n, const sm_param *param) {
+    return tensor == SM_NO_TENSOR ? SM_NO_TENSOR
+                                  : sm_plan_add_view(plan, tensor, first, 1, &n, "shard.%s", param->name);
+}
+
+// What the slice has of one matrix.
+static sm_status build_part(sm_plan *plan, int bucket, const sm_param *param, int clip) {
+    const sm_bucket b = plan->buckets[bucket];
+    const sm_tensor *own = &plan->tensors[b.own_value];
+    const int64_t begin = own->view_offset_elems; // in the group
+    const int64_t end = begin + sm_tensor_elems(own);
+    const int64_t param_end = param->offset_elems + param->rows * param->cols;
+    const int64_t from = param->offset_elems > begin ? param->offset_elems : begin;
+    const int64_t n = (param_end < end ? param_end : end) - from;
+    if (n <= 0) {
+        return SM_OK;
+    }
+    sm_op op = begin_update(plan, clip, part_of(plan, b.own_gradient, from - begin, n, param),
+                            part_of(plan, b.own_value, from - begin, n, param));
+    op.out[SM_OUT(adamw8bit, w)] = part_of(plan, b.own_copy, from - begin, n, param);
+    for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
+        const int block = state_of(plan, k).block_elems;
+        op.out[k] = part_of(plan, b.states[k], (from - begin) / block, (n + block - 1) / block, param);
+        SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket, int clip) {
+    if (plan->buckets[bucket].own_value == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
+        const sm_shard_state state = state_of(plan, k);
+        const int added = sm_params_add_shard(plan, bucket, &state);
+        SM_TRY(added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+    }
     for (int i = 0; i < params->n_params; i++) {
+        if (params->params[i].group == plan->buckets[bucket].group) {
+            SM_TRY(build_part(plan, bucket, &params->params[i], clip));
+        }
+    }
+    return SM_OK;
+}
+
+// The parts of one matrix lie one directly behind the other.
+static sm_status check_blocks(const sm_params *params) {
+    for (int i = 0; i < params->n_params; i++) {
+        const sm_param *param = &params->params[i];
+        if (param->is_matrix && param->offset_elems % SM_QUANT_BLOCK != 0) {
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "--shard optimizer: adamw8bit cannot be: %s of this model begins inside a block of %d "
+                           "elements; use adamw, or widths that are multiples of 16",
+                           param->name, SM_QUANT_BLOCK);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status build_matrix_group(sm_plan *plan, const sm_params *params, int group, int clip) {
+    SM_TRY(check_blocks(params));
+    for (int i = 0; i < plan->n_buckets; i++) {
+        SM_TRY(plan->buckets[i].group == group ? build_slice(plan, params, i, clip) : SM_OK);
+    }
+    for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
+        const sm_shard_state state = state_of(plan, k);
+        SM_TRY(sm_params_name_shards(plan, params, group, &state));
+    }
+    return SM_OK;
+}
+
+// --- both ------------------------------------------------------------------------------------------------------------
+
+static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
+    for (int i = 0; i < params->n_params && !sm_plan_is_sharded(plan); i++) {
         if (params->params[i].is_matrix) {
             SM_TRY(build_matrix(plan, &params->params[i], clip));
         }
     }
     for (int g = 0; g < params->n_groups; g++) {
+        if (params->groups[g].is_matrix && sm_plan_is_sharded(plan)) {
+            SM_TRY(build_matrix_group(plan, params, g, clip));
+        }
         if (!params->groups[g].is_matrix) {
             SM_TRY(sm_build_group_update(plan, params, g, SM_OP_ADAMW, clip));
         }
@@ -43,6 +138,5 @@ const sm_optimizer sm_optimizer_adamw8bit = {
     .title = "8-bit AdamW",
     .defaults = SM_ADAMW_DEFAULTS,
     .build = build,
-    .not_sharded = "its state is in blocks of a matrix, with a scale each",
     .fill_hyper = sm_fill_adam,
 };

@@ -41,12 +41,12 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
     return (double *)((char *)settings + setting->offset);
 }
 
-static bool is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
+bool sm_plan_is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
 
 // Part i of the gradients whose norm this process computes: a group or, where the optimizer is sharded, its slice of a
 // bucket. SM_NO_TENSOR: that slice is empty.
 static int part_of_gradients(const sm_plan *plan, const sm_params *params, int i) {
-    return is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
+    return sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
 }
 
 // Squares of norms of slices, summed over the processes.
@@ -59,7 +59,7 @@ static sm_status sum_over_processes(sm_plan *plan, int tensor) {
 }
 
 static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *clip) {
-    const int64_t n_parts = is_sharded(plan) ? plan->n_buckets : params->n_groups;
+    const int64_t n_parts = sm_plan_is_sharded(plan) ? plan->n_buckets : params->n_groups;
     const int64_t one = 1;
     int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
     for (int i = 0; i < n_parts && sqnorms != SM_NO_TENSOR; i++) {
@@ -71,7 +71,7 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
         SM_TRY(op.out[0] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
         SM_TRY(sm_plan_add_op(plan, &op));
     }
-    SM_TRY(is_sharded(plan) && sqnorms != SM_NO_TENSOR ? sum_over_processes(plan, sqnorms) : SM_OK);
+    SM_TRY(sm_plan_is_sharded(plan) && sqnorms != SM_NO_TENSOR ? sum_over_processes(plan, sqnorms) : SM_OK);
     *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
     if (sqnorms == SM_NO_TENSOR || *clip == SM_NO_TENSOR) {
         return SM_ERR_INVALID; // its message was set where it failed
@@ -96,8 +96,8 @@ static sm_status update_scaler(sm_plan *plan, int clip) {
 
 sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params) {
     int clip;
-    if (is_sharded(plan) && optimizer->not_sharded != NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "--shard optimizer: %s cannot be: %s; use adamw, adam, lion or sgd",
+    if (sm_plan_is_sharded(plan) && optimizer->not_sharded != NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "--shard optimizer: %s cannot be: %s; use adamw, adamw8bit, adam, lion or sgd",
                        optimizer->name, optimizer->not_sharded);
     }
     SM_TRY(clip_gradients(plan, params, &clip));
@@ -156,6 +156,10 @@ static bool is_state(sm_op_kind kind, int k) {
     return k > SM_OUT(adamw, p) && operand->name != NULL && strcmp(operand->name, "w") != 0;
 }
 
+static sm_shard_state state_of(const sm_plan *plan, sm_op_kind kind, int k) {
+    return (sm_shard_state){.k = k, .name = sm_op_get_info(kind)->out[k].name, .dtype = plan->real, .block_elems = 1};
+}
+
 // The update of this process's slice of a bucket.
 static sm_status build_shard_update(sm_plan *plan, int bucket, sm_op_kind kind, int clip, bool decay) {
     const sm_bucket b = plan->buckets[bucket];
@@ -165,7 +169,8 @@ static sm_status build_shard_update(sm_plan *plan, int bucket, sm_op_kind kind, 
     sm_op op = begin_update(plan, kind, clip, b.own_gradient, b.own_value, decay);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
-            op.out[k] = sm_params_add_shard(plan, bucket, k, sm_op_get_info(kind)->out[k].name, plan->real);
+            const sm_shard_state state = state_of(plan, kind, k);
+            op.out[k] = sm_params_add_shard(plan, bucket, &state);
             SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
         }
     }
@@ -180,7 +185,8 @@ static sm_status build_shard_updates(sm_plan *plan, const sm_params *params, int
     }
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
-            SM_TRY(sm_params_name_shards(plan, params, group, k, sm_op_get_info(kind)->out[k].name, plan->real));
+            const sm_shard_state state = state_of(plan, kind, k);
+            SM_TRY(sm_params_name_shards(plan, params, group, &state));
         }
     }
     return SM_OK;
@@ -188,7 +194,7 @@ static sm_status build_shard_updates(sm_plan *plan, const sm_params *params, int
 
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip) {
     const sm_param_group *g = &params->groups[group];
-    if (is_sharded(plan)) {
+    if (sm_plan_is_sharded(plan)) {
         return build_shard_updates(plan, params, group, kind, clip);
     }
     sm_op op = begin_update(plan, kind, clip, g->gradient, g->value, g->is_matrix);

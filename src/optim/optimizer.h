@@ -86,6 +86,9 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
         .grad_clip = 0                                                                                                 \
     }
 
+// Has each process its slice of the state?
+bool sm_plan_is_sharded(const sm_plan *plan);
+
 // Adds an update by element of a group, or of a parameter alone, of a kind whose inputs are g, hyper and clip and whose
 // outputs are p, states of the plan's real type, and w: its states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);

@@ -31,7 +31,7 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
     plan->buckets = grown;
     const int number = plan->n_buckets++;
     const int64_t n = end - first;
-    const sm_slice own = sm_slice_of(n, plan->processes.rank, plan->processes.n);
+    const sm_slice own = sm_slice_of(n, SM_SLICE_BLOCK, plan->processes.rank, plan->processes.n);
     const int64_t own_first = first + own.first;
     const int64_t n_own = plan->processes.is_sharded ? own.end - own.first : 0;
     sm_status status = SM_OK;
@@ -61,7 +61,7 @@ static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, 
     const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
     const int n = (int)((end - first + most - 1) / most);
     for (int i = n - 1; i >= 0; i--) {
-        const sm_slice part = sm_slice_of(end - first, i, n);
+        const sm_slice part = sm_slice_of(end - first, SM_SLICE_BLOCK, i, n);
         SM_TRY(add_bucket(plan, params, group, first + part.first, first + part.end));
     }
     return SM_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "params.h"
+#include "shard.h"
 
 static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
 
@@ -82,8 +83,11 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
 
 // --- groups ---------------------------------------------------------------------------------------
 
-// So that a parameter starts on a cache line, and at a multiple of any vector.
-static int64_t align_elems(int64_t n) { return (n + 63) / 64 * 64; }
+// So that a parameter starts on a cache line, and at a multiple of any vector; a matrix where a slice may (shard.h).
+static int64_t align_elems(int64_t n, bool is_matrix) {
+    const int64_t line = is_matrix ? SM_SLICE_BLOCK : SM_SLICE_LINE;
+    return (n + line - 1) / line * line;
+}
 
 // How many parameters from `first` on are parts of the same matrix: 1 where it is none.
 static int count_parts(const sm_params *all, int first) {
@@ -103,7 +107,7 @@ static void assign_group(sm_params *all, sm_param *p, int n_parts, size_t limit_
         p[i].offset_elems = n_elems;
         n_elems += p[i].rows * p[i].cols;
     }
-    n_elems = align_elems(n_elems);
+    n_elems = align_elems(n_elems, p->is_matrix);
     int g = all->n_groups - 1;
     while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
         g--;
@@ -243,33 +247,35 @@ int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const
     return root;
 }
 
-int sm_params_add_shard(sm_plan *plan, int bucket, int k, const char *state, sm_dtype dtype) {
-    const int64_t n_elems = sm_tensor_elems(&plan->tensors[plan->buckets[bucket].own_value]);
-    const int added = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, 1, &n_elems, "%s.shard.%d", state, bucket);
-    plan->buckets[bucket].states[k] = added;
+static int64_t blocks_of(int64_t n_elems, int block_elems) { return (n_elems + block_elems - 1) / block_elems; }
+
+int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state) {
+    const sm_bucket *b = &plan->buckets[bucket];
+    const int64_t n_elems = blocks_of(sm_tensor_elems(&plan->tensors[b->own_value]), state->block_elems);
+    const int added =
+        sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, state->dtype, 1, &n_elems, "%s.shard.%d", state->name, bucket);
+    plan->buckets[bucket].states[state->k] = added;
     return added;
 }
 
-sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, int k, const char *state,
-                                sm_dtype dtype) {
+sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state) {
     for (int i = 0; i < params->n_params; i++) {
         const sm_param *p = &params->params[i];
-        const sm_tensor value = plan->tensors[p->value];
+        const int64_t n_blocks = blocks_of(p->rows * p->cols, state->block_elems);
         if (p->group != group) {
             continue;
         }
-        const int whole =
-            sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, dtype, value.n_dims, value.dims, "%s.%s", state, p->name);
+        const bool is_alike = state->block_elems == 1;
+        const int whole = sm_param_add_state(plan, p, state->name, state->dtype, is_alike ? 0 : 1, &n_blocks);
         if (whole == SM_NO_TENSOR) {
             return SM_ERR_INVALID; // its message was set where it failed
         }
         sm_tensor *t = &plan->tensors[whole];
-        t->is_saved = true;
-        t->real_elems = value.real_elems;
         t->is_sharded = true;
         t->shard_group = group;
-        t->shard_offset = p->offset_elems;
-        t->shard_state = k;
+        t->shard_offset = p->offset_elems / state->block_elems;
+        t->shard_block = state->block_elems;
+        t->shard_state = state->k;
     }
     return SM_OK;
 }

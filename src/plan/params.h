@@ -72,12 +72,20 @@ void sm_params_free(sm_params *params);
 // Cuts the groups into the plan's buckets, for the processes that it has.
 sm_status sm_params_cut(sm_plan *plan, const sm_params *params);
 
-// Adds a state of this process's slice of a bucket, "m.shard.3", for output k of its update; saved, with the other
-// processes' slices, under the names that sm_params_add_state gives. Returns it or SM_NO_TENSOR.
-int sm_params_add_shard(sm_plan *plan, int bucket, int k, const char *state, sm_dtype dtype);
+// Of a state that output k of the update is: its name and type, and how many elements of a parameter each of its own
+// stands for: 1, or those of a block.
+typedef struct {
+    int k;
+    const char *name;
+    sm_dtype dtype;
+    int block_elems;
+} sm_shard_state;
+
+// Adds a state of this process's slice of a bucket, "m.shard.3"; saved, with the other processes' slices, under the
+// names that sm_params_add_state and sm_param_add_state give. Returns it or SM_NO_TENSOR.
+int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state);
 // The names of what all slices together hold, for each parameter: once a group and state.
-sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, int k, const char *state,
-                                sm_dtype dtype);
+sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state);
 
 // A parameter by kind (index of its spec), and by layer where each layer has one.
 const sm_param *sm_params_get(const sm_params *params, int kind, int layer);

@@ -5,17 +5,22 @@
 
 #include <stdint.h>
 
+#include "dynamic_map.h"
+
 typedef struct {
     int64_t first;
     int64_t end;
 } sm_slice;
 
-// The elements of n that process `rank` of `size` has: as many as the others, in whole cache lines.
-static inline sm_slice sm_slice_of(int64_t n, int rank, int size) {
-    enum { LINE_ELEMS = 64 };
-    const int64_t n_lines = (n + LINE_ELEMS - 1) / LINE_ELEMS;
-    const int64_t first = n_lines * rank / size * LINE_ELEMS;
-    const int64_t end = n_lines * (rank + 1) / size * LINE_ELEMS;
+// Slices are made of whole lines. Of a bucket, whose matrices begin at a multiple of as many elements, a line is a
+// block of what an optimizer quantises together (dynamic_map.h); of anything else, cache lines.
+enum { SM_SLICE_LINE = 64, SM_SLICE_BLOCK = SM_QUANT_BLOCK };
+
+// The elements of n that process `rank` of `size` has: as many lines as the others.
+static inline sm_slice sm_slice_of(int64_t n, int line_elems, int rank, int size) {
+    const int64_t n_lines = (n + line_elems - 1) / line_elems;
+    const int64_t first = n_lines * rank / size * line_elems;
+    const int64_t end = n_lines * (rank + 1) / size * line_elems;
     return (sm_slice){first < n ? first : n, end < n ? end : n};
 }
 

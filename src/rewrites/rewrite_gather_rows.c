@@ -33,8 +33,8 @@ static int find_embedding(const sm_plan *plan) {
 // Does the tensor's slice of a gathered one begin at its place among the processes'?
 static bool is_even(const sm_plan *plan, int tensor) {
     const int64_t n = sm_tensor_elems(&plan->tensors[tensor]);
-    const sm_slice own = sm_slice_of(n * plan->processes.n, plan->processes.rank, plan->processes.n);
-    const sm_slice first = sm_slice_of(n * plan->processes.n, 0, plan->processes.n);
+    const sm_slice own = sm_slice_of(n * plan->processes.n, SM_SLICE_LINE, plan->processes.rank, plan->processes.n);
+    const sm_slice first = sm_slice_of(n * plan->processes.n, SM_SLICE_LINE, 0, plan->processes.n);
     return own.first == n * plan->processes.rank && own.end - own.first == n && first.end == n;
 }
 

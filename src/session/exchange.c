@@ -18,6 +18,7 @@ typedef struct {
     sm_exchange *exchange;
     sm_executable *executable;
     int tensor;
+    int line_elems; // of its slices
     sm_comm_pattern pattern;
     bool is_bf16;
     char *host;   // where the tensor lies in host memory
@@ -157,9 +158,9 @@ static sm_status wait_for_copy_out(void *ctx) {
 static sm_slice part_out(const transfer *t, int64_t n_elems) {
     const sm_processes *p = &t->exchange->plan->processes;
     switch (t->pattern) {
-    case SM_COMM_ALL_GATHER: return sm_slice_of(n_elems, p->rank, p->n);
+    case SM_COMM_ALL_GATHER: return sm_slice_of(n_elems, t->line_elems, p->rank, p->n);
     case SM_COMM_REDUCE_SCATTER:
-        return t->theirs != NULL ? sm_slice_of(n_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
+        return t->theirs != NULL ? sm_slice_of(n_elems, t->line_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
     default: return (sm_slice){0, n_elems};
     }
 }
@@ -168,9 +169,9 @@ static sm_slice part_out(const transfer *t, int64_t n_elems) {
 static sm_slice part_in(const transfer *t, int64_t n_elems) {
     const sm_processes *p = &t->exchange->plan->processes;
     switch (t->pattern) {
-    case SM_COMM_REDUCE_SCATTER: return sm_slice_of(n_elems, p->rank, p->n);
+    case SM_COMM_REDUCE_SCATTER: return sm_slice_of(n_elems, t->line_elems, p->rank, p->n);
     case SM_COMM_ALL_GATHER:
-        return t->theirs != NULL ? sm_slice_of(n_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
+        return t->theirs != NULL ? sm_slice_of(n_elems, t->line_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
     default: return (sm_slice){0, n_elems};
     }
 }
@@ -228,6 +229,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
     *t = (transfer){.exchange = x,
                     .executable = executable,
                     .tensor = tensor,
+                    .line_elems = op->kind == SM_OP_GATHER_ROWS ? SM_SLICE_LINE : SM_SLICE_BLOCK,
                     .pattern = pattern,
                     .is_bf16 = op->attr.is_bf16,
                     .host = x->memory[of->arena] + of->offset_bytes,
@@ -239,6 +241,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
         .segment = x->segments[of->arena],
         .offset_bytes = of->offset_bytes,
         .n_elems = sm_tensor_elems(of),
+        .line_elems = t->line_elems,
         .elem_bytes = sm_dtype_size(of->dtype),
         .n_threads = x->n_threads,
         .n_threads_beside = is_copied ? x->n_threads : 1, // a device leaves the processors idle
@@ -359,10 +362,47 @@ typedef struct {
     int64_t n;      // 0: none
 } share;
 
-static share share_of(const sm_bucket *b, sm_slice slice, int64_t first, int64_t end) {
-    const int64_t from = b->first_elem + slice.first > first ? b->first_elem + slice.first : first;
-    const int64_t to = b->first_elem + slice.end < end ? b->first_elem + slice.end : end;
-    return (share){.at = from - first, .within = from - b->first_elem - slice.first, .n = to > from ? to - from : 0};
+// Elements first .. end - 1 of the group's state, of which each stands for block_elems of the group's parameters.
+static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *b, int rank, int64_t first,
+                      int64_t end) {
+    const sm_slice slice = sm_slice_of(b->n_elems, SM_SLICE_BLOCK, rank, plan->processes.n);
+    const int64_t begin = (b->first_elem + slice.first) / t->shard_block;
+    const int64_t from = begin > first ? begin : first;
+    const int64_t behind = (b->first_elem + slice.end + t->shard_block - 1) / t->shard_block;
+    const int64_t to = behind < end ? behind : end;
+    return (share){.at = from - first, .within = from - begin, .n = to > from ? to - from : 0};
+}
+
+// Between host memory and this process's slice, whose elements may be narrower than f32.
+static sm_status download(const sm_exchange *x, sm_executable *executable, int tensor, const share *s, float *values) {
+    const sm_dtype dtype = x->plan->tensors[tensor].dtype;
+    if (dtype == SM_F32) {
+        return x->backend->download(executable, tensor, s->within, s->n, values);
+    }
+    void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
+    sm_status status = narrow != NULL ? x->backend->download(executable, tensor, s->within, s->n, narrow)
+                                      : sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
+    if (status == SM_OK) {
+        sm_dtype_format(dtype)->widen(s->n, narrow, values);
+    }
+    free(narrow);
+    return status;
+}
+
+static sm_status upload(const sm_exchange *x, sm_executable *executable, int tensor, const share *s,
+                        const float *values) {
+    const sm_dtype dtype = x->plan->tensors[tensor].dtype;
+    if (dtype == SM_F32) {
+        return x->backend->upload(executable, tensor, s->within, s->n, values);
+    }
+    void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
+    if (narrow == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
+    }
+    sm_dtype_format(dtype)->round(s->n, values, narrow);
+    const sm_status status = x->backend->upload(executable, tensor, s->within, s->n, narrow);
+    free(narrow);
+    return status;
 }
 
 sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
@@ -372,12 +412,12 @@ sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor
     for (int k = 0; k < x->plan->n_buckets; k++) {
         const sm_bucket *b = &x->plan->buckets[k];
         for (int rank = 0; rank < x->plan->processes.n && b->group == t->shard_group; rank++) {
-            const share s = share_of(b, sm_slice_of(b->n_elems, rank, x->plan->processes.n), first, first + n_elems);
+            const share s = share_of(x->plan, t, b, rank, first, first + n_elems);
             if (s.n == 0) {
                 continue;
             }
             if (rank == x->plan->processes.rank) {
-                SM_TRY(x->backend->download(executable, b->states[t->shard_state], s.within, s.n, values + s.at));
+                SM_TRY(download(x, executable, b->states[t->shard_state], &s, values + s.at));
             }
             SM_TRY(sm_comm_broadcast(x->comm, rank, values + s.at, (size_t)s.n * sizeof *values));
         }
@@ -391,10 +431,9 @@ sm_status sm_exchange_write(sm_exchange *x, sm_executable *executable, int tenso
     const int64_t first = t->shard_offset + offset_elems;
     for (int k = 0; k < x->plan->n_buckets; k++) {
         const sm_bucket *b = &x->plan->buckets[k];
-        const sm_slice own = sm_slice_of(b->n_elems, x->plan->processes.rank, x->plan->processes.n);
-        const share s = share_of(b, own, first, first + n_elems);
+        const share s = share_of(x->plan, t, b, x->plan->processes.rank, first, first + n_elems);
         if (b->group == t->shard_group && s.n > 0) {
-            SM_TRY(x->backend->upload(executable, b->states[t->shard_state], s.within, s.n, values + s.at));
+            SM_TRY(upload(x, executable, b->states[t->shard_state], &s, values + s.at));
         }
     }
     return SM_OK;

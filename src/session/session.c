@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "host_threads.h"
+#include "params.h"
 #include "session.h"
 
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
@@ -165,6 +166,27 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
         return sm_fail(SM_ERR_INTERNAL, "a plan without documents was given where they begin");
     }
     return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
+}
+
+sm_status sm_session_draw(sm_session *session, uint64_t seed) {
+    enum { PART_ELEMS = 1 << 19 }; // stays in cache from the drawing to the copying
+    sm_status status = SM_OK;
+    const sm_plan *plan = session->plan;
+    float *values = malloc(PART_ELEMS * sizeof(*values));
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
+        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
+            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
+            sm_param_init(plan, i, seed, first, n, values);
+            SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
+        }
+    }
+cleanup:
+    free(values);
+    return status;
 }
 
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {

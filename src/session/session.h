@@ -41,6 +41,9 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
 sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                float *values); // the same from offset_elems on
 
+// Writes fresh parameters, drawn from `seed` (params.h).
+sm_status sm_session_draw(sm_session *session, uint64_t seed);
+
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets);
 

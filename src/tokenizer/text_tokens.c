@@ -16,13 +16,16 @@ enum { PIECE_BYTES = 4096 };
 
 typedef struct {
     int64_t first_token; // of the stream
-    int64_t at_bytes;    // in the file
+    int64_t file;        // that it is in
+    int64_t at_bytes;    // and where
     int64_t n_bytes;
     bool ends_document; // the separator comes behind it
 } piece;
 
 typedef struct reader {
     sm_encoder *encoder;
+    int fd;       // of the file that was read last; -1: none is open
+    int64_t file; // which that is
     uint8_t *text;
     size_t capacity;
     sm_ids ids; // of a piece
@@ -31,8 +34,8 @@ typedef struct reader {
 } reader;
 
 typedef struct {
-    char *path;
-    int fd;
+    char *path; // of the file, or the folder of files
+    sm_text_files files;
     sm_tokenizer *tokenizer;
     piece *pieces; // and one behind the last
     int64_t n;
@@ -43,7 +46,15 @@ typedef struct {
 
 // --- readers -------------------------------------------------------------------------------
 
+static void close_file(reader *r) {
+    if (r->fd >= 0) {
+        close(r->fd);
+    }
+    r->fd = -1;
+}
+
 static void free_reader(reader *r) {
+    close_file(r);
     sm_encoder_free(r->encoder);
     free(r->text);
     free(r->ids.ids);
@@ -56,6 +67,7 @@ static sm_status new_reader(const text_tokens *t, reader **taken) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to read it", t->path);
     }
     r->piece = -1;
+    r->fd = -1;
     const sm_status status = sm_encoder_new(t->tokenizer, &r->encoder);
     if (status != SM_OK) {
         free_reader(r);
@@ -103,6 +115,18 @@ static sm_status reserve_text(const text_tokens *t, reader *r, size_t n_bytes) {
     return SM_OK;
 }
 
+static sm_status read_text(const text_tokens *t, reader *r, const piece *p) {
+    int64_t size_bytes;
+    const char *path = t->files.paths[p->file];
+    SM_TRY(reserve_text(t, r, (size_t)p->n_bytes));
+    if (r->fd < 0 || r->file != p->file) {
+        close_file(r);
+        SM_TRY(sm_input_open(path, &r->fd, &size_bytes));
+        r->file = p->file;
+    }
+    return sm_input_read(r->fd, path, p->at_bytes, r->text, (size_t)p->n_bytes);
+}
+
 static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_tokens_cost *cost) {
     const piece *p = &t->pieces[number];
     if (r->piece == number) {
@@ -110,15 +134,14 @@ static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_
     }
     r->piece = -1;
     const int64_t start_ns = sm_now_ns();
-    SM_TRY(reserve_text(t, r, (size_t)p->n_bytes));
-    SM_TRY(sm_input_read(t->fd, t->path, p->at_bytes, r->text, (size_t)p->n_bytes));
+    SM_TRY(read_text(t, r, p));
     const int64_t read_ns = sm_now_ns();
     SM_TRY(encode(t, r, r->text, p));
     cost->read_ns += read_ns - start_ns;
     cost->tokenise_ns += sm_now_ns() - read_ns;
     if ((int64_t)r->ids.n != p[1].first_token - p->first_token) {
-        return sm_fail(SM_ERR_INVALID, "%s: its text at byte %lld has changed since it was opened", t->path,
-                       (long long)p->at_bytes);
+        return sm_fail(SM_ERR_INVALID, "%s: its text at byte %lld has changed since it was opened",
+                       t->files.paths[p->file], (long long)p->at_bytes);
     }
     r->piece = number;
     return SM_OK;
@@ -196,6 +219,7 @@ static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, cons
     do { // a part of no bytes may end a document
         const size_t n = cut(text + done, part->n_bytes - done);
         const piece p = {.first_token = *n_tokens,
+                         .file = part->file,
                          .at_bytes = part->at_bytes + (int64_t)done,
                          .n_bytes = (int64_t)n,
                          .ends_document = part->ends_document && done + n == part->n_bytes};
@@ -223,12 +247,10 @@ static sm_status index_blocks(text_tokens *t, sm_text_source *source, reader *r,
 
 static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
     sm_status status = SM_OK;
-    sm_text_files files = {0};
     sm_text_source *source = NULL;
     sm_text_block block = {0};
     reader *r = NULL;
-    SM_TRY_GOTO(sm_text_files_list((char *const *)&t->path, 1, &files));
-    SM_TRY_GOTO(sm_text_source_open(&files, 0, NULL, &source));
+    SM_TRY_GOTO(sm_text_source_open(&t->files, 0, NULL, &source));
     SM_TRY_GOTO(take_reader(t, &r));
     SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
     if (*n_tokens == 0) {
@@ -242,7 +264,6 @@ cleanup:
     }
     sm_text_block_free(&block);
     sm_text_source_close(source);
-    sm_text_files_free(&files);
     return status;
 }
 
@@ -255,11 +276,9 @@ static void close_text(void *ctx) {
         t->idle = r->next;
         free_reader(r);
     }
-    if (t->fd >= 0) {
-        close(t->fd);
-    }
     pthread_mutex_destroy(&t->lock);
     sm_tokenizer_free(t->tokenizer);
+    sm_text_files_free(&t->files);
     free(t->pieces);
     free(t->path);
     free(t);
@@ -275,10 +294,17 @@ static sm_status open_tokenizer(text_tokens *t, const char *path, int64_t vocab)
                          path, t->tokenizer->n_tokens, (long long)vocab);
 }
 
+static sm_status list_files(text_tokens *t) {
+    SM_TRY(sm_text_files_list((char *const *)&t->path, 1, &t->files));
+    return !t->files.has_stdin
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "-: stdin is read once, and text for a training again and again; "
+                                       "give a file or a folder");
+}
+
 sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens) {
     sm_status status = SM_OK;
-    int64_t size_bytes;
     int64_t n_tokens = 0;
     *tokens = NULL;
     text_tokens *t = calloc(1, sizeof *t);
@@ -286,11 +312,10 @@ sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t v
         free(t);
         return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
     }
-    t->fd = -1;
     pthread_mutex_init(&t->lock, NULL);
     SM_TRY_GOTO(open_tokenizer(t, tokenizer, vocab));
     sm_tokenizer_digest(t->tokenizer, digest);
-    SM_TRY_GOTO(sm_input_open(path, &t->fd, &size_bytes));
+    SM_TRY_GOTO(list_files(t));
     SM_TRY_GOTO(make_index(t, &n_tokens));
     return sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text},
                           tokens);

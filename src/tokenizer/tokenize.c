@@ -247,7 +247,8 @@ static sm_status check_result(const pipeline *p) {
     }
     if (train->n_tokens == 0) {
         return sm_fail(SM_ERR_INVALID,
-                       "all %lld documents fell to validation; give more documents, or a smaller --val-percent",
+                       "no document is left for training: %lld fell to validation; give more documents, or a smaller "
+                       "--val-percent",
                        (long long)val->n_documents);
     }
     if (val->n_tokens == 0 && p->job->val_percent > 0) {

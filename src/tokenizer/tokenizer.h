@@ -110,7 +110,7 @@ sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer);
 bool sm_tokenizer_is_in(const char *folder);
 
 // Writes tokenizer.json, vocab.json and merges.txt, which Hugging Face's `tokenizers` and `transformers` read; makes
-// the folder if need be. A file is replaced as a whole.
+// the folder if need be. Each file is replaced as a whole, and none before all are written.
 sm_status sm_tokenizer_write(const sm_tokenizer *tokenizer, const char *folder);
 
 #endif

@@ -1,7 +1,9 @@
 // tokenizer_write.c: the same vocabulary as tokenizer.json and as vocab.json with merges.txt.
 #include <jansson.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "atomic_file.h"
@@ -98,63 +100,72 @@ static json_t *tokenizer_of(const sm_tokenizer *t) {
                      byte_level(), "decoder", byte_level(), "model", model);
 }
 
-static sm_status path_in(const char *folder, const char *name, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
-}
+// --- files -----------------------------------------------------------------------------------------
 
-// `root` is gone afterwards.
-static sm_status write_json(const char *folder, const char *name, json_t *root, size_t flags) {
-    char path[PATH_MAX];
+// `root` is gone afterwards. NULL: no memory.
+static char *json_text(json_t *root, size_t flags) {
     char *text = sm_json_to_text(root, flags);
     json_decref(root);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
-    }
-    sm_status status = path_in(folder, name, path);
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(path, text, strlen(text));
-    }
-    free(text);
-    return status;
+    return text;
 }
 
-static sm_status append_merges(const sm_tokenizer *t, FILE *file) {
+static bool append_merges(const sm_tokenizer *t, FILE *file) {
     bool failed = fputs("#version: 0.2\n", file) == EOF;
     for (int32_t rank = 0; rank < t->n_merges && !failed; rank++) {
         char *text = merge_text(t, rank);
         failed = text == NULL || fprintf(file, "%s\n", text) < 0;
         free(text);
     }
-    return failed ? sm_fail(SM_ERR_OOM, "no memory to write %d merges", t->n_merges) : SM_OK;
+    return !failed;
 }
 
-static sm_status write_merges(const sm_tokenizer *t, const char *folder) {
-    char path[PATH_MAX];
+static char *merges_text(const sm_tokenizer *t) {
     char *text = NULL;
     size_t size_bytes = 0;
     FILE *file = open_memstream(&text, &size_bytes);
-    if (file == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s/merges.txt: no memory to write it", folder);
+    bool is_whole = file != NULL && append_merges(t, file);
+    if (file != NULL && fclose(file) != 0) {
+        is_whole = false;
     }
-    sm_status status = append_merges(t, file);
-    if (fclose(file) != 0 && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "%s/merges.txt: no memory to write it", folder);
+    if (!is_whole) {
+        free(text);
+        return NULL;
     }
-    if (status == SM_OK) {
-        status = path_in(folder, "merges.txt", path);
+    return text;
+}
+
+// Under its temporary name; `text` is gone afterwards.
+static sm_status begin(const char *folder, const char *name, char *text, sm_atomic_file **file) {
+    char path[PATH_MAX];
+    sm_status status = SM_OK;
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
     }
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(path, text, size_bytes);
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX) {
+        status = sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
     }
+    status = status == SM_OK ? sm_atomic_open(path, file) : status;
+    status = status == SM_OK ? sm_atomic_write(*file, text, strlen(text)) : status;
     free(text);
     return status;
 }
 
 sm_status sm_tokenizer_write(const sm_tokenizer *t, const char *folder) {
-    SM_TRY(sm_make_folder(folder));
-    SM_TRY(write_json(folder, "vocab.json", vocab_of(t), JSON_COMPACT));
-    SM_TRY(write_merges(t, folder));
-    return write_json(folder, "tokenizer.json", tokenizer_of(t), JSON_INDENT(1));
+    enum { N_FILES = 3 };
+    sm_atomic_file *files[N_FILES] = {NULL};
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(sm_make_folder(folder));
+    SM_TRY_GOTO(begin(folder, "vocab.json", json_text(vocab_of(t), JSON_COMPACT), &files[0]));
+    SM_TRY_GOTO(begin(folder, "merges.txt", merges_text(t), &files[1]));
+    SM_TRY_GOTO(begin(folder, "tokenizer.json", json_text(tokenizer_of(t), JSON_INDENT(1)), &files[2]));
+    for (int i = 0; i < N_FILES; i++) { // tokenizer.json last: readers take it first
+        sm_atomic_file *file = files[i];
+        files[i] = NULL;
+        SM_TRY_GOTO(sm_atomic_commit(file));
+    }
+cleanup:
+    for (int i = 0; i < N_FILES; i++) {
+        sm_atomic_abandon(files[i]);
+    }
+    return status;
 }

@@ -14,7 +14,7 @@
 #include "json_text.h"
 #include "temporary.h"
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 1, MOST_MANIFEST_BYTES = 1 << 26 };
 
 static const char manifest_name[] = "checkpoint.json";
 static const char step_prefix[] = "step-";
@@ -252,7 +252,6 @@ static sm_status check_own_digest(json_t *manifest, const char *path) {
 }
 
 static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoint *c) {
-    json_error_t error;
     int version = 0;
     int is_pending = 0;
     const char *run_id = "";
@@ -260,13 +259,7 @@ static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoin
     json_int_t n_sequences = 0;
     json_int_t n_micro_steps = 0;
     json_int_t log_bytes = 0;
-    if (access(path, F_OK) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
-    *manifest = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (*manifest == NULL) {
-        return damaged(path, "is damaged: not JSON");
-    }
+    SM_TRY(sm_json_read(path, MOST_MANIFEST_BYTES, manifest));
     SM_TRY(check_own_digest(*manifest, path));
     if (json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version, "run_id",
                     &run_id, "step", &step, "sequences", &n_sequences, "micro_steps", &n_micro_steps, "log_bytes",

@@ -5,11 +5,24 @@
 
 #include "corpus.h"
 #include "file_digest.h"
+#include "text_source.h"
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
 
 static sm_status set(json_t *object, const char *name, json_t *value) {
     return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL of NULL
+}
+
+// Text may be a folder of files.
+static sm_status digest_source(const sm_train_source *source, char digest[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
+    sm_text_files files;
+    if (source->tokenizer == NULL) {
+        return sm_file_digest(source->path, digest, size_bytes);
+    }
+    SM_TRY(sm_text_files_list((char *const *)&source->path, 1, &files));
+    const sm_status status = sm_files_digest(files.paths, files.n_files, digest, size_bytes);
+    sm_text_files_free(&files);
+    return status;
 }
 
 static sm_status describe_source(const sm_train_source *source, json_t **described) {
@@ -20,7 +33,7 @@ static sm_status describe_source(const sm_train_source *source, json_t **describ
         return SM_OK;
     }
     if (source->path != NULL) {
-        SM_TRY(sm_file_digest(source->path, digest, &size_bytes));
+        SM_TRY(digest_source(source, digest, &size_bytes));
     } else {
         sm_bytes_digest(sm_corpus_data, (size_t)size_bytes, digest);
     }

@@ -16,7 +16,8 @@
 #include "input_file.h"
 #include "json_text.h"
 
-enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100, VALUE_BYTES = 96, REAL_DIGITS = 15 };
+enum { SCHEMA_VERSION = 1, MOST_RUN_BYTES = 1 << 26, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
+enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };
 
 struct sm_run_folder {
     const char *dir;
@@ -78,9 +79,11 @@ static sm_status take_lock(sm_run_folder *folder) {
 
 static sm_status read_run(sm_run_folder *folder) {
     char path[PATH_MAX];
-    json_error_t error;
     SM_TRY(path_in(folder->dir, "run.json", path));
-    folder->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    const sm_status status = sm_json_read(path, MOST_RUN_BYTES, &folder->run);
+    if (status != SM_OK && status != SM_ERR_FORMAT) {
+        return status;
+    }
     const bool is_whole = json_is_string(json_object_get(folder->run, "run_id")) &&
                           json_is_object(json_object_get(folder->run, "configuration")) &&
                           json_array_size(json_object_get(folder->run, "starts")) > 0 &&
@@ -130,6 +133,13 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
                        dir);
     }
     return read_run(folder);
+}
+
+sm_status sm_run_folder_check(const char *dir, sm_resume resume) {
+    sm_run_folder f = {.dir = dir, .lock = -1};
+    const sm_status status = look(&f, resume);
+    json_decref(f.run);
+    return status;
 }
 
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new) {

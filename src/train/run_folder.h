@@ -35,6 +35,10 @@ typedef enum {
 
 typedef struct sm_run_folder sm_run_folder;
 
+// What opening it would say of what the folder holds, without making, owning or changing anything: for whoever has long
+// work to do before.
+sm_status sm_run_folder_check(const char *dir, sm_resume resume);
+
 // Makes the folder, whose parent exists, and owns it until it is closed. *is_new: it holds no run yet. SM_ERR_USAGE
 // says what to do where it holds a run that is complete, one that is not without SM_RESUME_AUTO, or one of another
 // process.

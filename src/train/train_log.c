@@ -151,6 +151,7 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
     char norm[32] = "null";
     char scale[96] = "";
     char padding[48] = "";
+    char communication[96] = "";
     if (log == NULL) {
         return SM_OK;
     }
@@ -164,11 +165,16 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
     if (s->load.starts != NULL) {
         snprintf(padding, sizeof padding, ", \"padded_tokens\": %lld", (long long)s->n_padding);
     }
+    if (s->comm_bytes > 0) {
+        snprintf(communication, sizeof communication, ", \"comm_hidden_ms\": %.6g, \"comm_bytes\": %lld",
+                 (double)s->hidden_ns / 1e6, (long long)s->comm_bytes);
+    }
     int n = snprintf(line, sizeof line,
                      "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
-                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s}\n",
+                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s}\n",
                      (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens,
-                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, scale, padding);
+                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, communication, scale,
+                     padding);
     return append(log, line, (size_t)n);
 }
 

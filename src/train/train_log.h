@@ -1,12 +1,12 @@
 // train_log.h: what a training did, a JSON object a line, with enough digits to give every float32 back.
 //
-//     a step        {"step", "loss", "grad_norm", "lr", "ms", "tokens", "epoch", "data_ms", "comm_ms"}, and where the
-//                   loss is scaled "skipped" and "loss_scale"; grad_norm is null where the step was skipped
+//     a step        {"step", "loss", "grad_norm", "lr", "ms", "tokens", "epoch", "data_ms", "comm_ms"}; of several
+//                   processes "comm_hidden_ms" and "comm_bytes"; where the loss is scaled "skipped" and "loss_scale";
+//                   grad_norm is null where the step was skipped
 //     validation    {"kind": "validation", "step", "loss", "tokens", "ms"}
 //     epoch         {"kind": "epoch", "epoch", "step"}: the epoch's last step
 //     checkpoint    {"kind": "checkpoint", "step", "ms", "background_ms"}: what the training waited, and what writing
-//     it
-//                   took beside the training; null until that is over
+//                   it took beside the training; null until that is over
 #ifndef STEPMARK_TRAIN_LOG_H
 #define STEPMARK_TRAIN_LOG_H
 

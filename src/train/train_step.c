@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "clock.h"
+#include "comm_reduce.h"
 
 static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
 
@@ -78,26 +79,36 @@ static double part_of_loss(const sm_load *load, int64_t micro, int64_t n_micro, 
                : loss * (double)load->n_real[micro] / (double)load->n_real_of_all;
 }
 
-// Gradients of this process's micro-batches, and its part of the step's loss. Dropout's masks depend on the number of
+// The last micro-batch's loss, waited for, and its part of the step's.
+static sm_status read_loss(const sm_train_stepper *s, const sm_load *load, int64_t micro, double *loss) {
+    double micro_loss;
+    SM_TRY(sm_session_loss(s->session, &micro_loss));
+    sm_phases_lap(s->phases, SM_STEP_TRANSFER);
+    *loss += part_of_loss(load, micro, s->n_accum * sm_comm_size(s->comm), micro_loss);
+    return SM_OK;
+}
+
+// What runs of a micro-batch: the update follows the last one at once, so that the device need not wait for a host that
+// reads the loss.
+static unsigned micro_phases(const sm_train_stepper *s, int64_t micro) {
+    return SM_RUN_FORWARD | SM_RUN_BACKWARD | (micro == 0 ? SM_RUN_ZERO_GRAD : 0u) |
+           (micro + 1 < s->n_accum ? SM_RUN_MORE : SM_RUN_OPTIMIZER);
+}
+
+// This process's micro-batches and the update, and its part of the step's loss. Dropout's masks depend on the number of
 // the micro-batch among those of all processes and steps.
-static sm_status accumulate(sm_train_stepper *s, int64_t step, const sm_load *load, double *loss) {
+static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *load, double *loss) {
     const int64_t n_micro = s->n_accum * sm_comm_size(s->comm);
     s->session->n_micro_steps = (uint64_t)((step - 1) * n_micro + sm_comm_rank(s->comm) * s->n_accum);
     *loss = 0;
     for (int64_t micro = 0; micro < s->n_accum; micro++) {
-        double micro_loss;
         if (sm_comm_size(s->comm) == 1 && is_interrupted(s)) {
             return SM_ERR_INTERRUPTED;
         }
         SM_TRY(feed(s, load, micro));
         sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-        unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD;
-        phases |= micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        phases |= micro + 1 < s->n_accum ? SM_RUN_MORE : 0;
-        SM_TRY(run_ops(s, phases));
-        SM_TRY(sm_session_loss(s->session, &micro_loss));
-        sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-        *loss += part_of_loss(load, micro, n_micro, micro_loss);
+        SM_TRY(run_ops(s, micro_phases(s, micro)));
+        SM_TRY(read_loss(s, load, micro, loss));
     }
     return SM_OK;
 }
@@ -118,16 +129,41 @@ static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step 
                    s->data_name, advice);
 }
 
-static sm_status update(sm_train_stepper *s, sm_train_step *result) {
-    SM_TRY(run_ops(s, SM_RUN_OPTIMIZER));
+static sm_status read_norm(sm_train_stepper *s, sm_train_step *result) {
     SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     SM_TRY(tell_scaler(s, result));
     sm_phases_lap(s->phases, result->is_scaled ? SM_STEP_LOSS_SCALER : SM_STEP_TRANSFER);
+    return SM_OK;
+}
+
+// Weights of a step that is refused are those behind its update, which nobody keeps.
+static sm_status check_finite(const sm_train_stepper *s, const sm_train_step *result) {
+    if (!isfinite(result->loss)) {
+        return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
+    }
     if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
         return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
     }
     return SM_OK;
+}
+
+static int64_t communication_bytes(const sm_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        bytes += plan->ops[i].phase == SM_PHASE_COMMUNICATION ? sm_op_bytes(plan, &plan->ops[i]) : 0;
+    }
+    return (int64_t)bytes;
+}
+
+// What several processes cost the step. Of the communication that was under way, what nobody waited for was hidden.
+static void record_communication(const sm_train_stepper *s, int64_t waited_ns, int64_t under_way_ns,
+                                 sm_train_step *result) {
+    if (sm_comm_size(s->comm) > 1) {
+        result->comm_ns = waited_ns;
+        result->hidden_ns = under_way_ns > waited_ns ? under_way_ns - waited_ns : 0;
+        result->comm_bytes = communication_bytes(s->session->plan);
+    }
 }
 
 sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
@@ -136,23 +172,23 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     *result = (sm_train_step){.step = step, .epoch = sm_load_epoch(s->share, step), .lr = settings.lr};
     const int64_t start_ns = sm_now_ns();
     const int64_t comm_start_ns = s->session->comm_ns;
+    const int64_t busy_start_ns = sm_comm_busy_ns(s->comm);
     *is_whole = true;
     SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-    sm_status status = accumulate(s, step, &result->load, &result->loss);
+    sm_status status = run_batches(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
     lap_others(s);
-    const int64_t sum_ns = sm_comm_size(s->comm) > 1 ? sm_now_ns() - sum_start_ns : 0;
-    if (!isfinite(result->loss)) {
-        return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
-    }
-    SM_TRY(update(s, result));
+    const int64_t sum_ns = sm_now_ns() - sum_start_ns;
+    SM_TRY(read_norm(s, result));
+    SM_TRY(check_finite(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
-    result->comm_ns = s->session->comm_ns - comm_start_ns + sum_ns;
+    record_communication(s, s->session->comm_ns - comm_start_ns + sum_ns, sm_comm_busy_ns(s->comm) - busy_start_ns,
+                         result);
     *is_whole = true;
     return SM_OK;
 }

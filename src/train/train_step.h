@@ -20,6 +20,8 @@ typedef struct {
     int64_t elapsed_ns; // from its settings to the end of its update, data and communication included
     int64_t data_ns;    // of these: for data, waited or made inline
     int64_t comm_ns;    // of these: waited for other processes
+    int64_t hidden_ns;  // communication beside what the step computed
+    int64_t comm_bytes; // sent to and received from other processes; 0: there are none
     int64_t n_tokens;   // of all processes; padding is none
     int64_t n_padding;  // and its positions
     sm_load load;       // what this process took; its arrays stay until the next step

@@ -1,27 +1,12 @@
 // layernorm_hoisted.c: what is the same for all elements of a row is computed once: one division a row, not one an
 // element.
-#include <math.h>
+typedef float vec;
+typedef float unaligned_vec;
 
-#include "args_layernorm.h"
+#include "layernorm_rows.h"
 
 void layernorm_forward(const layernorm_forward_args *args) {
-    const int64_t C = args->C;
     for (int64_t n = 0; n < args->N; n++) {
-        const float *x = args->x + n * C;
-        float sum = 0;
-        float squares = 0;
-        for (int64_t c = 0; c < C; c++) {
-            sum += x[c];
-        }
-        const float mean = sum / (float)C;
-        for (int64_t c = 0; c < C; c++) {
-            squares += (x[c] - mean) * (x[c] - mean);
-        }
-        const float rstd = 1 / sqrtf(squares / (float)C + (float)args->eps);
-        for (int64_t c = 0; c < C; c++) {
-            args->y[n * C + c] = (x[c] - mean) * rstd * args->w[c] + args->b[c];
-        }
-        args->mean[n] = mean;
-        args->rstd[n] = rstd;
+        normalise_row(args, n);
     }
 }

@@ -43,7 +43,7 @@ static inline float sum_row(const float *x, int64_t C, float mean, int squared) 
     return add_up(chains) + rest;
 }
 
-static void normalise_row(const layernorm_forward_args *args, int64_t n) {
+static inline void normalise_row(const layernorm_forward_args *args, int64_t n) {
     const int64_t C = args->C;
     const float *x = args->x + n * C;
     float *y = args->y + n * C;

@@ -249,6 +249,7 @@ const sm_model sm_model_gpt2 = {
     .tied_head = "wte.weight",
     .ignored_endings = masks,
     .hf_model_type = "gpt2",
+    .hf_architectures = {"GPT2LMHeadModel", "GPT2Model"},
     .read_config = gpt2_read_config,
     .write_config = gpt2_write_config,
 };

@@ -248,6 +248,7 @@ const sm_model sm_model_llama = {
     .tied_head = "model.embed_tokens.weight",
     .ignored_endings = buffers,
     .hf_model_type = "llama",
+    .hf_architectures = {"LlamaForCausalLM", NULL},
     .read_config = llama_read_config,
     .write_config = llama_write_config,
 };

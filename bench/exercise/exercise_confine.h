@@ -1,0 +1,16 @@
+// exercise_confine.h: what a process may still do while it runs a student's kernel. For good: there is no way back.
+#ifndef STEPMARK_EXERCISE_CONFINE_H
+#define STEPMARK_EXERCISE_CONFINE_H
+
+#include <stdbool.h>
+
+// Computes, has memory and time, opens files to read, writes to stdout and stderr, ends. Any other system call raises
+// SIGSYS. False: this system has no such filter.
+bool sm_confine_kernel(void);
+
+// What an OpenCL driver needs, too: threads, compilers, devices, files in its and our caches. No network,
+// no other processes, no way out of its group of processes; where the system has Landlock, writes nowhere else. False:
+// as above.
+bool sm_confine_driver(void);
+
+#endif

@@ -1,0 +1,13 @@
+// loop_memory.h: memory over a step: what holds data while each op runs, by the planner, at the times that ops took.
+#ifndef STEPMARK_LOOP_MEMORY_H
+#define STEPMARK_LOOP_MEMORY_H
+
+#include <jansson.h>
+
+#include "plan.h"
+
+// Of n_steps steps with plan->n_ops op times each, a row's loop.memory. Neighbouring ops become one where there are
+// many, with the largest of their sizes. The caller owns *memory.
+sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps, json_t **memory);
+
+#endif
