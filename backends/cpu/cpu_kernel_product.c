@@ -21,9 +21,10 @@
 //
 // Each thread does this for a rectangle of c of its own. It shares nothing that is written: lines of a packed
 // operand that go from core to core cost more than packing twice. a is read where it lies when its rows are
-// contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows; else its block is packed, which then is only a
-// copy. What is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is packed by
-// the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
+// contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache is large and many
+// columns use them: then its block is packed. So it is when its columns are contiguous, which then is only a copy. What
+// is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is packed by the first
+// tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
 #include "cpu_math.h"

@@ -10,8 +10,9 @@
 #include "cpu_ask.h"
 #include "cpu_tile_size.h"
 
-// So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows of a
-// where they lie, are left to the processor's own prefetching: instructions that ask for them lower the clock.
+// So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows
+// of a where they lie, are left to the processor's own prefetching: to ask for them costs
+// more than it saves where the clock falls with what is executed (Emerald Rapids: 5% of a tile).
 enum { CPU_AHEAD = 32 };
 
 // Steps of k that are unrolled, and those between two times that memory is asked for.
