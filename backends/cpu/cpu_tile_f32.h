@@ -11,8 +11,8 @@
 #include "cpu_tile_size.h"
 
 // So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows
-// of a where they lie, are left to the processor's own prefetching: to ask for them costs
-// more than it saves where the clock falls with what is executed (Emerald Rapids: 5% of a tile).
+// of a where they lie, are left to the processor's own prefetching: to ask for them costs more than it saves where the
+// clock falls with what is executed (Emerald Rapids: 5% of a tile).
 enum { CPU_AHEAD = 32 };
 
 // Steps of k that are unrolled, and those between two times that memory is asked for.
@@ -38,37 +38,33 @@ typedef struct {
 // What a tile packs while it multiplies.
 enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
-// sum += a b over n_steps of k, a constant, which are unrolled: n_vectors and packs are constants, too, and so is what
-// the compiler can know of a's strides.
-static inline __attribute__((always_inline)) void cpu_steps(int n_steps, int n_vectors, unsigned packs, cpu_a_rows a,
-                                                            const float *b, int64_t b_step, float *restrict b_pack,
-                                                            cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+// sum += a b, of step j of k: n_vectors and packs are constants, and so is what the compiler can know of a's strides.
+static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors, unsigned packs, cpu_a_rows a,
+                                                           const float *b, int64_t b_step, float *restrict b_pack,
+                                                           cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    const float *column = a.data + j * a.step;
+    if (packs & CPU_PACK_A) {
+        __builtin_prefetch(column + CPU_AHEAD * a.step);
+        __builtin_prefetch(column + CPU_AHEAD * a.step + 2 * CPU_PRODUCT_ROWS - 1);
+        memcpy(a.pack + j * CPU_PRODUCT_ROWS, column, CPU_PRODUCT_ROWS * sizeof *a.pack);
+        memcpy(a.pack + a.pack_next + j * CPU_PRODUCT_ROWS, column + CPU_PRODUCT_ROWS,
+               CPU_PRODUCT_ROWS * sizeof *a.pack);
+    }
+    cpu_vector row[CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 4
-    for (int j = 0; j < n_steps; j++) {
-        const float *column = a.data + j * a.step;
-        if (packs & CPU_PACK_A) {
-            __builtin_prefetch(column + CPU_AHEAD * a.step);
-            __builtin_prefetch(column + CPU_AHEAD * a.step + 2 * CPU_PRODUCT_ROWS - 1);
-            memcpy(a.pack + j * CPU_PRODUCT_ROWS, column, CPU_PRODUCT_ROWS * sizeof *a.pack);
-            memcpy(a.pack + a.pack_next + j * CPU_PRODUCT_ROWS, column + CPU_PRODUCT_ROWS,
-                   CPU_PRODUCT_ROWS * sizeof *a.pack);
+    for (int v = 0; v < n_vectors; v++) {
+        row[v] = *(const cpu_vector *)(b + j * b_step + v * CPU_VECTOR);
+        if (packs & CPU_PACK_B) {
+            *(cpu_vector *)(b_pack + j * CPU_PRODUCT_COLS + v * CPU_VECTOR) = row[v];
+            __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_VECTOR);
         }
-        cpu_vector row[CPU_PRODUCT_VECTORS];
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        const float factor = column[r * a.row];
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            row[v] = *(const cpu_vector *)(b + j * b_step + v * CPU_VECTOR);
-            if (packs & CPU_PACK_B) {
-                *(cpu_vector *)(b_pack + j * CPU_PRODUCT_COLS + v * CPU_VECTOR) = row[v];
-                __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_VECTOR);
-            }
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-            const float factor = column[r * a.row];
-#pragma GCC unroll 4
-            for (int v = 0; v < n_vectors; v++) {
-                sum[r][v] += factor * row[v];
-            }
+            sum[r][v] += factor * row[v];
         }
     }
 }
@@ -82,14 +78,17 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
         const int64_t until = left > CPU_STRETCH ? left - CPU_STRETCH : 0;
         cpu_ask(asking);
         for (; left >= until + CPU_UNROLLED; left -= CPU_UNROLLED) {
-            cpu_steps(CPU_UNROLLED, n_vectors, packs, a, b, b_step, b_pack, sum);
+            cpu_step(0, n_vectors, packs, a, b, b_step, b_pack, sum);
+            cpu_step(1, n_vectors, packs, a, b, b_step, b_pack, sum);
+            cpu_step(2, n_vectors, packs, a, b, b_step, b_pack, sum);
+            cpu_step(3, n_vectors, packs, a, b, b_step, b_pack, sum);
             a.data += CPU_UNROLLED * a.step;
             a.pack += CPU_UNROLLED * CPU_PRODUCT_ROWS;
             b += CPU_UNROLLED * b_step;
             b_pack += CPU_UNROLLED * CPU_PRODUCT_COLS;
         }
         for (; left > until; left--) {
-            cpu_steps(1, n_vectors, packs, a, b, b_step, b_pack, sum);
+            cpu_step(0, n_vectors, packs, a, b, b_step, b_pack, sum);
             a.data += a.step;
             a.pack += CPU_PRODUCT_ROWS;
             b += b_step;
