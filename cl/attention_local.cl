@@ -20,10 +20,9 @@
 //
 // Backward, scores are computed once, and serve dk, dv and dq: five products. dk and dv of a tile of keys stay in
 // registers. dq of a row is a sum over tiles of keys: n_parts groups, each with every so many tiles of a head, have a
-// sum of their own in scratch, to which each tile adds its share; a last launch adds up the parts. A group has TEAMS
-// teams of items, with a tile of keys and a part of dq each; they share the tiles of rows.
+// sum of their own in scratch, to which each tile adds its share; a last launch adds up the parts.
 //
-// A team's items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
+// Items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
 // x + ITEMS_X, .. Over a result of rows (or keys) by channels it has the same rows, or 4 keys side by side, and
 // every ITEMS_X-th chunk of 4 channels. What an item reads of local memory serves 8 x 8, or 4 x 8, multiplications
 // of every step: local memory is what limits these kernels.
@@ -36,9 +35,6 @@
 #endif
 #ifndef KEYS
 #define KEYS 32 // its columns
-#endif
-#ifndef TEAMS
-#define TEAMS 1 // of a group; 1 for forward
 #endif
 #ifndef ITEMS_Y
 #define ITEMS_Y 8 // work-items along the rows; for dk and dv, KEYS / ITEMS_Y is a multiple of 4
@@ -66,9 +62,7 @@ typedef data kept_value;
 typedef float kept_value;
 #define widen_kept(x) (x)
 #endif
-#define ITEMS       (ITEMS_Y * ITEMS_X) // of a team
-#define GROUP_ITEMS (TEAMS * ITEMS)
-#define GROUP_KEYS  (TEAMS * KEYS)
+#define ITEMS       (ITEMS_Y * ITEMS_X)
 #define CHUNKS      ((HS + 3) / 4)     // float4s in a row
 #define LD          ((CHUNKS | 1) * 4) // floats of a row in local memory: odd in float4s, against bank conflicts
 #define WEIGHTS_LD  (KEYS + 8)
@@ -87,7 +81,7 @@ typedef struct {
     ulong q, k, v;     // the head's first channels in a row of qkv; q also in a row of y
     ulong ld;          // elements of a row of qkv
     const global int *starts; // (T), of the sequence
-    uint item, y, x;          // in its team
+    uint y, x;
 } place;
 
 // head: b NH + h
@@ -102,9 +96,8 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
     p.k = (NH + head % NH / (NH / NKV)) * HS;
     p.v = p.k + NKV * HS;
     p.ld = (NH + 2 * NKV) * HS;
-    p.item = (uint)get_local_id(0) % ITEMS;
-    p.y = p.item / ITEMS_X;
-    p.x = p.item % ITEMS_X;
+    p.y = (uint)get_local_id(0) / ITEMS_X;
+    p.x = (uint)get_local_id(0) % ITEMS_X;
     return p;
 }
 
@@ -112,10 +105,10 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, p->ld); }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->q; }
 
-// Keep factors of a tile, by its team: a draw is of 4 weights side by side.
+// Keep factors of a tile: a draw is of 4 weights side by side.
 static inline void draw_tile(const mask *m, const place *p, ulong first_row, ulong first_key, local float *weights) {
     enum { DRAWS = KEYS / 4 + 1 };
-    for (uint e = p->item; DROPOUT && e < ROWS * DRAWS; e += ITEMS) {
+    for (uint e = (uint)get_local_id(0); DROPOUT && e < ROWS * DRAWS; e += ITEMS) {
         const uint row = e / DRAWS;
         const ulong first = row_start(p->head_row + first_row + row, p->T) + first_key;
         const ulong draw = first / 4 + e % DRAWS;
@@ -159,7 +152,7 @@ static inline void write_chunk(float4 x, global data *row, uint c) {
 // All items: a tile (n_tile,LD) of rows times factor, zeros beyond n_rows.
 static inline void stage(const global data *from, ulong ld, ulong n_rows, uint n_tile, float factor,
                          local float *tile) {
-    for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += GROUP_ITEMS) {
+    for (uint e = (uint)get_local_id(0); e < n_tile * CHUNKS; e += ITEMS) {
         const uint row = e / CHUNKS;
         const uint c = e % CHUNKS;
         const float4 x = row < n_rows ? factor * read_chunk(from + row_start(row, ld), c) : (float4)(0.0f);
@@ -613,8 +606,8 @@ static inline ulong tile_of(ulong part, ulong n_parts, ulong n) {
 }
 
 // dk and dv of a part of the tiles of keys of a head of k and v, of each head of q that shares it, and their share of dq:
-// `dq` (n_parts TEAMS,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
-kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
+// `dq` (n_parts,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
@@ -622,45 +615,39 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, 
                         ulong dqkv_at) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float drows[ROWS * LD] __attribute__((aligned(16)));
-    local float all_keys[GROUP_KEYS * LD] __attribute__((aligned(16)));
-    local float all_values[GROUP_KEYS * LD] __attribute__((aligned(16)));
-    local float all_weights[TEAMS * ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
+    local float keys[KEYS * LD] __attribute__((aligned(16)));
+    local float values[KEYS * LD] __attribute__((aligned(16)));
+    local float weights[ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
 #if DROPOUT
-    local float all_kept[TEAMS * ROWS * WEIGHTS_LD];
+    local float kept[ROWS * WEIGHTS_LD];
 #else
-    local float *all_kept = all_weights; // not used
+    local float *kept = weights; // not used
 #endif
-    const uint team = (uint)get_local_id(0) / ITEMS;
-    const local float *keys = all_keys + team * KEYS * LD;
-    const local float *values = all_values + team * KEYS * LD;
-    local float *weights = all_weights + team * ROWS * WEIGHTS_LD;
-    local float *kept = all_kept + team * ROWS * WEIGHTS_LD;
     const ulong sharing = NH / NKV;
     const ulong first_head = get_group_id(0) * sharing;
     const ulong n_parts = get_num_groups(1);
     const mask drop = make_mask(key, threshold, drop_scale, rng_step + rng_step_at);
-    dq += dq_at + (get_group_id(1) * TEAMS + team) * get_num_groups(0) * sharing * row_start(T, CHUNKS * 4);
+    dq += dq_at + get_group_id(1) * get_num_groups(0) * sharing * row_start(T, CHUNKS * 4);
     for (ulong head = first_head; DOCUMENTS && head < first_head + sharing; head++) {
         const place p = find_place(head, T, NH, NKV, starts + starts_at);
-        clear_dq(&p, (get_group_id(1) * GROUP_KEYS + team * KEYS) / ROWS * ROWS, dq);
+        clear_dq(&p, get_group_id(1) * KEYS / ROWS * ROWS, dq);
     }
-    for (ulong n = 0; tile_of(get_group_id(1), n_parts, n) * GROUP_KEYS < T; n++) {
+    for (ulong n = 0; tile_of(get_group_id(1), n_parts, n) * KEYS < T; n++) {
         place p = find_place(first_head, T, NH, NKV, starts + starts_at);
-        const ulong group_key = tile_of(get_group_id(1), n_parts, n) * GROUP_KEYS;
-        const ulong first_key = group_key + team * KEYS;
-        const ulong end_row = end_of_rows(p.starts, T, min(group_key + GROUP_KEYS, T) - 1);
-        const global data *of_keys = qkv + qkv_at + qkv_start(&p, group_key);
+        const ulong first_key = tile_of(get_group_id(1), n_parts, n) * KEYS;
+        const ulong end_row = end_of_rows(p.starts, T, min(first_key + KEYS, T) - 1);
+        const global data *of_keys = qkv + qkv_at + qkv_start(&p, first_key);
         float4 dk[OWN_KEYS][CHUNKS_EACH];
         float4 dv[OWN_KEYS][CHUNKS_EACH];
         clear_sums(dk);
         clear_sums(dv);
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage(of_keys + p.k, p.ld, T - group_key, GROUP_KEYS, 1.0f, all_keys);
-        stage(of_keys + p.v, p.ld, T - group_key, GROUP_KEYS, 1.0f, all_values);
+        stage(of_keys + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
+        stage(of_keys + p.v, p.ld, T - first_key, KEYS, 1.0f, values);
         for (ulong head = first_head; head < first_head + sharing; head++) {
             p = find_place(head, T, NH, NKV, starts + starts_at);
-            for (ulong first_row = group_key / ROWS * ROWS; first_row < end_row; first_row += ROWS) {
-                const bool sees = TEAMS == 1 || first_key < first_row + ROWS; // any row any key of this team
+            for (ulong first_row = first_key / ROWS * ROWS; first_row < end_row; first_row += ROWS) {
+                float score[ROWS_EACH][KEYS_EACH];
                 float dweight[ROWS_EACH][KEYS_EACH];
                 float4 dq_rows[ROWS_EACH][CHUNKS_EACH];
                 const row_facts facts = read_row_facts(lse + lse_at, D + D_at, &p, first_row);
@@ -669,28 +656,19 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, 
                 stage(dy + dy_at + y_start(&p, first_row), p.C, T - first_row, ROWS, 1.0f, drows);
                 draw_tile(&drop, &p, first_row, first_key, kept);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                if (sees) {
-                    float score[ROWS_EACH][KEYS_EACH];
-                    multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
-                    put_weights(lse + lse_at, &p, &facts, first_row, first_key, score, kept, weights);
-                    multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
-                    finish_dweight(&p, &facts, drop_scale, kept, weights, dweight);
-                }
+                multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+                put_weights(lse + lse_at, &p, &facts, first_row, first_key, score, kept, weights);
+                multiply_rows(drows + p.y * LD, values + p.x * LD, dweight);
+                finish_dweight(&p, &facts, drop_scale, kept, weights, dweight);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                if (sees) {
-                    add_gathered(weights + p.y * 4, drows, p.x, dv);
-                }
+                add_gathered(weights + p.y * 4, drows, p.x, dv);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                if (sees) {
-                    put_dweight(&p, dweight, weights);
-                    read_dq(dq, &p, first_row, !DOCUMENTS && n == 0, dq_rows);
-                }
+                put_dweight(&p, dweight, weights);
+                read_dq(dq, &p, first_row, !DOCUMENTS && n == 0, dq_rows);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                if (sees) {
-                    add_gathered(weights + p.y * 4, rows, p.x, dk); // these rows are q / sqrt(HS)
-                    add_weighted(weights + p.y * WEIGHTS_LD, keys, p.x, dq_rows);
-                    write_dq(dq_rows, &p, first_row, dq);
-                }
+                add_gathered(weights + p.y * 4, rows, p.x, dk); // these rows are q / sqrt(HS)
+                add_weighted(weights + p.y * WEIGHTS_LD, keys, p.x, dq_rows);
+                write_dq(dq_rows, &p, first_row, dq);
             }
         }
 #pragma unroll

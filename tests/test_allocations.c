@@ -35,6 +35,16 @@ static const command commands[] = {
     {"init -m tiny --save model", "model/model.safetensors", 100},
     {"train " WORK " --steps 1 --backend cpu -t 1 --save model", "model/model.safetensors", 50},
     {"run " WORK " -r 2 -w 0 --no-peaks --backend cpu -t 1 -o jsonl", NULL, 50},
+    {"loop " WORK " -r 2 -w 0 --no-peaks -t 1 -o jsonl", NULL, 50},
+    {"advise " WORK " --dry-run", NULL, 50},
+    {"leaderboard a.bundle", NULL, 50},
+    {"bundle rows.jsonl --output made.bundle", "made.bundle", 50},
+    {"page " WORK " --backend none --output step.html", "step.html", 20},
+    {"exercise", NULL, 50},
+    {"ladder matmul --source blocked", NULL, 20},
+    {"schema", NULL, 50},
+    {"tokenizer train --vocab-size 300 --output model -t 1 text", "model/tokenizer.json", 50},
+    {"generate --weights given --prompt a --tokens 2 -t 1", NULL, 50},
 };
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), QUICK_TRIES = 30 };
 
@@ -88,6 +98,7 @@ static result run(const command *c, long fault_at) {
     char *folder = temp_path("model");
     mkdir(folder, 0700);
     free(folder);
+    write_named("count", "0");
     if (c->file != NULL) {
         write_named(c->file, "old");
     }
@@ -210,6 +221,20 @@ static long try_command(const command *c, long step_given, long *n_tries) {
     return n_bad;
 }
 
+// What the commands read, made by the program itself.
+static void make_inputs(void) {
+    static const char *const lines[] = {"init -m tiny --save given",
+                                        "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
+                                        "bundle rows.json --output a.bundle"};
+    char line[2048];
+    char *here = getcwd(NULL, 0);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        snprintf(line, sizeof(line), "cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i]);
+        assert_int_equal(system(line), 0);
+    }
+    free(here);
+}
+
 static void every_failure_is_told(void **state) {
     (void)state;
     const char *step = getenv("ALLOCATION_STEP");
@@ -221,6 +246,8 @@ static void every_failure_is_told(void **state) {
     skip();
 #endif
     write_named("rows.jsonl", rows);
+    write_named("text", "a text, a text, and one more text");
+    make_inputs();
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (only == NULL || strncmp(only, commands[i].arguments, strlen(only)) == 0) {
             long tries_before = n_tries;

@@ -44,13 +44,17 @@ typedef struct {
     int64_t grid_rows;   // parts that the rows are divided into among the threads; 0: by an estimate of the cost
 } cpu_blocking;
 
-// Where the second-level cache has 2 MiB, a slice of a block of a fills most of it, so that b is packed while many rows
-// are multiplied; else it is at most 576 KiB. One of a block of b is at most 2.3 MiB.
-static inline cpu_blocking cpu_default_blocking(void) {
+// The second-level cache has 2 MiB or more.
+static inline bool cpu_level2_is_large(void) {
     enum { LARGE_BYTES = 2 << 20 };
-    return cpu_topology_level2_bytes() >= LARGE_BYTES
-               ? (cpu_blocking){.slice_k = 768, .block_tiles = 64, .block_cols = 768}
-               : (cpu_blocking){.slice_k = 1536, .block_tiles = 12, .block_cols = 384};
+    return cpu_topology_level2_bytes() >= LARGE_BYTES;
+}
+
+// Where it is large, a slice of a block of a fills most of it, so that b is packed while many rows are multiplied; else
+// it is at most 576 KiB. One of a block of b is at most 2.3 MiB.
+static inline cpu_blocking cpu_default_blocking(void) {
+    return cpu_level2_is_large() ? (cpu_blocking){.slice_k = 768, .block_tiles = 64, .block_cols = 768}
+                                 : (cpu_blocking){.slice_k = 1536, .block_tiles = 12, .block_cols = 384};
 }
 
 // Who computes it.

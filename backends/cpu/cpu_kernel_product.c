@@ -21,9 +21,10 @@
 //
 // Each thread does this for a rectangle of c of its own. It shares nothing that is written: lines of a packed
 // operand that go from core to core cost more than packing twice. a is read where it lies when its rows are
-// contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows; else its block is packed, which then is only a
-// copy. What is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is packed by
-// the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
+// contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache is large and many
+// columns use them: then its block is packed. So it is when its columns are contiguous, which then is only a copy. What
+// is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is packed by the first
+// tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
 #include "cpu_math.h"
@@ -51,6 +52,27 @@ static void pack_lines(const float *from, int64_t ld, int64_t n_lines, int64_t k
         for (int64_t j = i < n_whole ? k_whole : 0; j < k; j++) {
             to[j * width + i] = i < n_lines ? from[i * ld + j] : 0.0f;
         }
+    }
+}
+
+// Packs as many lines as a vector has elements as panels of CPU_PRODUCT_ROWS lines, k * CPU_PRODUCT_ROWS elements each.
+static void pack_tiles_of_lines(const float *from, int64_t ld, int64_t k, float *to) {
+    float square[CPU_VECTOR * CPU_VECTOR];
+    int64_t j = 0;
+    for (; j + CPU_VECTOR <= k; j += CPU_VECTOR) {
+        for (int64_t r = 0; r < CPU_VECTOR; r++) {
+            __builtin_prefetch(from + r * ld + j + CPU_AHEAD);
+        }
+        cpu_transpose(from + j, ld, square, CPU_VECTOR);
+        for (int64_t i = 0; i < CPU_VECTOR; i++) {
+            for (int64_t r = 0; r < CPU_VECTOR; r += CPU_PRODUCT_ROWS) {
+                memcpy(to + r * k + (j + i) * CPU_PRODUCT_ROWS, square + i * CPU_VECTOR + r,
+                       CPU_PRODUCT_ROWS * sizeof *to);
+            }
+        }
+    }
+    for (int64_t r = 0; r < CPU_VECTOR; r += CPU_PRODUCT_ROWS) {
+        pack_lines(from + r * ld + j, ld, CPU_PRODUCT_ROWS, k - j, to + r * k + j * CPU_PRODUCT_ROWS, CPU_PRODUCT_ROWS);
     }
 }
 
@@ -103,8 +125,15 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
 typedef struct {
     cpu_range rows;
     cpu_range cols;
-    int64_t n_paired; // rows of a, from the first on, that tiles of the first b panel pack, two tiles' at a time
+    int64_t n_lying;  // rows of a, from the first on, that are read where they lie
+    int64_t n_paired; // likewise, that tiles of the first b panel pack, two tiles' at a time
 } block;
+
+// Whether rows of a that are contiguous along k are packed all the same. It takes as long as about ten columns; then an
+// Intel core of this kind reads them from its second-level cache with less delay, and multiplies 5% faster.
+static bool packs_lying_rows(int64_t n_cols) {
+    return cpu_level2_is_large() && CPU_VECTOR % CPU_PRODUCT_ROWS == 0 && n_cols >= 4 * CPU_PRODUCT_COLS;
+}
 
 // Packs of a block's rows of a what is neither read where it lies nor packed by tiles.
 static void pack_a(const job *j, block *of) {
@@ -117,12 +146,22 @@ static void pack_a(const job *j, block *of) {
             length(of->cols) < CPU_PRODUCT_COLS ? 0 : n_rows / (2 * CPU_PRODUCT_ROWS) * (2 * CPU_PRODUCT_ROWS);
         pack_rows(from + of->n_paired, p->a_col, n_rows - of->n_paired, depth, j->a_panels + of->n_paired * depth,
                   CPU_PRODUCT_ROWS);
+        of->n_lying = 0;
     } else {
-        const int64_t edge = n_rows / CPU_PRODUCT_ROWS * CPU_PRODUCT_ROWS;
+        int64_t done = n_rows / CPU_PRODUCT_ROWS * CPU_PRODUCT_ROWS;
+        if (packs_lying_rows(length(of->cols))) {
+            done = n_rows / CPU_VECTOR * CPU_VECTOR;
+            for (int64_t row = 0; row < done; row += CPU_VECTOR) {
+                pack_tiles_of_lines(from + row * p->a_row, p->a_row, depth, j->a_panels + row * depth);
+            }
+            of->n_lying = 0;
+        } else {
+            of->n_lying = done;
+        }
         of->n_paired = 0;
-        if (edge < n_rows) {
-            pack_lines(from + edge * p->a_row, p->a_row, n_rows - edge, depth, j->a_panels + edge * depth,
-                       CPU_PRODUCT_ROWS);
+        for (; done < n_rows; done += CPU_PRODUCT_ROWS) {
+            pack_lines(from + done * p->a_row, p->a_row, cpu_min64(n_rows - done, CPU_PRODUCT_ROWS), depth,
+                       j->a_panels + done * depth, CPU_PRODUCT_ROWS);
         }
     }
 }
@@ -136,7 +175,7 @@ static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool 
     if (packs) {
         return (cpu_a_rows){lying, 1, p->a_col, packed, CPU_PRODUCT_ROWS * depth};
     }
-    if (p->a_row == 1 || row + CPU_PRODUCT_ROWS > length(of->rows)) {
+    if (row >= of->n_lying) {
         return (cpu_a_rows){.data = packed, .row = 1, .step = CPU_PRODUCT_ROWS};
     }
     return (cpu_a_rows){.data = lying, .row = p->a_row, .step = 1};
@@ -194,7 +233,7 @@ static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
 static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, bool fresh) {
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
-    const int64_t n_times = cpu_divide_up(depth, CPU_ASK_STEPS);
+    const int64_t n_times = cpu_divide_up(depth, CPU_STRETCH);
     const int64_t n_cols = cpu_min64(of->cols.end - col, CPU_PRODUCT_COLS);
     const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
@@ -240,10 +279,14 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     }
 }
 
+static int n_row_blocks(const job *j) {
+    return (int)cpu_divide_up(length(j->rows), j->blocking.block_tiles * CPU_PRODUCT_ROWS);
+}
+
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
-// panel is used up at once, and one place in the scratch does for all.
+// panel is used up at once, and one place in the scratch does for all, of all columns.
 static void multiply_columns(const job *j, cpu_range cols) {
-    const int n_blocks = (int)cpu_divide_up(length(j->rows), j->blocking.block_tiles * CPU_PRODUCT_ROWS);
+    const int n_blocks = n_row_blocks(j);
     const int64_t panel_elems = n_blocks == 1 ? 0 : CPU_PRODUCT_COLS * j->blocking.slice_k;
     for (int i = 0; i < n_blocks; i++) {
         const cpu_range rows = cpu_split(length(j->rows), CPU_PRODUCT_ROWS, i, n_blocks);
@@ -257,18 +300,29 @@ static void multiply_columns(const job *j, cpu_range cols) {
     }
 }
 
+// What it costs to read or pack a row of a in a cell of c, as columns of c that could have been computed meanwhile.
+static int64_t cost_of_a_row(const job *j, int64_t cell_rows, int64_t cell_cols) {
+    if (j->p->a_row == 1) {
+        return 48;
+    }
+    if (!packs_lying_rows(cell_cols)) {
+        return 16;
+    }
+    const bool one_block = cell_rows <= j->blocking.block_tiles * CPU_PRODUCT_ROWS; // which stays packed
+    return 24 * (one_block ? 1 : cpu_divide_up(cell_cols, j->blocking.block_cols));
+}
+
 // Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. What each cell spends on
 // its operands is counted as rows and columns of c that could have been computed meanwhile.
 static void choose_part(const cpu_team *team, job *j) {
     const cpu_product *p = j->p;
     const int64_t b_cost_rows = p->b_col == 1 ? 6 : 16;
-    const int64_t a_cost_cols = p->a_row == 1 ? 48 : 16;
     int64_t best = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
         const int grid_cols = team->n_threads / grid_rows;
         const int64_t cell_rows = cpu_divide_up(cpu_divide_up(p->m, CPU_PRODUCT_ROWS), grid_rows) * CPU_PRODUCT_ROWS;
         const int64_t cell_cols = cpu_divide_up(cpu_divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
-        const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + a_cost_cols);
+        const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + cost_of_a_row(j, cell_rows, cell_cols));
         const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
         if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
@@ -287,11 +341,12 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     j.a_panels = scratch + j.blocking.block_cols * j.blocking.slice_k;
     const int64_t n_slices = cpu_divide_up(p->k, j.blocking.slice_k);
     choose_part(team, &j);
+    const int64_t block_cols = n_row_blocks(&j) == 1 ? length(j.cols) : j.blocking.block_cols;
     for (int64_t slice = 0; slice < n_slices; slice++) {
         j.slice = slice_of(p->k, slice, n_slices);
         j.last_slice = slice + 1 == n_slices;
-        for (int64_t col = j.cols.first; col < j.cols.end; col += j.blocking.block_cols) {
-            multiply_columns(&j, (cpu_range){col, cpu_min64(col + j.blocking.block_cols, j.cols.end)});
+        for (int64_t col = j.cols.first; col < j.cols.end; col += block_cols) {
+            multiply_columns(&j, (cpu_range){col, cpu_min64(col + block_cols, j.cols.end)});
         }
     }
 }

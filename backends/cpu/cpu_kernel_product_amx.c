@@ -32,7 +32,7 @@ enum {
     A_STEP = CPU_PRODUCT_A * CPU_AMX_WORDS, // packed, of a panel and step
     B_STEP = CPU_PRODUCT_B * CPU_AMX_WORDS,
     TILE_SUMS = ROWS * COLS,
-    PART_STEPS = 24,        // most steps of k whose panel of b is used from the first-level cache: 48 KiB
+    PART_STEPS = 16,        // most steps of k whose panel of b stays in the first-level cache: 32 KiB
     DEEPEST = 1536,         // k that is not cut into slices
     SLICE_STEPS = 32,       // most steps of a slice of what is deeper
     SLICED_COLS = 768,      // most columns whose sums are kept over slices

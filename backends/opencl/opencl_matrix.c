@@ -283,7 +283,7 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
 static bool open_device(const opencl_facts *facts, opencl_device *d) {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)facts->platform, 0};
     cl_int code = CL_SUCCESS;
-    *d = (opencl_device){.facts = *facts, .tier = &opencl_tier_local};
+    *d = (opencl_device){.facts = *facts, .tier = &opencl_tier_tensor}; // its options: programs serve plans, too
     snprintf(d->base.info.id, sizeof d->base.info.id, "opencl:%d.%d", facts->platform_index, facts->device_index);
     d->context = opencl.clCreateContext(properties, 1, &facts->id, NULL, NULL, &code);
     d->queue = code == CL_SUCCESS ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;

@@ -199,10 +199,8 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
 
 // The sizes of cl/attention_local.cl.
 typedef struct {
-    int rows, keys, items_y, items_x, teams;
+    int rows, keys, items_y, items_x;
 } score_tile;
-
-static int64_t group_keys(const score_tile *t) { return (int64_t)t->teams * t->keys; }
 
 // Channels of a head as float4s hold them.
 static int64_t padded_channels(const opencl_attention *a) { return count_up(a->HS, 4) * 4; }
@@ -213,7 +211,7 @@ static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
     const int64_t weights = t->rows * (t->keys + 8);
     const int64_t keys = t->keys * ld > weights ? t->keys * ld : weights;
     return a->forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
-                      : 2 * (t->rows + group_keys(t)) * ld + t->teams * weights * (a->threshold > 0 ? 2 : 1);
+                      : 2 * (t->rows + t->keys) * ld + weights * (a->threshold > 0 ? 2 : 1);
 }
 
 // What a group can have of it: cards with matrix units have more than their drivers tell.
@@ -225,12 +223,12 @@ static int64_t local_elems(const opencl_facts *facts) {
 
 // The largest tile of scores that fits and is not much larger than all there are; the last ones are for wide heads.
 static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
-    static const score_tile forward[] = {{64, 32, 16, 8, 1}, {32, 32, 8, 8, 1}, {16, 16, 4, 8, 1}, {8, 8, 2, 8, 1}};
-    static const score_tile backward[] = {{32, 64, 8, 8, 2}, {32, 32, 8, 8, 1}, {16, 16, 4, 8, 1}, {8, 8, 2, 8, 1}};
+    static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
+    static const score_tile backward[] = {{64, 64, 8, 16}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
     enum { N = sizeof forward / sizeof forward[0] };
     const score_tile *tile = a->forward ? forward : backward;
     for (int left = N; left > 1; left--, tile++) {
-        if (tile_elems(tile, a) <= local_elems(facts) && group_keys(tile) < 2 * a->T) {
+        if (tile_elems(tile, a) <= local_elems(facts) && tile->keys < 2 * a->T) {
             break;
         }
     }
@@ -241,9 +239,9 @@ static score_tile choose_score_tile(const opencl_facts *facts, const opencl_atte
 static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a) {
     enum { GROUPS_A_UNIT = 4, MOST_PART_ELEMS = 128 * 1024 * 1024 };
     const score_tile t = choose_score_tile(facts, a);
-    const int64_t n_tiles = count_up(a->T, group_keys(&t));
+    const int64_t n_tiles = count_up(a->T, t.keys);
     const int64_t wanted = count_up((int64_t)GROUPS_A_UNIT * facts->n_units, a->B * a->NKV);
-    const int64_t room = MOST_PART_ELEMS / (t.teams * a->B * a->NH * a->T * padded_channels(a));
+    const int64_t room = MOST_PART_ELEMS / (a->B * a->NH * a->T * padded_channels(a));
     const int64_t n = wanted < room ? wanted : room;
     return n < 1 ? 1 : n < n_tiles ? n : n_tiles;
 }
@@ -254,9 +252,7 @@ static size_t parts_at(const opencl_attention *a) { return (size_t)count_up(a->B
 static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     (void)plan;
     const int64_t rows = a->B * a->NH * a->T;
-    const int64_t teams = choose_score_tile(facts, a).teams;
-    return a->forward ? (size_t)rows
-                      : parts_at(a) + (size_t)(count_parts(facts, a) * teams * rows * padded_channels(a));
+    return a->forward ? (size_t)rows : parts_at(a) + (size_t)(count_parts(facts, a) * rows * padded_channels(a));
 }
 
 // Whether every head of every token begins at a multiple of 4 elements.
@@ -269,9 +265,9 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
-             "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DTEAMS=%d -DLOAD=%d -DDROPOUT=%d "
+             "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d "
              "-DSTORED=%d%s%s",
-             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, t.teams,
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x,
              heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
              opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_local", options, kernel);
@@ -346,9 +342,9 @@ static void attention_backward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_scratch(b, 0);
     opencl_arg_scratch(b, parts_at(a));
     opencl_arg_tensor(b, a->dqkv);
-    opencl_launch_groups(b, a->B * a->NKV, n_parts, (size_t)(t.teams * t.items_y * t.items_x));
+    opencl_launch_groups(b, a->B * a->NKV, n_parts, (size_t)(t.items_y * t.items_x));
     begin_attention(b, a, "attention_backward_queries");
-    opencl_arg_ulong(b, (uint64_t)(n_parts * t.teams));
+    opencl_arg_ulong(b, (uint64_t)n_parts);
     opencl_arg_scratch(b, parts_at(a));
     opencl_arg_tensor(b, a->dqkv);
     opencl_launch_groups(b, count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);

@@ -16,7 +16,7 @@ sm_padding cli_padding(const cli_options *options) {
 static sm_status read_separator(const char *path, int32_t *separator) {
     sm_tokenizer *tokenizer = NULL;
     if (access(path, F_OK) != 0) {
-        return sm_fail(SM_ERR_USAGE, "--documents: '%s' is neither MIN-MAX, nor an id, nor a tokenizer that is there",
+        return sm_fail(SM_ERR_IO, "--documents: '%s' is neither MIN-MAX, nor an id, nor a tokenizer that is there",
                        path);
     }
     SM_TRY(sm_tokenizer_read(path, &tokenizer));

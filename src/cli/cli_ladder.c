@@ -20,10 +20,19 @@ static const sm_column list_columns[] = {
     {SM_COLUMN("ladder", SM_COLUMN_TEXT, "", "the op by its short name"), .heading = "ladder"},
     {SM_COLUMN("backend", SM_COLUMN_TEXT, "", "whose kernels these are"), .heading = "backend"},
     {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "kind of op"), .heading = "op"},
-    {SM_COLUMN("rungs", SM_COLUMN_TEXT, "", "from the bottom up"), .heading = "rungs"},
+    {SM_COLUMN("rungs", SM_COLUMN_TEXT, "", "from the bottom up; in brackets: the devices that have it"),
+     .heading = "rungs"},
 };
 
 static const sm_table list_table = {"ladders", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
+
+// "local (cards)": a device shows the rungs that are for it.
+static void append_rung(char *rungs, size_t size_bytes, const sm_rung *rung) {
+    static const char *const places[] = {
+        [SM_RUNG_ANYWHERE] = "", [SM_RUNG_ON_CARDS] = " (cards)", [SM_RUNG_ON_PROCESSORS] = " (processors)"};
+    const size_t used = strlen(rungs);
+    snprintf(rungs + used, size_bytes - used, "%s%s%s", used > 0 ? ", " : "", rung->name, places[rung->place]);
+}
 
 static sm_status list_ladders(const cli_options *options) {
     json_t *records = json_array();
@@ -31,8 +40,7 @@ static sm_status list_ladders(const cli_options *options) {
         const sm_ladder *ladder = sm_ladder_at(i);
         char rungs[SM_CELL_SIZE] = "";
         for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
-            const size_t used = strlen(rungs);
-            snprintf(rungs + used, sizeof(rungs) - used, "%s%s", used > 0 ? ", " : "", rung->name);
+            append_rung(rungs, sizeof(rungs), rung);
         }
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
@@ -224,8 +232,8 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
-        if (!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) ||
-            entry[length + 1] == '0' || strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
+        if (!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) || entry[length + 1] == '0' ||
+            strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
             strcspn(entry + length + 1, ",") > 7) {
             return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry,
                            own);
@@ -301,14 +309,14 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
                                  .keep_env = options->keep_env,
                                  .helper = "/proc/self/exe"};
     sm_ladder_options ladder_options = {.backend = device.backend,
-                                              .index = device.index,
-                                              .how = &how,
-                                              .shape = shape,
-                                              .seconds = options->min_time_s,
-                                              .max_elems = options->max_elems,
-                                              .without_peaks = options->no_peaks,
-                                              .interrupted = &cli_interrupted,
-                                              .say = say};
+                                        .index = device.index,
+                                        .how = &how,
+                                        .shape = shape,
+                                        .seconds = options->min_time_s,
+                                        .max_elems = options->max_elems,
+                                        .without_peaks = options->no_peaks,
+                                        .interrupted = &cli_interrupted,
+                                        .say = say};
     SM_TRY(device.backend->describe(device.index, &info));
     ladder_options.on_card = info.n_threads == 0 && ladder->card_shape != NULL;
     SM_TRY(make_shape(options->shape != NULL ? options->shape : "",

@@ -1,6 +1,7 @@
 // allocation_faults.c: preloaded, it lets one allocation fail: the FAULT_AT-th (from 1) of those that the program
 // itself, libjansson, and the libraries named in FAULT_IN (parts of their paths, separated by commas) make. With
-// FAULT_COUNT=FILE their number is written there at the end. Processes that the program starts are left alone.
+// FAULT_COUNT=FILE their number is written there at the end, if it is larger than what is there. Processes that the
+// program starts are left alone.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -62,9 +63,21 @@ static __attribute__((constructor)) void begin(void) {
     dl_iterate_phdr(watch, NULL);
 }
 
+static long count_in(const char *path) {
+    long n = 0;
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        n = fscanf(file, "%ld", &n) == 1 ? n : 0;
+        fclose(file);
+    }
+    return n;
+}
+
+// A process that the program forks counts on from where it was; of all of them the largest number counts.
 static __attribute__((destructor)) void end(void) {
     const char *path = getenv("FAULT_COUNT");
-    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+    const long before = path != NULL ? count_in(path) : 0;
+    FILE *file = path != NULL && n_allocations > before ? fopen(path, "w") : NULL;
     if (file != NULL) {
         fprintf(file, "%ld\n", (long)n_allocations);
         fclose(file);
