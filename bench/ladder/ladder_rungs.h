@@ -24,16 +24,16 @@ typedef struct {
     const char *name;    // "matmul"
     const char *backend; // whose kernels these are
     sm_op_kind kind;
-    const char *shape;      // that is measured where none is given
-    const char *card_shape; // likewise on a card, which needs more work; NULL: no card runs it
+    const char *shape;                // that is measured where none is given
+    const char *card_shape;           // likewise on a card, which needs more work; NULL: no card runs it
     sm_rung rungs[SM_MOST_RUNGS + 1]; // of all devices
 } sm_ladder;
 
 int sm_ladder_count(void);
 const sm_ladder *sm_ladder_at(int index);
-const sm_ladder *sm_ladder_find(const char *name, const char *backend); // NULL: none
+const sm_ladder *sm_ladder_find(const char *name, const char *backend);                          // NULL: none
 int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]); // those of a device
-const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name); // NULL: none
+const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name);                   // NULL: none
 
 // The kernel of a rung that has a source, for a device with that instruction set.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);

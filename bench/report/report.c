@@ -11,16 +11,11 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"rows", "All rows"},
-    {"short", "In short"},
-    {"pictures", "Pictures"},
-    {"loops", "Training loops"},
-    {"ladders", "Ladders"},
-    {"published", "Beside published figures"},
-    {"failures", "What failed"},
-    {"warnings", "Warnings"},
-    {"machines", "Machines"},
-    {"reading", "How to read this"},
+    {"rows", "All rows"},        {"short", "In short"},
+    {"pictures", "Pictures"},    {"loops", "Training loops"},
+    {"ladders", "Ladders"},      {"published", "Beside published figures"},
+    {"failures", "What failed"}, {"warnings", "Warnings"},
+    {"machines", "Machines"},    {"reading", "How to read this"},
 };
 enum { ROWS, SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
 

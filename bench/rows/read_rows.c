@@ -169,7 +169,7 @@ typedef struct {
     const volatile sig_atomic_t *interrupted;
     json_t *rows;
     json_t *warnings;
-    json_t *rungs;           // NULL: not taken
+    json_t *rungs;       // NULL: not taken
     size_t n_skipped;    // objects that are no rows
     size_t n_damaged;    // places
     size_t wasted_bytes; // parsed, and found damaged

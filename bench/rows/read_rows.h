@@ -31,7 +31,7 @@ typedef struct {
     const volatile sig_atomic_t *interrupted; // looked at while reading; NULL is fine
 } sm_rows;
 
-sm_status sm_rows_init(sm_rows *rows); // both empty; nothing interrupts
+sm_status sm_rows_init(sm_rows *rows);       // both empty; nothing interrupts
 sm_status sm_rows_take_rungs(sm_rows *rows); // from now on those of a ladder are taken, too, apart from the rows
 void sm_rows_free(sm_rows *rows);
 

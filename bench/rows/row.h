@@ -42,10 +42,10 @@ typedef struct {
     int64_t headline_comm_ns; // likewise
     int64_t headline_hidden_ns;
     int64_t comm_bytes; // likewise
-    int64_t busy_ns;          // loader threads, a step: what its data took, over the number of threads
-    double n_ready;           // loads ready when one was asked for
-    json_t *samples;          // object: wall and phases, each an array by attribution step
-    json_t *memory;           // object: what the planner has alive over a step
+    int64_t busy_ns;    // loader threads, a step: what its data took, over the number of threads
+    double n_ready;     // loads ready when one was asked for
+    json_t *samples;    // object: wall and phases, each an array by attribution step
+    json_t *memory;     // object: what the planner has alive over a step
     char bound[16];
     double bound_share;
     double ceiling_ts;

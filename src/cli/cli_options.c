@@ -57,9 +57,9 @@ const char *cli_command_operands(cli_command command) {
 
 // What may stand in a subcommand's place, of a word that lacks the dashes: "--help" of "help". NULL: none.
 static const char *flag_called(const char *name) {
-#define X(flag, argument, help)        \
-    if (strcmp(name, flag + 2) == 0) { \
-        return flag;                   \
+#define X(flag, argument, help)          \
+    if (strcmp(name, &(flag)[2]) == 0) { \
+        return flag;                     \
     }
     CLI_FRONT_LIST(X)
 #undef X

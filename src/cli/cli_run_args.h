@@ -1,6 +1,6 @@
-// cli_run_args.h: a row's field run_args: the flags of `run`, or of `loop` for a training loop, that measure this row and
-// no other, "--batch-size=4".
-// Every flag that has a value is there, defaults included: a later version may have others.
+// cli_run_args.h: a row's field run_args: the flags of `run`, or of `loop` for a training loop, that measure this row
+// and no other, "--batch-size=4". Every flag that has a value is there, defaults included: a later version may have
+// others.
 #ifndef STEPMARK_CLI_RUN_ARGS_H
 #define STEPMARK_CLI_RUN_ARGS_H
 

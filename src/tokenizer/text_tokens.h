@@ -10,8 +10,9 @@
 #include "tokenizer.h"
 #include "tokens.h"
 
-// `path`: a file, or a folder of files (text_source.h). `tokenizer`: a folder or file; *digest is its. SM_ERR_INVALID: it
-// has more tokens than the vocabulary, or there is no text. Should a file change afterwards so that a piece has another number of tokens, reading that is an error.
+// `path`: a file, or a folder of files (text_source.h). `tokenizer`: a folder or file; *digest is its. SM_ERR_INVALID:
+// it has more tokens than the vocabulary, or there is no text. Should a file change afterwards so that a piece has
+// another number of tokens, reading that is an error.
 sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens);
 
