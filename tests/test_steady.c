@@ -220,6 +220,23 @@ static void percentiles_only_where_the_sample_allows(void **unused) {
     sm_row_free(&row);
 }
 
+static void a_step_faster_than_the_peak_is_said(void **unused) {
+    (void)unused;
+    sm_row row;
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    row.mfu = NAN; // no peak
+    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    row.mfu = 1;
+    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    assert_int_equal(json_array_size(row.warnings), 0);
+    row.mfu = 2.18;
+    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    assert_int_equal(json_array_size(row.warnings), 1);
+    assert_non_null(
+        strstr(json_string_value(json_array_get(row.warnings, 0)), "2.18 times as fast as the measured peak allows"));
+    sm_row_free(&row);
+}
+
 static void what_is_odd_is_said(void **unused) {
     (void)unused;
     int64_t samples[40];
@@ -255,6 +272,7 @@ int main(void) {
         cmocka_unit_test_setup(equal_samples_have_one_mode, seed),
         cmocka_unit_test_setup(one_population_is_seldom_two, seed),
         cmocka_unit_test_setup(percentiles_only_where_the_sample_allows, seed),
+        cmocka_unit_test(a_step_faster_than_the_peak_is_said),
         cmocka_unit_test_setup(what_is_odd_is_said, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

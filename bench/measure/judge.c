@@ -96,3 +96,13 @@ sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
     }
     return SM_OK;
 }
+
+sm_status sm_judge_peak(sm_row *row) {
+    if (row->mfu > 1) {
+        return sm_row_warn(row,
+                           "the step is %.2f times as fast as the measured peak allows: something disturbed the peak's "
+                           "measurement; believe the time, not its share of the peak, and measure again",
+                           row->mfu);
+    }
+    return SM_OK;
+}

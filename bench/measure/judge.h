@@ -15,4 +15,8 @@ enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
 // Says so, too, when the sample is noisy.
 sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
 
+// Warns where a row's mfu is above 1: no step does more than the device can, so it was the peak's measurement that
+// other load disturbed.
+sm_status sm_judge_peak(sm_row *row);
+
 #endif

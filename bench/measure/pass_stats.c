@@ -283,5 +283,5 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     SM_TRY(sm_judge_samples(row, &times));
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
     row->step_efficiency = ideal_ns / times.median;
-    return SM_OK;
+    return sm_judge_peak(row);
 }
