@@ -70,9 +70,10 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     SM_TRY_GOTO(read_baseline(options, &baselines));
     SM_TRY_GOTO(sm_machine_facts(options->argc, options->argv, &bench.machine));
     SM_TRY_GOTO(sm_row_init(&row));
-    SM_TRY_GOTO(cli_measure(&bench, &job, &row));
-    if (sm_comm_rank(comm) == 0) {
-        SM_TRY_GOTO(print(options, &row, options->baseline != NULL ? baselines.rows : NULL));
+    status = cli_measure(&bench, &job, &row);
+    if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {
+        sm_status printed = print(options, &row, options->baseline != NULL ? baselines.rows : NULL);
+        status = status != SM_OK ? status : printed;
     }
 cleanup:
     sm_row_free(&row);

@@ -258,6 +258,10 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
 }
 
+bool cli_is_cut_short(sm_status status, const sm_row *row) {
+    return status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0;
+}
+
 // Under the harness: steps whose batches lie ready, or those of a training loop.
 static sm_status measure_steps(const cli_job *job, sm_session *session, sm_protocol *protocol,
                                const sm_workload *workload, cli_loop_steps *loop, sm_row *row) {
@@ -269,8 +273,12 @@ static sm_status measure_steps(const cli_job *job, sm_session *session, sm_proto
     const sm_workload steps = sm_loop_workload(loop->loop);
     protocol->n_attribution = cli_loop_attribution(&loop->options);
     seen->loop = loop;
-    SM_TRY(sm_harness_measure(session, protocol, &steps, row));
-    return cli_loop_steps_report(loop, row);
+    sm_status status = sm_harness_measure(session, protocol, &steps, row);
+    if (status == SM_OK || cli_is_cut_short(status, row)) {
+        sm_status reported = cli_loop_steps_report(loop, row);
+        status = status != SM_OK ? status : reported;
+    }
+    return status;
 }
 
 static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_plan *plan) {

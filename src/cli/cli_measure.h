@@ -70,4 +70,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
 // sm_harness_measure's.
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
 
+// Was a measurement with that status interrupted when it had samples? Its row is worth showing, and the status stays.
+bool cli_is_cut_short(sm_status status, const sm_row *row);
+
 #endif
