@@ -140,8 +140,11 @@ static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
 // is empty, or grows no shorter.
 static bool is_settled(void *ctx) {
     const sm_loop *l = ctx;
-    const plain_step *last = l->plain + l->n_plain - 1;
-    return (l->n_plain > 0 && last->n_ready == 0) || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
+    if (l->n_plain == 0) {
+        return false;
+    }
+    const plain_step *last = &l->plain[l->n_plain - 1];
+    return last->n_ready == 0 || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
 }
 
 sm_workload sm_loop_workload(sm_loop *loop) {
