@@ -36,7 +36,8 @@ static void nobody_writes(void **state) {
 static void nobody_reads(void **state) {
     (void)state;
     static const expectation cases[] = {
-        {"train -m tiny --steps 1 --log $T/pipe", 1, NULL, "pipe: cannot be written: a pipe that nobody reads; start its reader first"},
+        {"train -m tiny --steps 1 --log $T/pipe", 1, NULL,
+         "pipe: cannot be written: a pipe that nobody reads; start its reader first"},
         {"run -m tiny --output-file $T/pipe", 1, NULL, "nobody reads; start its reader first"},
         {"sweep -m tiny --output-file $T/pipe", 1, NULL, "not a regular file"},
         {"page --output $T/pipe", 1, NULL, "not a regular file"},
@@ -50,7 +51,8 @@ static void what_is_written_is_read(void **state) {
         {"train -m tiny --steps 2 -b 1 --seq-len 8 --log /dev/fd/3 3>&1 >$T/steps | cat", 0, "\"step\": 2", NULL},
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >$T/rows", 0, NULL, NULL},
         {"--version; cat $T/rows | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL, "1 row: nothing to choose"},
-        {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL, "1 row: nothing to choose"},
+        {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL,
+         "1 row: nothing to choose"},
     };
     CHECK_ALL(cases);
 }
