@@ -202,7 +202,7 @@ static void what_does_not_fit_is_not_run(void **state) {
     assert_non_null(strstr(text(large, "reason"), "not started"));
     json_decref(records);
 
-    expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light --timeout 2 -o json", 0);
+    expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light -r 1000 --timeout 60 -o json", 0);
     records = records_of_out();
     large = record_with(records, "--batch-size=20000");
     assert_string_equal(text(large, "status"), "skipped");
