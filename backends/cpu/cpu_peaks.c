@@ -179,7 +179,8 @@ static sm_status measure_bandwidth(const cpu_device *cpu, size_t block_bytes, do
 static sm_status measure_peaks(sm_device *device, sm_precision precision, size_t block_bytes, const char *arrays,
                                double seconds, sm_peaks *peaks) {
     const cpu_device *cpu = (const cpu_device *)device;
-    const bool split = precision.products == SM_PRODUCTS_BF16X6; // six products of bf16 stand for one
+    // Six products of bf16 stand for one.
+    const bool split = precision.products == SM_PRODUCTS_BF16X6 && cpu->isa->kernels_x6 != NULL;
     const bool dot = split || (precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL);
     const cpu_trial trial = {CPU_TRIAL_FLOPS, .kernels = dot ? cpu->isa->kernels_bf16 : cpu->isa->kernels};
     const char *stream_name = "";
