@@ -92,8 +92,8 @@ static sm_status supports_products(const cpu_device *cpu, const sm_plan *plan) {
         return sm_plan_supports_plain_products(plan, "cpu");
     }
     if (cpu->isa->kernels_x6 == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32",
-                       cpu->isa->name);
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32", cpu->isa->name);
     }
     return SM_OK;
 }

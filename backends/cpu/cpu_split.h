@@ -25,13 +25,13 @@
 
 enum {
     CPU_SPLIT_PARTS = 3,
-    CPU_SPLIT_LINES = 16,                                             // rows or columns of a register
-    CPU_SPLIT_K = 32,                                                 // of a register: a step
-    CPU_SPLIT_WORDS = 256,                                            // of a register: pairs of k
-    CPU_SPLIT_WIDTH = 2,                                              // registers of a panel
-    CPU_SPLIT_PANEL = CPU_SPLIT_WIDTH * CPU_SPLIT_LINES,              // its rows or columns
-    CPU_SPLIT_PART = CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS,               // words of a part of a step
-    CPU_SPLIT_STEP = CPU_SPLIT_PARTS * CPU_SPLIT_PART,                // of a step
+    CPU_SPLIT_LINES = 16,                                // rows or columns of a register
+    CPU_SPLIT_K = 32,                                    // of a register: a step
+    CPU_SPLIT_WORDS = 256,                               // of a register: pairs of k
+    CPU_SPLIT_WIDTH = 2,                                 // registers of a panel
+    CPU_SPLIT_PANEL = CPU_SPLIT_WIDTH * CPU_SPLIT_LINES, // its rows or columns
+    CPU_SPLIT_PART = CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS,  // words of a part of a step
+    CPU_SPLIT_STEP = CPU_SPLIT_PARTS * CPU_SPLIT_PART,   // of a step
 };
 
 typedef uint32_t cpu_split_word;
@@ -91,8 +91,7 @@ static inline void cpu_split_whole(const float *from, int64_t ld, int64_t upper,
     }
 #pragma GCC unroll 4
     for (int i = 0; i < CPU_SPLIT_LINES; i++) {
-        cpu_split_row(_mm512_loadu_ps(from + i * ld), _mm512_loadu_ps(from + i * ld + upper),
-                      to + i * CPU_SPLIT_LINES);
+        cpu_split_row(_mm512_loadu_ps(from + i * ld), _mm512_loadu_ps(from + i * ld + upper), to + i * CPU_SPLIT_LINES);
     }
 }
 

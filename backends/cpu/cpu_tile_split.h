@@ -21,10 +21,10 @@ static inline __attribute__((always_inline)) void cpu_split_tile(int64_t n_steps
                                                                  void (*meanwhile)(void *), void *what) {
     enum { ROW_BYTES = 64, SUM_ROW_BYTES = CPU_SPLIT_PANEL * sizeof *sums };
     float *below = sums + CPU_SPLIT_LINES * CPU_SPLIT_PANEL;
-#define LOAD_A0(part) _tile_stream_loadd(4, a + (part) * CPU_SPLIT_PART, ROW_BYTES)
-#define LOAD_A1(part) _tile_stream_loadd(5, a + (part) * CPU_SPLIT_PART + CPU_SPLIT_WORDS, ROW_BYTES)
-#define LOAD_B0(part) _tile_loadd(6, b + (part) * CPU_SPLIT_PART, ROW_BYTES)
-#define LOAD_B1(part) _tile_loadd(7, b + (part) * CPU_SPLIT_PART + CPU_SPLIT_WORDS, ROW_BYTES)
+#define LOAD_A0(part) _tile_stream_loadd(4, a + (part)*CPU_SPLIT_PART, ROW_BYTES)
+#define LOAD_A1(part) _tile_stream_loadd(5, a + (part)*CPU_SPLIT_PART + CPU_SPLIT_WORDS, ROW_BYTES)
+#define LOAD_B0(part) _tile_loadd(6, b + (part)*CPU_SPLIT_PART, ROW_BYTES)
+#define LOAD_B1(part) _tile_loadd(7, b + (part)*CPU_SPLIT_PART + CPU_SPLIT_WORDS, ROW_BYTES)
 #define NEXT_A(part)         \
     LOAD_A0(part);           \
     _tile_dpbf16ps(0, 4, 6); \

@@ -138,11 +138,12 @@ static void product_name(const host_op *op, sm_products products, char name[TEXT
     for (int i = 0; i < SM_MAX_OUT; i++) {
         n_out += op->out[i] != NULL;
     }
-    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld, %s%s%s%s%s, %d in, %d out", sm_op_name(op->op->kind),
-             (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a), (long long)sm_tensor_rows(b),
-             (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c), (long long)sm_tensor_cols(c),
-             sm_dtype_name(a->dtype), products == SM_PRODUCTS_PLAIN ? "" : ", ",
-             products == SM_PRODUCTS_PLAIN ? "" : sm_products_name(products), op->op->attr.w_transposed ? ", transposed" : "",
+    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld, %s%s%s%s%s, %d in, %d out",
+             sm_op_name(op->op->kind), (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a),
+             (long long)sm_tensor_rows(b), (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c),
+             (long long)sm_tensor_cols(c), sm_dtype_name(a->dtype), products == SM_PRODUCTS_PLAIN ? "" : ", ",
+             products == SM_PRODUCTS_PLAIN ? "" : sm_products_name(products),
+             op->op->attr.w_transposed ? ", transposed" : "",
              op->op->kind != SM_OP_MATMUL_BACKWARD_WEIGHT ? ""
              : op->op->attr.overwrites                    ? ", overwrites"
                                                           : ", adds",
