@@ -77,7 +77,7 @@ static void help_shows_which_flags_take_lists(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
-        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16|fp16[,...]", NULL},
+        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
         {"profile --help", 0, "--mode naive|fused|tuned ", NULL},
         {"sweep --help", 0, "--accum N[,...]", NULL},
         {"run --help", 0, "--accum N ", NULL},

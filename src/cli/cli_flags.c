@@ -210,7 +210,7 @@ static const cli_choice optimizers[] = {
 #define MODE_HELP "naive: the plan as built; fused: with rewrites; tuned: also with kernels chosen by measurement"
 #define PRECISION_HELP                                                                                             \
     "number format; bf16, fp16: of data and of what is multiplied, the rest stays fp32; tf32, tf32x3: fp32 data, " \
-    "multiplied on matrix units"
+    "multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32"
 #define RECOMPUTE_HELP \
     "what backward computes again instead of keeping: nothing, what is cheap, or all of a block but its input"
 #define BACKEND_HELP "backend or device (see `stepmark devices`)"
