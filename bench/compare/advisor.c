@@ -9,7 +9,7 @@
 // room for so many challengers, whatever there is to screen and to confirm.
 static const double one_run_in = 5.3;
 
-enum { LEAST_CHALLENGERS = 5, MOST_IN_ROUND = 6, MOST_RUNS_OF_TIE = 2, ANY_AXIS = -1 };
+enum { LEAST_CHALLENGERS = 5, MOST_IN_ROUND = 6, MOST_RUNS_OF_TIE = 3, ANY_AXIS = -1 };
 
 // Logarithms of speeds. What gains less than `noise` may gain nothing. The search goes on from another configuration
 // where that one is faster by `clear_gain`. A level that is expected to cost more than `most_cost` is not tried alone.
@@ -18,7 +18,7 @@ static const double noise = 0.012;
 static const double clear_gain = 0.02;
 static const double most_cost = 0.4;
 static const double most_cost_of_two = 0.1;
-static const double tie = 0.03;
+static const double tie = 0.04;
 
 typedef enum { STAGE_SCREEN, STAGE_CLIMB, STAGE_CONFIRM, STAGE_OVER } stage;
 
@@ -32,9 +32,11 @@ typedef struct {
 struct sm_advisor {
     sm_choices choices;
     int n_meetings;
-    int n_confirmed; // rounds of the default and the fastest alone
-    int64_t from;    // what the search goes on from
-    stage stage; // of the queue
+    int n_confirmed;                                              // rounds of the default and the fastest alone
+    int n_screened;                                               // axes
+    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // beside what each level ran first; [0]: beside which
+    int64_t from;                                                 // what the search goes on from
+    stage stage;                                                  // of the queue
     int round;
     int64_t *queue;
     int n_queue;
@@ -69,8 +71,6 @@ static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
     return of + (level - sm_choices_level(c, of, axis)) * place;
 }
 
-static int64_t single(const sm_choices *c, int axis, int level) { return neighbour(c, 0, axis, level); }
-
 // Axes on which two differ.
 static int distance(const sm_choices *c, int64_t x, int64_t y) {
     int n = 0;
@@ -80,7 +80,7 @@ static int distance(const sm_choices *c, int64_t x, int64_t y) {
     return n;
 }
 
-static int count_singles(const sm_choices *c) {
+static int count_screened(const sm_choices *c) {
     int n = 0;
     for (int axis = 0; axis < c->n_axes; axis++) {
         n += c->n_levels[axis] - 1;
@@ -175,20 +175,27 @@ int64_t sm_advisor_best(const sm_advisor *a) {
 
 // --- what is expected --------------------------------------------------------------------------------
 
-// Does the level not fit alone, beside the default's others?
+static const result *screened(const sm_advisor *a, int axis, int level) { return find(a, a->screened[axis][level], 0); }
+
+// Did the level not fit beside the others of its first run?
 static bool is_large(const sm_advisor *a, int axis, int level) {
-    return level > 0 && find(a, single(&a->choices, axis, level), 0)->outcome == SM_TRIAL_TOO_LARGE;
+    return level > 0 && screened(a, axis, level)->outcome == SM_TRIAL_TOO_LARGE;
 }
 
-// What a level gained alone. One that does not fit alone may fit beside another one (a batch with recomputation): it is
-// expected to gain as much as the best of its axis.
-static double gain_alone(const sm_advisor *a, int axis, int level) {
+static double gain_of_first_run(const sm_advisor *a, int axis, int level) {
+    const double base = screened(a, axis, 0)->log_speed;
+    return level > 0 ? screened(a, axis, level)->log_speed - (isfinite(base) ? base : base_of(a, 0)) : 0;
+}
+
+// What a level gained first. One that did not fit may fit beside others (a batch with recomputation): it is expected to
+// gain as much as the best of its axis.
+static double first_gain(const sm_advisor *a, int axis, int level) {
     double best = 0;
     if (!is_large(a, axis, level)) {
-        return level > 0 ? find(a, single(&a->choices, axis, level), 0)->log_speed - base_of(a, 0) : 0;
+        return gain_of_first_run(a, axis, level);
     }
     for (int other = 1; other < a->choices.n_levels[axis]; other++) {
-        best = fmax(best, find(a, single(&a->choices, axis, other), 0)->log_speed - base_of(a, 0)); // leaves out NaN
+        best = fmax(best, gain_of_first_run(a, axis, other)); // which leaves out NaN
     }
     return best;
 }
@@ -197,7 +204,7 @@ static double gain_alone(const sm_advisor *a, int axis, int level) {
 // what a flag gains may hang on the others.
 static double learn_level(const sm_advisor *a, int axis, int level) {
     const int its = sm_choices_level(&a->choices, a->from, axis);
-    double gain = gain_alone(a, axis, level) - gain_alone(a, axis, its);
+    double gain = first_gain(a, axis, level) - first_gain(a, axis, its);
     int nearest = SM_ADVISOR_MAX_AXES + 1;
     for (int i = 0; i < a->n_results; i++) {
         const int64_t one = a->results[i].trial.configuration;
@@ -262,8 +269,8 @@ static int64_t most_promising(const sm_advisor *a, int large, int most_distance,
     return best;
 }
 
-// Of an axis with levels that do not fit alone: the most promising of those that have one, until one of them has run. No
-// expectation speaks against it, as what such a level gains is not known.
+// Of an axis with levels that do not fit alone: the most promising of those that have one, until one of them has run.
+// No expectation speaks against it, as what such a level gains is not known.
 static int64_t most_promising_large(const sm_advisor *a) {
     int64_t promising = -1;
     for (int axis = 0; axis < a->choices.n_axes && promising < 0; axis++) {
@@ -334,12 +341,18 @@ static void begin_with_default(sm_advisor *a, stage next, int64_t other) {
     }
 }
 
+// Every other level of the next axis, beside the fastest so far: where that is clear, else beside what the last axis
+// ran beside, so that chance does not add up.
 static void screen(sm_advisor *a) {
-    enqueue(a, 0);
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        for (int level = 1; level < a->choices.n_levels[axis]; level++) {
-            enqueue(a, single(&a->choices, axis, level));
-        }
+    const int axis = a->choices.order[a->n_screened++];
+    const int64_t best = sm_advisor_best(a);
+    if (best >= 0 && !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain)) {
+        a->from = best;
+    }
+    a->screened[axis][0] = a->from;
+    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
+        a->screened[axis][level] = neighbour(&a->choices, a->from, axis, level);
+        enqueue(a, a->screened[axis][level]);
     }
 }
 
@@ -354,7 +367,7 @@ static int count_meetings(const sm_advisor *a, int64_t configuration) {
 }
 
 static int least_runs(const sm_advisor *a) {
-    return count_singles(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
+    return count_screened(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
 }
 
 // Where there are very many, twice the least is enough.
@@ -394,18 +407,16 @@ static void confirm(sm_advisor *a) {
     }
 }
 
-// Round 0 is over: the first guess is the product of what gained alone.
+// Round 0 is over: what gained, together.
 static void begin_climb(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
     if (best < 0) {
         begin_round(a, STAGE_OVER);
         return;
     }
-    learn(a, 0);
-    a->n_queue = 0;
+    learn(a, best);
     const int64_t guess = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
-    const bool is_better = guess >= 0 && !(expected_gain(a, guess) < measured_gain(a, best));
-    begin_with_default(a, STAGE_CLIMB, is_better ? guess : best);
+    begin_with_default(a, STAGE_CLIMB, guess >= 0 ? guess : best);
 }
 
 // One more beside the fastest, from which the search goes on; in a new round where this one is long, as machines drift.
@@ -424,7 +435,9 @@ static void climb(sm_advisor *a) {
 }
 
 static void plan_round(sm_advisor *a) {
-    if (a->stage == STAGE_SCREEN) {
+    if (a->stage == STAGE_SCREEN && a->n_screened < a->choices.n_axes) {
+        screen(a);
+    } else if (a->stage == STAGE_SCREEN) {
         begin_climb(a);
     } else if (a->stage == STAGE_CLIMB) {
         climb(a);
@@ -435,11 +448,26 @@ static void plan_round(sm_advisor *a) {
 
 // --- the interface -----------------------------------------------------------------------------------
 
+// Each axis once?
+static bool is_order(const int *order, int n_axes) {
+    bool seen[SM_ADVISOR_MAX_AXES] = {false};
+    for (int i = 0; i < n_axes; i++) {
+        if (order[i] < 0 || order[i] >= n_axes || seen[order[i]]) {
+            return false;
+        }
+        seen[order[i]] = true;
+    }
+    return true;
+}
+
 sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **made) {
     *made = NULL;
     if (choices->n_axes < 0 || choices->n_axes > SM_ADVISOR_MAX_AXES) {
         return sm_fail(SM_ERR_INVALID, "%d choices at once, and at most %d may be made", choices->n_axes,
                        SM_ADVISOR_MAX_AXES);
+    }
+    if (!is_order(choices->order, choices->n_axes)) {
+        return sm_fail(SM_ERR_INVALID, "the order of the choices names one twice, or one that is not there");
     }
     for (int axis = 0; axis < choices->n_axes; axis++) {
         if (choices->n_levels[axis] < 1 || choices->n_levels[axis] > SM_ADVISOR_MAX_LEVELS) {
@@ -448,14 +476,14 @@ sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor 
         }
     }
     sm_advisor *a = calloc(1, sizeof(*a));
-    const size_t room = (size_t)count_singles(choices) + 1 + MOST_IN_ROUND + 2; // of the longest round
+    const size_t room = (size_t)count_screened(choices) + 1 + MOST_IN_ROUND + 2; // of the longest round
     if (a == NULL || (a->queue = calloc(room, sizeof(*a->queue))) == NULL) {
         free(a);
         return sm_fail(SM_ERR_OOM, "no memory for %zu runs", room);
     }
     a->choices = *choices;
     a->n_meetings = n_meetings;
-    screen(a);
+    enqueue(a, 0);
     *made = a;
     return SM_OK;
 }
