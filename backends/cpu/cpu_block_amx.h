@@ -6,6 +6,7 @@
 #ifndef STEPMARK_CPU_BLOCK_AMX_H
 #define STEPMARK_CPU_BLOCK_AMX_H
 
+#include "cpu_tile.h"
 #include "cpu_tile_amx.h"
 
 enum {
@@ -14,9 +15,11 @@ enum {
     CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS,     // packed, of a panel and step
 };
 
-// A block (32 x 32) = a panel x b panel over n_steps, or += with `add`. a's steps lie a_step apart.
-static inline __attribute__((always_inline)) void
-cpu_multiply_block(int64_t n_steps, const cpu_packed *a, int64_t a_step, const cpu_packed *b, bool add, float *block) {
+// A block (32 x 32) = a panel x b panel over n_steps, or += with `add`. a's steps lie a_step apart. In each step some
+// of what is needed later is fetched.
+static inline __attribute__((always_inline)) void cpu_multiply_block(int64_t n_steps, const cpu_packed *a,
+                                                                     int64_t a_step, const cpu_packed *b, bool add,
+                                                                     float *block, cpu_fetching *f) {
     enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *a, BLOCK_ROW_BYTES = CPU_BLOCK * sizeof *block };
     float *below = block + CPU_AMX_ROWS * CPU_BLOCK;
     __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
@@ -37,6 +40,7 @@ cpu_multiply_block(int64_t n_steps, const cpu_packed *a, int64_t a_step, const c
         _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, b + CPU_AMX_WORDS, ROW_BYTES);
         _tile_dpbf16ps(1, 4, 7);
+        cpu_fetch(f);
         _tile_loadd(5, a + CPU_AMX_WORDS, ROW_BYTES);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);

@@ -124,14 +124,13 @@ static inline void fetch_tile(cpu_fetching *f, const head *h, int64_t tile, cons
     }
 }
 
-// Sets how many rows are fetched at a time, so that all have been asked for in n_times.
+// Has all rows asked for in n_times.
 static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_times) {
-    int64_t n_rows = 0;
     for (int i = 0; i < f->n_areas; i++) {
-        n_rows += f->area[i].n_rows;
+        f->n_rows += f->area[i].n_rows;
     }
     f->row_bytes = h->HS * (int64_t)sizeof(cpu_data);
-    f->each = cpu_divide_up(n_rows, n_times);
+    f->n_times = n_times;
 }
 
 #endif

@@ -20,6 +20,7 @@
 //
 // Masked keys have no weight, padded rows and channels are zeros, and of the diagonal a whole block is multiplied.
 #include "cpu_block_amx.h"
+#include "cpu_finish_bf16.h"
 #include "cpu_head.h"
 
 enum {
@@ -35,10 +36,16 @@ typedef struct {
     int64_t blocks;   // of rows, and of keys
     int64_t steps;    // of HS, in a panel of that depth: CPU_AMX_K each
     int64_t channels; // blocks of HS
+    bool streams;     // the result is stored past the caches
 } division;
 
 static division divide(int64_t T, int64_t HS) {
-    return (division){cpu_divide_up(T, CPU_BLOCK), cpu_divide_up(HS, CPU_AMX_K), cpu_divide_up(HS, CPU_BLOCK)};
+    return (division){cpu_divide_up(T, CPU_BLOCK), cpu_divide_up(HS, CPU_AMX_K), cpu_divide_up(HS, CPU_BLOCK), false};
+}
+
+// Whether who reads a result of n_elems would not find it in the second-level caches.
+static bool leaves_caches(int64_t n_elems, int n_threads) {
+    return n_elems * (int64_t)sizeof(cpu_data) > n_threads * (int64_t)cpu_topology_level2_bytes() / 2;
 }
 
 // The first block of keys that any row of a block sees.
@@ -72,8 +79,8 @@ static void pack_across(const head *h, const cpu_data *x, int64_t ld, int64_t bl
 }
 
 // Stores n_rows of a block of channels, times factor.
-static void store_block(const head *h, const float *block, int64_t channel_block, int64_t n_rows, float factor,
-                        cpu_data *to, int64_t ld) {
+static void store_block(const head *h, division d, const float *block, int64_t channel_block, int64_t n_rows,
+                        float factor, cpu_data *to, int64_t ld) {
     const int64_t first = channel_block * CPU_BLOCK;
     const int64_t n = cpu_min64(CPU_BLOCK, h->HS - first);
     for (int64_t i = 0; i < n_rows; i++) {
@@ -82,7 +89,7 @@ static void store_block(const head *h, const float *block, int64_t channel_block
         for (int j = 0; j < CPU_BLOCK; j++) {
             row[j] = factor * block[i * CPU_BLOCK + j];
         }
-        cpu_round_row(row, n, to + i * ld + first);
+        cpu_store_rounded(row, n, d.streams, to + i * ld + first);
     }
 }
 
@@ -229,7 +236,7 @@ static void forward_chunk(const head *h, division d, const forward_scratch *s, i
     row_keys keys = {.n_blocks = cpu_min64(CHUNK, row_block + 1 - key_block)};
     for (int64_t i = 0; i < keys.n_blocks; i++) {
         cpu_multiply_block(d.steps, s->rows, CPU_BLOCK_STEP, s->keys + (key_block + i) * d.steps * CPU_BLOCK_STEP,
-                           false, s->scores + i * CPU_BLOCK_SUMS);
+                           false, s->scores + i * CPU_BLOCK_SUMS, f);
     }
     for (int64_t i = 0; i < rows_of(h, row_block); i++) {
         cpu_fetch(f);
@@ -239,7 +246,7 @@ static void forward_chunk(const head *h, division d, const forward_scratch *s, i
     for (int64_t c = 0; c < d.channels; c++) {
         cpu_multiply_block(keys.n_blocks, (const cpu_packed *)s->scores, CPU_BLOCK_SUMS,
                            s->values + (c * d.blocks + key_block) * CPU_BLOCK_STEP, !first,
-                           s->result + c * CPU_BLOCK_SUMS);
+                           s->result + c * CPU_BLOCK_SUMS, f);
     }
 }
 
@@ -260,7 +267,7 @@ static void forward_rows(const host_op *op, const head *h, division d, const for
     for (int64_t i = 0; i < rows_of(h, row_block); i++) {
         const int64_t t = row_block * CPU_BLOCK + i;
         for (int64_t c = 0; c < d.channels; c++) {
-            store_block(h, s->result + c * CPU_BLOCK_SUMS + i * CPU_BLOCK, c, 1, 1.0f / s->sum[i], y + t * h->ld_y,
+            store_block(h, d, s->result + c * CPU_BLOCK_SUMS + i * CPU_BLOCK, c, 1, 1.0f / s->sum[i], y + t * h->ld_y,
                         h->ld_y);
         }
         lse[t] = LN_2 * s->largest[i] + logf(s->sum[i]);
@@ -274,7 +281,7 @@ static void fetch_block(cpu_fetching *f, const head *h, int64_t block, const cpu
 }
 
 // Has y of this block of rows fetched, and what is packed for the next: block `block` of `next`, if there is one.
-static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t row_block, const head *next,
+static cpu_fetching forward_fetching(const host_op *op, const head *h, division d, int64_t row_block, const head *next,
                                      int64_t block) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {
@@ -283,10 +290,12 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
         fetch_block(&f, next, block, qkv + next->k_offset_elems, next->ld_qkv);
         fetch_block(&f, next, block, qkv + next->q_offset_elems, next->ld_qkv);
     }
-    fetch_block(&f, h, row_block, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
-                h->ld_y);
-    const int64_t n_chunks = cpu_divide_up(row_block + 1 - first_block(h, row_block), CHUNK);
-    pace_fetching(&f, h, n_chunks * rows_of(h, row_block));
+    if (!d.streams) {
+        fetch_block(&f, h, row_block, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
+                    h->ld_y);
+    }
+    const int64_t n_blocks = row_block + 1 - first_block(h, row_block);
+    pace_fetching(&f, h, n_blocks * (d.steps + d.channels) + cpu_divide_up(n_blocks, CHUNK) * rows_of(h, row_block));
     return f;
 }
 
@@ -304,7 +313,8 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
     for (int64_t unit = units.first; unit < units.end; unit++) {
         const head h = find_head(op, y, rng_step, starts, unit / n_parts);
         const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
-        const division d = divide(h.T, h.HS);
+        division d = divide(h.T, h.HS);
+        d.streams = leaves_caches(n_heads * h.T * h.HS, team->n_threads);
         const forward_scratch s = forward_carve(d, team->scratch[team->thread]);
         int64_t n_packed = 0;
         for (int64_t row_block = unit % n_parts; row_block < d.blocks; row_block += n_parts) {
@@ -316,12 +326,13 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
             }
             const bool last = row_block + n_parts >= d.blocks;
             cpu_fetching f =
-                last ? forward_fetching(op, &h, row_block, unit + 1 < units.end ? &next : NULL, (unit + 1) % n_parts)
-                     : forward_fetching(op, &h, row_block, &h, row_block + n_parts);
+                last ? forward_fetching(op, &h, d, row_block, unit + 1 < units.end ? &next : NULL, (unit + 1) % n_parts)
+                     : forward_fetching(op, &h, d, row_block, &h, row_block + n_parts);
             forward_rows(op, &h, d, &s, row_block, &f);
         }
     }
     cpu_product_end();
+    _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
 }
 
 // --- backward -------------------------------------------------------------------------
@@ -335,7 +346,7 @@ typedef struct {
     cpu_packed *weights;    // a panel of a (a block of keys), all rows deep
     cpu_packed *ds;         // the same: gradients of scores
     cpu_packed *ds_pairs;   // a step of b (a block of rows), keys deep
-    float *scores, *da;     // (keys, rows)
+    float *scores, *da;     // 2 of (keys, rows): of two blocks in turn
     float *dk, *dv;         // blocks of channels (keys, channels), of one block of keys or, in groups, of all
     float *dq_t;            // for each block of rows, blocks of channels (channels, rows)
     float *D;               // sum over channels of dy y
@@ -351,7 +362,7 @@ size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, int n_thread
     const division d = divide(y->dims[1], y->dims[2] / op->op->attr.n_head);
     const int64_t key_blocks = group_of(op) > 1 ? d.blocks : 1;
     const int64_t packed = (7 * d.blocks * d.steps + 2 * d.blocks + 1) * CPU_BLOCK_STEP;
-    const int64_t floats = (2 + (2 * key_blocks + d.blocks) * d.channels) * CPU_BLOCK_SUMS;
+    const int64_t floats = (4 + (2 * key_blocks + d.blocks) * d.channels) * CPU_BLOCK_SUMS;
     const int64_t rows = (2 + KEPT_BLOCKS) * d.blocks * CPU_BLOCK;
     return (size_t)packed * sizeof(cpu_packed) + (size_t)(floats + rows) * sizeof(float);
 }
@@ -371,8 +382,8 @@ static backward_scratch backward_carve(division d, int64_t group, float *scratch
     s.ds = s.weights + d.blocks * CPU_BLOCK_STEP;
     s.ds_pairs = s.ds + d.blocks * CPU_BLOCK_STEP;
     s.scores = (float *)(s.ds_pairs + CPU_BLOCK_STEP);
-    s.da = s.scores + CPU_BLOCK_SUMS;
-    s.dk = s.da + CPU_BLOCK_SUMS;
+    s.da = s.scores + 2 * CPU_BLOCK_SUMS;
+    s.dk = s.da + 2 * CPU_BLOCK_SUMS;
     s.dv = s.dk + gradient_elems;
     s.dq_t = s.dv + gradient_elems;
     s.D = s.dq_t + d.blocks * d.channels * CPU_BLOCK_SUMS;
@@ -465,6 +476,8 @@ static inline __attribute__((always_inline)) void score_gradients(const head *h,
                                                                   cpu_fetching *f) {
     const lanes rows[2] = {find_lanes(h, d, s, key_block, row_block * CPU_BLOCK),
                            find_lanes(h, d, s, key_block, row_block * CPU_BLOCK + CPU_VECTOR)};
+    const float *scores = s->scores + row_block % 2 * CPU_BLOCK_SUMS;
+    const float *da = s->da + row_block % 2 * CPU_BLOCK_SUMS;
     cpu_packed *weights = s->weights + (row_block - key_block) * CPU_BLOCK_STEP;
     cpu_packed *ds = s->ds + (row_block - key_block) * CPU_BLOCK_STEP;
     for (int64_t j = 0; j < CPU_BLOCK; j += 2) {
@@ -475,8 +488,8 @@ static inline __attribute__((always_inline)) void score_gradients(const head *h,
             const int64_t at = (j + i) * CPU_BLOCK;
             for (int half = 0; half < 2; half++) {
                 find_gradients(h, rows[half], key_block * CPU_BLOCK + j + i, masked,
-                               _mm512_loadu_ps(s->scores + at + half * CPU_VECTOR),
-                               _mm512_loadu_ps(s->da + at + half * CPU_VECTOR), &p[i][half], &g[i][half]);
+                               _mm512_loadu_ps(scores + at + half * CPU_VECTOR),
+                               _mm512_loadu_ps(da + at + half * CPU_VECTOR), &p[i][half], &g[i][half]);
             }
             _mm512_storeu_si512(weights + (j + i) * CPU_AMX_PAIRS, cpu_round_beside(p[i][0], p[i][1]));
             _mm512_storeu_si512(ds + (j + i) * CPU_AMX_PAIRS, cpu_round_beside(g[i][0], g[i][1]));
@@ -494,11 +507,18 @@ static bool is_masked(const head *h, int64_t key_block, int64_t row_block) {
     return key_block == row_block || (h->starts != NULL && h->starts[last] > key_block * CPU_BLOCK);
 }
 
+static void multiply_scores(division d, const backward_scratch *s, int64_t key_block, int64_t row_block,
+                            cpu_fetching *f) {
+    const int64_t deep = d.steps * CPU_BLOCK_STEP;
+    const int64_t at = row_block % 2 * CPU_BLOCK_SUMS;
+    cpu_multiply_block(d.steps, s->k + key_block * deep, CPU_BLOCK_STEP, s->q_t + row_block * deep, false,
+                       s->scores + at, f);
+    cpu_multiply_block(d.steps, s->v + key_block * deep, CPU_BLOCK_STEP, s->dy_t + row_block * deep, false, s->da + at,
+                       f);
+}
+
 static void backward_block(const head *h, division d, const backward_scratch *s, int64_t key_block, int64_t row_block,
                            cpu_fetching *f) {
-    const int64_t deep = d.steps * CPU_BLOCK_STEP;
-    cpu_multiply_block(d.steps, s->k + key_block * deep, CPU_BLOCK_STEP, s->q_t + row_block * deep, false, s->scores);
-    cpu_multiply_block(d.steps, s->v + key_block * deep, CPU_BLOCK_STEP, s->dy_t + row_block * deep, false, s->da);
     if (is_masked(h, key_block, row_block)) {
         score_gradients(h, d, s, key_block, row_block, true, f);
     } else {
@@ -507,28 +527,35 @@ static void backward_block(const head *h, division d, const backward_scratch *s,
     for (int64_t c = 0; c < d.channels; c++) {
         cpu_multiply_block(1, s->k_t + (key_block * d.channels + c) * CPU_BLOCK_STEP, CPU_BLOCK_STEP, s->ds_pairs,
                            key_block > first_block(h, row_block),
-                           s->dq_t + (row_block * d.channels + c) * CPU_BLOCK_SUMS);
+                           s->dq_t + (row_block * d.channels + c) * CPU_BLOCK_SUMS, f);
     }
 }
 
 // A block of keys against all rows that see some of it. first, last: of the heads that share keys and values, which add
-// to the gradients of these.
+// to the gradients of these. The next block's scores are multiplied while vectors are busy with this one's.
 static void backward_keys(const host_op *op, const head *h, division d, const backward_scratch *s, int64_t key_block,
                           bool first, bool last, cpu_fetching *f) {
-    int64_t end = key_block;
-    for (; end < d.blocks && first_block(h, end) <= key_block; end++) {
-        backward_block(h, d, s, key_block, end, f);
+    int64_t end = key_block + 1;
+    while (end < d.blocks && first_block(h, end) <= key_block) {
+        end++;
+    }
+    multiply_scores(d, s, key_block, key_block, f);
+    for (int64_t row_block = key_block; row_block < end; row_block++) {
+        if (row_block + 1 < end) {
+            multiply_scores(d, s, key_block, row_block + 1, f);
+        }
+        backward_block(h, d, s, key_block, row_block, f);
     }
     cpu_data *dqkv = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + key_block * CPU_BLOCK * h->ld_qkv;
     const int64_t n_rows = rows_of(h, key_block);
     for (int64_t c = 0; c < d.channels; c++) {
         const int64_t at = ((first && last ? 0 : key_block * d.channels) + c) * CPU_BLOCK_SUMS;
         const int64_t rows = (c * d.blocks + key_block) * CPU_BLOCK_STEP;
-        cpu_multiply_block(end - key_block, s->weights, CPU_BLOCK_STEP, s->dy + rows, !first, s->dv + at);
-        cpu_multiply_block(end - key_block, s->ds, CPU_BLOCK_STEP, s->q + rows, !first, s->dk + at);
+        cpu_multiply_block(end - key_block, s->weights, CPU_BLOCK_STEP, s->dy + rows, !first, s->dv + at, f);
+        cpu_multiply_block(end - key_block, s->ds, CPU_BLOCK_STEP, s->q + rows, !first, s->dk + at, f);
         if (last) {
-            store_block(h, s->dk + at, c, n_rows, h->scale, dqkv + h->k_offset_elems, h->ld_qkv);
-            store_block(h, s->dv + at, c, n_rows, 1.0f, dqkv + h->v_offset_elems, h->ld_qkv);
+            store_block(h, d, s->dk + at, c, n_rows, h->scale, dqkv + h->k_offset_elems, h->ld_qkv);
+            store_block(h, d, s->dv + at, c, n_rows, 1.0f, dqkv + h->v_offset_elems, h->ld_qkv);
         }
     }
 }
@@ -543,7 +570,7 @@ static void store_dq(const host_op *op, const head *h, division d, const backwar
                 cpu_transpose(from + i * CPU_BLOCK + j, CPU_BLOCK, s->scores + j * CPU_BLOCK + i, CPU_BLOCK);
             }
         }
-        store_block(h, s->scores, c, rows_of(h, row_block), h->scale, dq, h->ld_qkv);
+        store_block(h, d, s->scores, c, rows_of(h, row_block), h->scale, dq, h->ld_qkv);
     }
 }
 
@@ -561,14 +588,16 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, division
         fetch_rows(&f, qkv + next->q_offset_elems, next->ld_qkv, h->T);
     }
     const cpu_data *dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)];
-    fetch_rows(&f, dqkv + h->q_offset_elems, h->ld_qkv, h->T);
-    fetch_rows(&f, dqkv + h->v_offset_elems, h->ld_qkv, h->T);
-    fetch_rows(&f, dqkv + h->k_offset_elems, h->ld_qkv, h->T);
-    int64_t n_pairs = 0;
-    for (int64_t block = 0; block < d.blocks; block++) {
-        n_pairs += block + 1 - first_block(h, block);
+    if (!d.streams) {
+        fetch_rows(&f, dqkv + h->q_offset_elems, h->ld_qkv, h->T);
+        fetch_rows(&f, dqkv + h->v_offset_elems, h->ld_qkv, h->T);
+        fetch_rows(&f, dqkv + h->k_offset_elems, h->ld_qkv, h->T);
     }
-    pace_fetching(&f, h, n_pairs * CPU_BLOCK / 2);
+    int64_t n_blocks = 0;
+    for (int64_t block = 0; block < d.blocks; block++) {
+        n_blocks += block + 1 - first_block(h, block);
+    }
+    pace_fetching(&f, h, n_blocks * (CPU_BLOCK / 2 + 2 * d.steps + 3 * d.channels));
     return f;
 }
 
@@ -602,10 +631,12 @@ void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team) 
     for (int64_t index = mine.first; index < mine.end; index++) {
         const head h = find_head(op, dy, rng_step, starts, index);
         const head next = find_head(op, dy, rng_step, starts, index + 1);
-        const division d = divide(h.T, h.HS);
+        division d = divide(h.T, h.HS);
+        d.streams = leaves_caches(dy->dims[0] * h.T * h.ld_qkv, team->n_threads);
         const backward_scratch s = backward_carve(d, group, team->scratch[team->thread]);
         cpu_fetching f = backward_fetching(op, &h, d, index + 1 < mine.end ? &next : NULL);
         backward_head(op, &h, d, &s, index % group == 0, index % group == group - 1, &f);
     }
     cpu_product_end();
+    _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
 }
