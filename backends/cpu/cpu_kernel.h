@@ -36,6 +36,11 @@
 #define ISA(name)           CPU_JOIN(name, CPU_ISA)
 #define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
 
+// Float data on AMX: their products are sums of six products of bf16 (cpu_kernel_product_split.c).
+#if defined(__AMX_BF16__) && !defined(CPU_DATA_NARROW)
+#define CPU_SPLITS_FLOATS
+#endif
+
 // How a matrix product of float data is cut (cpu_kernel_product.c).
 typedef struct {
     int64_t slice_k;     // deepest slice of k
