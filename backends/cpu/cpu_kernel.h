@@ -37,7 +37,7 @@
 #define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
 
 // Float data on AMX: their products are sums of six products of bf16 (cpu_kernel_product_split.c).
-#if defined(__AMX_BF16__) && !defined(CPU_DATA_NARROW)
+#if defined(CPU_AMX) && !defined(CPU_DATA_NARROW)
 #define CPU_SPLITS_FLOATS
 #endif
 
@@ -137,7 +137,7 @@ CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three of them
 
 // With AMX, bf16 data's flash attention is another, too.
-#if defined(__AMX_BF16__) && defined(CPU_DATA_NARROW)
+#if defined(CPU_AMX) && defined(CPU_DATA_NARROW)
 #define TILES_ISA(name) ISA(name)
 void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team);
 void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team);
