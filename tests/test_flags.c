@@ -98,6 +98,8 @@ static void bad_flags(void **state) {
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
         {"run -Q", 2, NULL, "unknown flag -Q"},
+        {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
+        {"report -b 4 rows.jsonl", 2, NULL, "-b (--batch-size) is a flag of run"},
         {"run extra", 2, NULL, "unexpected argument 'extra'"},
         {"run --progress=1", 2, NULL, "--progress takes no argument"},
         {"run -b", 2, NULL, "--batch-size: needs an argument"},
