@@ -75,13 +75,15 @@ REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
 # Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own:
-# the products of avx512_bf16 are the others' with another tile, amx's are written for it.
+# the products of avx512_bf16 are the others' with another tile; amx's, and its attention, are written for it.
 CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
 CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_bf16.c
-CPU_DOT_SRC_amx := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_amx.c
+CPU_DOT_SRC_amx := $(CPU_DOT_SRC) $(patsubst %,backends/cpu/cpu_kernel_%_amx.c,product flash_attention)
 CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_onednn)
-CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_dot)
+# Of float data AMX has the products of bf16x6.
+CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(patsubst %,backends/cpu/cpu_kernel_%.c,product_split matmul table))
+CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx product_split flash_attention_amx peaks_dot)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 PAGE_ASSETS := $(sort $(wildcard bench/*/*.css bench/*/*.js))
@@ -97,7 +99,8 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(B)/lad
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
-           $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o))
+           $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o)) \
+           $(CPU_X6_SRC:%.c=$(B)/%.amx.f32.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 
 # With MPI all but three files are those of the release build.
@@ -344,7 +347,7 @@ $(B)/%.$(1).$(2).o: %.c
 	$$(SAY) CC $$@
 	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f32)))
+$(foreach isa,$(ISAS) $(if $(CPU_X6_SRC),amx),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
 
