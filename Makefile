@@ -60,8 +60,8 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONF
 ISA_FLAGS_baseline :=
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
-ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16 -DCPU_BASE_ISA=avx512
-ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16
+ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16
+ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_BASE_ISA=avx512_bf16
 ISAS := baseline $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
@@ -74,12 +74,11 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
-# Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own:
-# the products of avx512_bf16 are the others' with another tile, amx's are written for it.
+# Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
+# avx512_bf16 has all of bf16 data, amx products of its own beside them.
 CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
-CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot)
-CPU_DOT_SRC_avx512_bf16 := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_bf16.c
-CPU_DOT_SRC_amx := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_amx.c
+CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) backends/cpu/cpu_kernel_product_amx.c,$(CPU_KERNEL_SRC))
+CPU_DOT_SRC_amx := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot product_amx)
 CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_onednn)
 CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx peaks_dot)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))

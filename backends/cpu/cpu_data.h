@@ -16,7 +16,7 @@
 #define CPU_DATA_NARROW
 #endif
 
-#if defined(__AVX512F__) || defined(__F16C__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -55,8 +55,8 @@ static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room
 static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     int64_t i = 0;
 #if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
-    for (; i + 16 <= n; i += 16) {
-        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+    for (; i + 32 <= n; i += 32) {
+        const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
         memcpy(to + i, &rounded, sizeof rounded);
     }
 #elif defined(CPU_DATA_F16) && defined(__AVX512F__)
@@ -106,13 +106,41 @@ static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to
 
 #endif
 
-// Loops over long rows with much arithmetic for an element go block by block, and ask for what comes two blocks later:
-// a processor looks ahead so many instructions, which are few cache lines there.
-enum { CPU_BLOCK_ELEMS = 512 };
+// Copies n elements past the caches, where whole lines of them are: for results that are gathered, a row or a block at
+// a time, in memory that stays in the first-level cache.
+static inline void cpu_store_past_caches(const cpu_data *from, int64_t n, cpu_data *to) {
+    int64_t i = 0;
+#if defined(__x86_64__)
+    enum { LINE_ELEMS = 64 / sizeof *to };
+    for (; (uintptr_t)to % 64 == 0 && i + LINE_ELEMS <= n; i += LINE_ELEMS) {
+#if defined(__AVX512F__)
+        _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
+#else
+        for (int part = 0; part < 4; part++) {
+            const __m128i quarter = _mm_loadu_si128((const __m128i *)(const void *)(from + i) + part);
+            _mm_stream_si128((__m128i *)(void *)(to + i) + part, quarter);
+        }
+#endif
+    }
+#endif
+    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
+}
+
+// What was stored past the caches is seen by who passes the next barrier.
+static inline void cpu_end_streams(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+// Loops with much arithmetic for an element go block by block, and ask, a block at a time, for what they read later: a
+// processor looks ahead so many instructions, which are few cache lines there, and waits where many are asked for at
+// once.
+enum { CPU_BLOCK_ELEMS = 64, CPU_AHEAD_ELEMS = 4096 / sizeof(cpu_data) };
 static inline void cpu_ask_for_block(const cpu_data *block) {
     enum { LINE_ELEMS = 64 / sizeof *block };
-    for (int64_t i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
-        __builtin_prefetch(block + 2 * CPU_BLOCK_ELEMS + i, 0, 2);
+    for (int i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
+        __builtin_prefetch(block + i, 0, 3);
     }
 }
 

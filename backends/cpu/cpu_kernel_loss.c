@@ -7,28 +7,47 @@
 
 static const float LOG2_E = 1.44269504f;
 
+// A row's sum of exponentials takes its terms in turns with as many others, so that they are added up once a row.
+enum { SUM_BLOCK_ELEMS = 2048 /* in the first-level cache */, SUM_LANES = CPU_BLOCK_ELEMS };
+
+// Adds e^(x - largest) over n values to the sums, while what lies `ahead` is asked for. A power of 2 costs less than
+// one of e, and is as exact in a sum where the largest is 1: rounding x log2(e) changes e^x, x <= 0, by less than 3e-8.
+static void add_exp(const float *x, int64_t n, float largest, const cpu_data *ahead, float sums[SUM_LANES]) {
+    int64_t i = 0;
+    for (; i + SUM_LANES <= n; i += SUM_LANES) {
+        cpu_ask_for_block(ahead + i);
+#pragma omp simd
+        for (int lane = 0; lane < SUM_LANES; lane++) {
+            sums[lane] += cpu_exp2((x[i + lane] - largest) * LOG2_E);
+        }
+    }
+    for (; i < n; i++) {
+        sums[0] += cpu_exp2((x[i] - largest) * LOG2_E);
+    }
+}
+
 // log sum exp of a row, block by block: relative to the largest value so far, so that no exponential overflows.
-// When that grows, the sum shrinks to match. A power of 2 costs less than one of e, and is as exact in a sum where
-// the largest is 1: rounding x log2(e) changes e^x, x <= 0, by less than 3e-8.
+// When that grows, the sums shrink to match.
 static float log_sum_exp(const cpu_data *x, int64_t n) {
-    enum { BLOCK_ELEMS = 2048 }; // in the first-level cache
-    float room[BLOCK_ELEMS];
+    float room[SUM_BLOCK_ELEMS];
+    float sums[SUM_LANES] = {0};
     float largest = -INFINITY;
-    float total = 0;
-    for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
-        const int64_t count = n - first < BLOCK_ELEMS ? n - first : BLOCK_ELEMS;
+    for (int64_t first = 0; first < n; first += SUM_BLOCK_ELEMS) {
+        const int64_t count = cpu_min64(n - first, SUM_BLOCK_ELEMS);
         const float *block = cpu_widened(x + first, count, room);
         const float block_largest = cpu_largest(block, count);
         if (block_largest > largest) {
-            total *= cpu_exp(largest - block_largest);
+            const float factor = cpu_exp(largest - block_largest);
+            for (int lane = 0; lane < SUM_LANES; lane++) {
+                sums[lane] *= factor;
+            }
             largest = block_largest;
         }
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < count; i++) {
-            sum += cpu_exp2((block[i] - largest) * LOG2_E);
-        }
-        total += sum;
+        add_exp(block, count, largest, x + first + SUM_BLOCK_ELEMS, sums);
+    }
+    float total = 0;
+    for (int lane = 0; lane < SUM_LANES; lane++) {
+        total += sums[lane];
     }
     return largest + logf(total);
 }
@@ -47,6 +66,30 @@ CPU_KERNEL(crossentropy_forward) {
     }
 }
 
+// n elements, a block at most.
+static inline void backward_block(const cpu_data *x, int64_t n, float lse, float scale, cpu_data *dx) {
+    float room[CPU_BLOCK_ELEMS];
+    float *result = cpu_gathered(dx, room);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        result[i] = scale * cpu_exp2((cpu_widen(x[i]) - lse) * LOG2_E);
+    }
+    cpu_store_gathered(result, n, dx);
+}
+
+static void backward_row(const cpu_data *x, int64_t V, int64_t Vp, int32_t target, float lse, float scale,
+                         cpu_data *dx) {
+    const float at_target = scale * cpu_exp(cpu_widen(x[target]) - lse) - scale;
+    int64_t v = 0;
+    for (; v + CPU_BLOCK_ELEMS <= V; v += CPU_BLOCK_ELEMS) {
+        cpu_ask_for_block(x + v + CPU_AHEAD_ELEMS);
+        backward_block(x + v, CPU_BLOCK_ELEMS, lse, scale, dx + v);
+    }
+    backward_block(x + v, V - v, lse, scale, dx + v);
+    dx[target] = cpu_round(at_target);
+    memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);
+}
+
 CPU_KERNEL(crossentropy_backward) {
     const cpu_data *logits = op->in[SM_IN(crossentropy_backward, logits)]; // may be dlogits itself
     const int32_t *target = op->in[SM_IN(crossentropy_backward, target)];
@@ -56,29 +99,12 @@ CPU_KERNEL(crossentropy_backward) {
     int64_t V = op->op->attr.vocab;
     int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_backward, logits)]);
     cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_backward, logits)]));
-    float room[CPU_BLOCK_ELEMS];
     for (int64_t n = rows.first; n < rows.end; n++) {
-        const cpu_data *x = logits + n * Vp;
-        cpu_data *dx = dlogits + n * Vp;
         if (target[n] < 0) {
-            memset(dx, 0, (size_t)Vp * sizeof *dx);
-            continue;
+            memset(dlogits + n * Vp, 0, (size_t)Vp * sizeof *dlogits);
+        } else {
+            backward_row(logits + n * Vp, V, Vp, target[n], lse[n], scale, dlogits + n * Vp);
         }
-        float shift = lse[n];
-        const float at_target = scale * cpu_exp(cpu_widen(x[target[n]]) - shift) - scale;
-        for (int64_t first = 0; first < V; first += CPU_BLOCK_ELEMS) {
-            const int64_t count = cpu_min64(V - first, CPU_BLOCK_ELEMS);
-            const float *wide = cpu_widened(x + first, count, room);
-            float *result = cpu_gathered(dx + first, room);
-            cpu_ask_for_block(x + first);
-#pragma omp simd
-            for (int64_t v = 0; v < count; v++) {
-                result[v] = scale * cpu_exp(wide[v] - shift);
-            }
-            cpu_store_gathered(result, count, dx + first);
-        }
-        dx[target[n]] = cpu_round(at_target);
-        memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);
     }
 }
 

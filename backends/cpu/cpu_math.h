@@ -103,7 +103,12 @@ static inline float cpu_gelu_derivative(float wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
-static inline float cpu_sigmoid(float x) { return 1.0f / (1.0f + cpu_exp(-x)); }
+// 1/(1 + e^(-x)). Where e^(-x) would leave what cpu_exp2_within and cpu_inverse take, the result is within 1e-38 of it.
+static inline float cpu_sigmoid(float x) {
+    float above = x < -87.0f ? -87.0f : x;
+    float within = above > 87.0f ? 87.0f : above;
+    return cpu_inverse(1.0f + cpu_exp2_within(within * -1.44269504f));
+}
 
 // Cosine and sine of a phase, in 2^-32 of a turn: Taylor series within an eighth of a turn of the nearest quarter.
 static inline float cpu_cos_sin(uint32_t phase, float *sine) {
@@ -121,7 +126,7 @@ static inline float cpu_cos_sin(uint32_t phase, float *sine) {
 // The largest of n values; NaNs are passed over. Lanes by hand: compilers are shy of a maximum as
 // a reduction, because of NaN.
 static inline float cpu_largest(const float *x, int64_t n) {
-    enum { LANES = 32 };
+    enum { LANES = 64 };
     float lane[LANES];
     for (int i = 0; i < LANES; i++) {
         lane[i] = -INFINITY;
@@ -133,14 +138,16 @@ static inline float cpu_largest(const float *x, int64_t n) {
             lane[i] = x[done + i] > lane[i] ? x[done + i] : lane[i];
         }
     }
-    float largest = -INFINITY;
     for (; done < n; done++) {
-        largest = x[done] > largest ? x[done] : largest;
+        lane[0] = x[done] > lane[0] ? x[done] : lane[0];
     }
-    for (int i = 0; i < LANES; i++) {
-        largest = lane[i] > largest ? lane[i] : largest;
+    for (int width = LANES / 2; width > 0; width /= 2) {
+#pragma omp simd
+        for (int i = 0; i < width; i++) {
+            lane[i] = lane[width + i] > lane[i] ? lane[width + i] : lane[i];
+        }
     }
-    return largest;
+    return lane[0];
 }
 
 enum { CPU_PHILOX_LANES = 32 }; // blocks computed side by side
