@@ -1,15 +1,12 @@
 // cpu_kernel_gelu.c: GELU and its derivative, element by element.
+#include "cpu_gate.h"
 #include "cpu_kernel.h"
-#include "cpu_math.h"
 
 // n elements, a block at most.
-static inline void forward_block(const cpu_data *x, int64_t n, cpu_data *y) {
+static inline void forward_block(const cpu_data *x, int n, cpu_data *y) {
     float room[CPU_BLOCK_ELEMS];
     float *result = cpu_gathered(y, room);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        result[i] = cpu_gelu(cpu_widen(x[i]));
-    }
+    cpu_gelu_row(cpu_widened(x, n, room), n, result);
     cpu_store_gathered(result, n, y);
 }
 
@@ -28,17 +25,18 @@ CPU_KERNEL(gelu_forward) {
             cpu_store_past_caches(gathered, CPU_BLOCK_ELEMS, y + i);
         }
     }
-    forward_block(x + i, mine.end - i, y + i);
+    forward_block(x + i, (int)(mine.end - i), y + i);
     cpu_end_streams();
 }
 
-static inline void backward_block(const cpu_data *dy, const cpu_data *x, int64_t n, cpu_data *dx) {
+static inline void backward_block(const cpu_data *dy, const cpu_data *x, int n, cpu_data *dx) {
     float room[CPU_BLOCK_ELEMS];
+    float wide[CPU_BLOCK_ELEMS];
     float *result = cpu_gathered(dx, room);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        result[i] = cpu_widen(dy[i]) * cpu_gelu_derivative(cpu_widen(x[i]));
+    for (int i = 0; i < n; i++) {
+        result[i] = cpu_widen(dy[i]);
     }
+    cpu_gelu_derivative_row(cpu_widened(x, n, wide), n, result);
     cpu_store_gathered(result, n, dx);
 }
 
@@ -53,5 +51,5 @@ CPU_KERNEL(gelu_backward) {
         cpu_ask_for_block(x + i + CPU_AHEAD_ELEMS);
         backward_block(dy + i, x + i, CPU_BLOCK_ELEMS, dx + i);
     }
-    backward_block(dy + i, x + i, mine.end - i, dx + i);
+    backward_block(dy + i, x + i, (int)(mine.end - i), dx + i);
 }

@@ -2,54 +2,67 @@
 #include <math.h>
 #include <string.h>
 
+#include "cpu_gate.h"
 #include "cpu_kernel.h"
 #include "cpu_math.h"
+#include "cpu_row.h"
 
 static const float LOG2_E = 1.44269504f;
 
-// A row's sum of exponentials takes its terms in turns with as many others, so that they are added up once a row.
-enum { SUM_BLOCK_ELEMS = 2048 /* in the first-level cache */, SUM_LANES = CPU_BLOCK_ELEMS };
+// e^(x - shift) for x up to shift. A power of 2 costs less than one of e, and is as exact in a sum where the largest is
+// 1: rounding x log2(e) changes e^x, x <= 0, by less than 3e-8.
+static inline cpu_vector exp_lanes(cpu_vector x, float shift) {
+    return cpu_exp2_lanes(cpu_at_least((x - shift) * LOG2_E, -127.0f));
+}
 
-// Adds e^(x - largest) over n values to the sums, while what lies `ahead` is asked for. A power of 2 costs less than
-// one of e, and is as exact in a sum where the largest is 1: rounding x log2(e) changes e^x, x <= 0, by less than 3e-8.
-static void add_exp(const float *x, int64_t n, float largest, const cpu_data *ahead, float sums[SUM_LANES]) {
+// A row's sum takes its terms in turns with three others, so that none waits for the one before; what is left of a
+// row's end is added to `rest`.
+enum { SUM_BLOCK_ELEMS = 2048 /* in the first-level cache */, N_SUMS = CPU_ROW_SUMS };
+typedef struct {
+    cpu_vector sums[N_SUMS];
+    float rest;
+} row_sum;
+
+// Adds e^(x - largest) over n values, while what lies `ahead` is asked for.
+static void add_exp(const float *x, int64_t n, float largest, const cpu_data *ahead, row_sum *sum) {
+    row_sum s = *sum;
     int64_t i = 0;
-    for (; i + SUM_LANES <= n; i += SUM_LANES) {
+    for (; i + CPU_BLOCK_ELEMS <= n; i += CPU_BLOCK_ELEMS) {
         cpu_ask_for_block(ahead + i);
-#pragma omp simd
-        for (int lane = 0; lane < SUM_LANES; lane++) {
-            sums[lane] += cpu_exp2((x[i + lane] - largest) * LOG2_E);
+        for (int k = 0; k < CPU_BLOCK_ELEMS / CPU_VECTOR; k++) {
+            s.sums[k % N_SUMS] += exp_lanes(((const cpu_vector *)(x + i))[k], largest);
         }
     }
     for (; i < n; i++) {
-        sums[0] += cpu_exp2((x[i] - largest) * LOG2_E);
+        s.rest += cpu_exp2((x[i] - largest) * LOG2_E);
     }
+    *sum = s;
+}
+
+static void shrink(row_sum *sum, float factor) {
+    for (int k = 0; k < N_SUMS; k++) {
+        sum->sums[k] *= factor;
+    }
+    sum->rest *= factor;
 }
 
 // log sum exp of a row, block by block: relative to the largest value so far, so that no exponential overflows.
-// When that grows, the sums shrink to match.
+// When that grows, the sum shrinks to match.
 static float log_sum_exp(const cpu_data *x, int64_t n) {
     float room[SUM_BLOCK_ELEMS];
-    float sums[SUM_LANES] = {0};
+    row_sum sum = {0};
     float largest = -INFINITY;
     for (int64_t first = 0; first < n; first += SUM_BLOCK_ELEMS) {
         const int64_t count = cpu_min64(n - first, SUM_BLOCK_ELEMS);
         const float *block = cpu_widened(x + first, count, room);
         const float block_largest = cpu_largest(block, count);
         if (block_largest > largest) {
-            const float factor = cpu_exp(largest - block_largest);
-            for (int lane = 0; lane < SUM_LANES; lane++) {
-                sums[lane] *= factor;
-            }
+            shrink(&sum, cpu_exp(largest - block_largest));
             largest = block_largest;
         }
-        add_exp(block, count, largest, x + first + SUM_BLOCK_ELEMS, sums);
+        add_exp(block, count, largest, x + first + SUM_BLOCK_ELEMS, &sum);
     }
-    float total = 0;
-    for (int lane = 0; lane < SUM_LANES; lane++) {
-        total += sums[lane];
-    }
-    return largest + logf(total);
+    return largest + logf(cpu_add_up(sum.sums) + sum.rest);
 }
 
 CPU_KERNEL(crossentropy_forward) {
@@ -67,12 +80,16 @@ CPU_KERNEL(crossentropy_forward) {
 }
 
 // n elements, a block at most.
-static inline void backward_block(const cpu_data *x, int64_t n, float lse, float scale, cpu_data *dx) {
+static inline void backward_block(const cpu_data *x, int n, float lse, float scale, cpu_data *dx) {
     float room[CPU_BLOCK_ELEMS];
     float *result = cpu_gathered(dx, room);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        result[i] = scale * cpu_exp2((cpu_widen(x[i]) - lse) * LOG2_E);
+    const float *wide = cpu_widened(x, n, room);
+    const int whole = n / CPU_VECTOR * CPU_VECTOR;
+    for (int i = 0; i < whole; i += CPU_VECTOR) {
+        *(cpu_vector *)(result + i) = scale * exp_lanes(*(const cpu_vector *)(wide + i), lse);
+    }
+    for (int i = whole; i < n; i++) {
+        result[i] = scale * cpu_exp2((wide[i] - lse) * LOG2_E);
     }
     cpu_store_gathered(result, n, dx);
 }
@@ -85,7 +102,7 @@ static void backward_row(const cpu_data *x, int64_t V, int64_t Vp, int32_t targe
         cpu_ask_for_block(x + v + CPU_AHEAD_ELEMS);
         backward_block(x + v, CPU_BLOCK_ELEMS, lse, scale, dx + v);
     }
-    backward_block(x + v, V - v, lse, scale, dx + v);
+    backward_block(x + v, (int)(V - v), lse, scale, dx + v);
     dx[target] = cpu_round(at_target);
     memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);
 }

@@ -1,15 +1,29 @@
 // cpu_kernel_swiglu.c: the gated linear unit and its derivative. A row of x (N,2F) is a gate (F), then up (F).
+#include "cpu_gate.h"
 #include "cpu_kernel.h"
-#include "cpu_math.h"
+
+// The sigmoids of the n elements of a gate, a block at most, which are widened to `wide`.
+static inline const float *open_gate(const cpu_data *gate, int n, float *wide, float *opening) {
+    const float *g = cpu_widened(gate, n, wide);
+    const int whole = n / CPU_VECTOR * CPU_VECTOR;
+    for (int i = 0; i < whole; i += CPU_VECTOR) {
+        *(cpu_vector *)(opening + i) = cpu_sigmoid(*(const cpu_vector *)(g + i));
+    }
+    if (whole < n) {
+        cpu_store_some(cpu_sigmoid(cpu_load_some(g + whole, n - whole)), n - whole, opening + whole);
+    }
+    return g;
+}
 
 // n elements of a row, a block at most.
-static inline void forward_block(const cpu_data *gate, const cpu_data *up, int64_t n, cpu_data *y) {
-    float room[CPU_BLOCK_ELEMS];
-    float *result = cpu_gathered(y, room);
+static inline void forward_block(const cpu_data *gate, const cpu_data *up, int n, cpu_data *y) {
+    float wide[CPU_BLOCK_ELEMS];
+    float opening[CPU_BLOCK_ELEMS];
+    float *result = cpu_gathered(y, opening);
+    const float *g = open_gate(gate, n, wide, opening);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        const float g = cpu_widen(gate[i]);
-        result[i] = g * cpu_sigmoid(g) * cpu_widen(up[i]);
+        result[i] = g[i] * opening[i] * cpu_widen(up[i]);
     }
     cpu_store_gathered(result, n, y);
 }
@@ -33,22 +47,24 @@ CPU_KERNEL(swiglu_forward) {
                 cpu_store_past_caches(gathered, CPU_BLOCK_ELEMS, y + n * F + f);
             }
         }
-        forward_block(gate + f, gate + F + f, F - f, y + n * F + f);
+        forward_block(gate + f, gate + F + f, (int)(F - f), y + n * F + f);
     }
     cpu_end_streams();
 }
 
 // n elements of a row, a block at most. up lies F behind gate, and dup behind dgate, which may be gate.
-static inline void backward_block(const cpu_data *dy, const cpu_data *gate, int64_t F, int64_t n, cpu_data *dgate,
+static inline void backward_block(const cpu_data *dy, const cpu_data *gate, int64_t F, int n, cpu_data *dgate,
                                   cpu_data *dup) {
     const cpu_data *up = gate + F;
-    float rooms[2][CPU_BLOCK_ELEMS];
-    float *dgate_result = cpu_gathered(dgate, rooms[0]);
-    float *dup_result = cpu_gathered(dup, rooms[1]);
+    float wide[CPU_BLOCK_ELEMS];
+    float opening[CPU_BLOCK_ELEMS];
+    float *dgate_result = cpu_gathered(dgate, wide);
+    float *dup_result = cpu_gathered(dup, opening);
+    const float *gates = open_gate(gate, n, wide, opening);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        const float g = cpu_widen(gate[i]);
-        const float s = cpu_sigmoid(g);
+        const float g = gates[i];
+        const float s = opening[i];
         const float d = cpu_widen(dy[i]);
         const float slope = s * (1.0f + g * (1.0f - s));
         dgate_result[i] = d * cpu_widen(up[i]) * slope;
@@ -83,7 +99,7 @@ CPU_KERNEL(swiglu_backward) {
                 cpu_store_past_caches(gathered[1], CPU_BLOCK_ELEMS, dgate + F + f);
             }
         }
-        backward_block(dy_row + f, gate + f, F, F - f, dgate + f, dgate + F + f);
+        backward_block(dy_row + f, gate + f, F, (int)(F - f), dgate + f, dgate + F + f);
     }
     cpu_end_streams();
 }
