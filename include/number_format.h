@@ -17,10 +17,13 @@ typedef enum {
     SM_PRODUCTS_PLAIN, // in the operands' own format
     SM_PRODUCTS_TF32,  // of operands rounded to 11 significant bits (tf32)
     // Of operands split into two tf32 numbers each, x = big + small: big*big + big*small + small*big. As exact as f32.
-    SM_PRODUCTS_TF32X3
+    SM_PRODUCTS_TF32X3,
+    // Of operands split into three bf16 numbers each, x = large + medium + small: the six largest of the nine products.
+    // As exact as f32.
+    SM_PRODUCTS_BF16X6
 } sm_products;
 
-const char *sm_products_name(sm_products products); // "plain", "tf32", "tf32x3"
+const char *sm_products_name(sm_products products); // "plain", "tf32", "tf32x3", "bf16x6"
 
 // What --precision names: how a plan's data are stored, and how its products are computed.
 typedef struct {

@@ -141,6 +141,19 @@ static json_t *records_of_out(void) {
     return records;
 }
 
+// The first, the fastest, with that flag among others. What a flag is tried beside depends on what was fast.
+static const json_t *record_among(const json_t *records, const char *flag) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strstr(text(record, "flags"), flag) != NULL) {
+            return record;
+        }
+    }
+    fail_msg("no record of %s", flag);
+    return NULL;
+}
+
 static const json_t *record_with(const json_t *records, const char *flags) {
     size_t i;
     json_t *record;
@@ -163,9 +176,9 @@ static void advice_is_of_rows(void **state) {
     const json_t *bare = record_with(records, "(the default)");
     assert_non_null(strstr(text(bare, "command"), "stepmark run --model-size=tiny --batch-size=1 "));
     assert_non_null(strstr(text(bare, "command"), " --no-peaks --no-phases"));
-    assert_string_equal(text(record_with(records, "--batch-size=2"), "changes"), "batch");
+    assert_string_equal(text(record_among(records, "--batch-size=2"), "changes"), "batch");
     assert_string_equal(text(record_with(records, "--recompute=none"), "changes"), "");
-    const json_t *tf32 = record_with(records, "--precision=tf32");
+    const json_t *tf32 = record_among(records, "--precision=tf32");
     assert_string_equal(text(tf32, "status"), "skipped");
     assert_non_null(strstr(text(tf32, "reason"), "tf32"));
     json_decref(records);
@@ -202,7 +215,7 @@ static void what_does_not_fit_is_not_run(void **state) {
     assert_non_null(strstr(text(large, "reason"), "not started"));
     json_decref(records);
 
-    expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light --timeout 2 -o json", 0);
+    expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light -r 1000 --timeout 60 -o json", 0);
     records = records_of_out();
     large = record_with(records, "--batch-size=20000");
     assert_string_equal(text(large, "status"), "skipped");

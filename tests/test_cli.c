@@ -683,10 +683,10 @@ static void ctrl_c_ends_a_deaf_comparison(void **state) {
         execv(compare[0], compare);
         _exit(127);
     }
-    assert_int_equal(system("for i in $(seq 200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
+    assert_int_equal(system("for i in $(seq 1200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
     kill(child, SIGINT);
     int status = 0;
-    for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; i++) { // 10 s are generous
+    for (int i = 0; i < 600 && waitpid(child, &status, WNOHANG) == 0; i++) { // a minute is generous
         assert_int_equal(system("sleep 0.1"), 0);
         status = -1;
     }

@@ -14,7 +14,7 @@
 #include "full_disk.h"
 #include "run_program.h"
 
-enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3 };
+enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };
 
 static void read_text(const char *path, char *text, size_t size_bytes) {
     FILE *file = fopen(path, "r");
@@ -110,27 +110,36 @@ static void compile_body(const char *name, const char *body) {
     }
 }
 
-// Is what is said of the mistake (0: none) as expected?
-static bool is_explained(const sm_exercise *exercise, int mistake, char *expected) {
-    const sm_exercise_options options = {.timeout_s = 2, .without_times = true};
+// Is what is said of the mistake (0: none) as expected, `texts`? It ends in a moment; where it does not, a busy machine
+// has more time.
+static bool is_explained_within(const sm_exercise *exercise, int mistake, const char *texts, double timeout_s,
+                                char said[SAID_SIZE]) {
+    const sm_exercise_options options = {.timeout_s = timeout_s, .without_times = true};
     sm_exercise_report report;
     char path[COMMAND_SIZE];
     char number[16];
-    char said[3 * SM_EXERCISE_TEXT + 16];
+    char expected[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/body.so", folder);
+    snprintf(expected, sizeof(expected), "%s", texts);
     snprintf(number, sizeof(number), "%d", mistake);
     assert_int_equal(setenv("MISTAKE", number, 1), 0);
     if (sm_exercise_check(exercise, path, &options, &report) != SM_OK) {
         fail_msg("%s: %s", sm_op_name(exercise->kind), sm_error_message());
     }
-    snprintf(said, sizeof(said), "%s\n%s\n%s\n", report.wrong, report.where, report.why);
+    snprintf(said, SAID_SIZE, "%s\n%s\n%s\n", report.wrong, report.where, report.why);
     const bool right = report.right;
     sm_exercise_report_free(&report);
-    if (right != (mistake == 0) || (mistake > 0 && !has_one_of(said, expected))) {
-        print_error("%s, mistake %d: \"%s\" is not said, but: %s", sm_op_name(exercise->kind), mistake, expected, said);
-        return false;
+    return right == (mistake == 0) && (mistake == 0 || has_one_of(said, expected));
+}
+
+static bool is_explained(const sm_exercise *exercise, int mistake, const char *texts) {
+    char said[SAID_SIZE];
+    if (is_explained_within(exercise, mistake, texts, 2, said) ||
+        is_explained_within(exercise, mistake, texts, 30, said)) {
+        return true;
     }
-    return true;
+    print_error("%s, mistake %d: \"%s\" is not said, but: %s", sm_op_name(exercise->kind), mistake, texts, said);
+    return false;
 }
 
 // Returns how many checks went wrong.
@@ -351,7 +360,10 @@ static void harm_stays_where_it_is(void **state) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[COMMAND_SIZE];
         snprintf(expected, sizeof(expected), "%s", cases[i].says);
-        const int code = check("gelu_forward", cases[i].body, 0, "--timeout 1");
+        int code = check("gelu_forward", cases[i].body, 0, "--timeout 1");
+        if (code == 1 && strstr(out, "did not end") != NULL && strstr(expected, "did not end") == NULL) {
+            code = check("gelu_forward", cases[i].body, 0, "--timeout 30"); // the machine is busy
+        }
         if (code != 1 || !has_one_of(out, expected)) {
             fail_msg("%s: exit code %d, and it does not say \"%s\"\n%s%s", cases[i].body, code, cases[i].says, out,
                      err);

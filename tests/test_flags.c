@@ -77,7 +77,7 @@ static void help_shows_which_flags_take_lists(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
-        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16|fp16[,...]", NULL},
+        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
         {"profile --help", 0, "--mode naive|fused|tuned ", NULL},
         {"sweep --help", 0, "--accum N[,...]", NULL},
         {"run --help", 0, "--accum N ", NULL},
@@ -98,6 +98,8 @@ static void bad_flags(void **state) {
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
         {"run -Q", 2, NULL, "unknown flag -Q"},
+        {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
+        {"report -b 4 rows.jsonl", 2, NULL, "-b (--batch-size) is a flag of run"},
         {"run extra", 2, NULL, "unexpected argument 'extra'"},
         {"run --progress=1", 2, NULL, "--progress takes no argument"},
         {"run -b", 2, NULL, "--batch-size: needs an argument"},

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fake_backend.h"
+#include "fake_clock.h"
 #include "harness.h"
 #include "pass_stats.h"
 

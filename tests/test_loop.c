@@ -222,7 +222,7 @@ static bool is_near(double value, double expected, double tolerance) {
 }
 
 // A busy machine wakes sleepers late: each of these has several tries.
-enum { N_TRIES = 10 };
+enum { N_TRIES = 30 };
 
 static void inline_parts_are_in_their_phases(void **state) {
     (void)state;
@@ -235,8 +235,7 @@ static void inline_parts_are_in_their_phases(void **state) {
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         assert_int_equal(row.loop.wait_ns, 0);
         assert_int_equal(row.loop.busy_ns, SM_ABSENT);
-        assert_string_equal(row.loop.bound, "input");
-        is_right = is_near((double)least_ns[SM_STEP_READ], 12e6, 0.02) &&
+        is_right = strcmp(row.loop.bound, "input") == 0 && is_near((double)least_ns[SM_STEP_READ], 12e6, 0.02) &&
                    is_near((double)least_ns[SM_STEP_TOKENISE], 16e6, 0.02) &&
                    is_near((double)least_ns[SM_STEP_COLLATE], 10e6, 0.02) &&
                    (double)row.loop.unaccounted_ns < 0.01 * (double)row.loop.wall_ns &&
@@ -261,8 +260,7 @@ static void a_slow_loader_is_the_bound(void **state) {
     for (int i = 0; i < N_TRIES && !is_right; i++) {
         measure_loop(&loader, 30, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
-        assert_string_equal(row.loop.bound, "input");
-        is_right = fabs((double)row.loop.wait_ns - 30e6) <= within_ns &&
+        is_right = strcmp(row.loop.bound, "input") == 0 && fabs((double)row.loop.wait_ns - 30e6) <= within_ns &&
                    fabs((double)row.loop.wall_ns - 60e6) <= within_ns &&
                    fabs((double)row.loop.busy_ns - 60e6) <= within_ns && is_near(row.loop.bound_share, 0.5, 0.02) &&
                    is_near(row.loop.ceiling_ts, B * T / 30e-3, 0.04);
@@ -372,34 +370,45 @@ static void write_stat(int busy, int idle) {
     free(path);
 }
 
-static void utilisation_is_seen_over_time(void **state) {
-    (void)state;
+// Looks that were taken in a headline of that length: at least one where the machine lets the watching thread run.
+static json_int_t watch_headline(int headline_ms) {
     const sm_background here = sm_background_here();
     sm_utilisation *u;
     json_t *series;
-    char *folder = temp_path("proc");
-    mkdir(folder, 0700);
     write_stat(100, 100);
     assert_int_equal(sm_utilisation_start(temp_folder, "", &here, 1000000, &u), SM_OK);
     spin_ns(5000000);
     sm_utilisation_enter(u, SM_UTILISATION_HEADLINE);
     write_stat(400, 200);
-    spin_ns(20000000);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000L * headline_ms}, NULL);
     sm_utilisation_enter(u, SM_UTILISATION_AFTER);
     spin_ns(3000000);
     assert_int_equal(sm_utilisation_stop(u, &series), SM_OK);
-    const json_int_t n = json_integer_value(json_object_get(series, "n_warmup")) +
-                         json_integer_value(json_object_get(series, "n_headline")) +
+    const json_int_t n_headline = json_integer_value(json_object_get(series, "n_headline"));
+    const json_int_t n = json_integer_value(json_object_get(series, "n_warmup")) + n_headline +
                          json_integer_value(json_object_get(series, "n_after"));
-    assert_true(json_integer_value(json_object_get(series, "n_headline")) > 0);
-    assert_int_equal(json_array_size(json_object_get(series, "cpu")), n);
-    const json_t *processors = json_object_get(series, "processors");
-    assert_int_equal(json_array_size(processors), 2);
-    assert_true(is_near(json_number_value(json_array_get(processors, 0)), 0.75, 0.01)); // 300 of 400
-    assert_true(json_number_value(json_array_get(processors, 1)) == 0);
-    assert_null(json_object_get(series, "gpu"));
+    if (n_headline > 0) {
+        assert_int_equal(json_array_size(json_object_get(series, "cpu")), n);
+        const json_t *processors = json_object_get(series, "processors");
+        assert_int_equal(json_array_size(processors), 2);
+        assert_true(is_near(json_number_value(json_array_get(processors, 0)), 0.75, 0.01)); // 300 of 400
+        assert_true(json_number_value(json_array_get(processors, 1)) == 0);
+        assert_null(json_object_get(series, "gpu"));
+    }
     json_decref(series);
     sm_utilisation_close(u);
+    return n_headline;
+}
+
+static void utilisation_is_seen_over_time(void **state) {
+    (void)state;
+    json_int_t n_headline = 0;
+    char *folder = temp_path("proc");
+    mkdir(folder, 0700);
+    for (int headline_ms = 20; headline_ms < 1000 && n_headline == 0; headline_ms *= 2) {
+        n_headline = watch_headline(headline_ms);
+    }
+    assert_true(n_headline > 0);
     free(folder);
 }
 

@@ -164,6 +164,39 @@ static double flops_of_phase(const sm_plan *plan, sm_phase phase) {
     return flops;
 }
 
+// A kind that the table of FLOPs forgets would count none.
+static void expect_work(const sm_plan *plan) {
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        const bool is_work = op->kind != SM_OP_ZERO && !op->attr.recomputed;
+        if ((sm_op_flops(plan, op) > 0) != is_work) {
+            fail_msg("%s: %g FLOPs", sm_op_name(op->kind), sm_op_flops(plan, op));
+        }
+    }
+}
+
+static void test_every_op_counts(void **state) {
+    (void)state;
+    for (int m = 0; m < sm_model_count(); m++) {
+        for (int o = 0; o < sm_optimizer_count(); o++) {
+            for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
+                const sm_model *model = sm_model_at(m);
+                const sm_plan_options options = {.B = 2,
+                                                 .T = 16,
+                                                 .dtype = SM_F32,
+                                                 .dropout_p = 0,
+                                                 .backward = true,
+                                                 .optimizer = sm_optimizer_at(o)};
+                sm_plan *plan = NULL;
+                assert_int_equal(sm_model_build(&sm_model_size_find(model, "tiny")->config, &options, &plan), SM_OK);
+                assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
+                expect_work(plan);
+                sm_plan_free(plan);
+            }
+        }
+    }
+}
+
 // A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
 static void test_rewrites_keep_the_work(void **state) {
     (void)state;
@@ -341,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_llama_parameter_counts),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_every_op_counts),
         cmocka_unit_test(test_rewrites_keep_the_work),
         cmocka_unit_test(test_recompute_keeps_less),
         cmocka_unit_test(test_fused_has_no_leftovers),

@@ -255,7 +255,8 @@ static void loops(void **state) {
     json_decref(figures);
     free(text);
     text = write_report(&rows, false, &size_bytes);
-    expect_in(text, "| threads:1 |");
+    expect_in(text, "fused loader=threads:1 | threads:1 |");
+    assert_null(strstr(text, "loader=threads:1 threads:1"));
     free(text);
     json_array_remove(rows.rows, 0);
     json_array_remove(rows.rows, 1);

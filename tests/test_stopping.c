@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fake_backend.h"
+#include "fake_clock.h"
 #include "harness.h"
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {

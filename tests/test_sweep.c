@@ -309,14 +309,29 @@ static void every_configuration_is_a_row(void **state) {
            "skipped: --accum", NULL);
 }
 
+// The limit holds for all of a configuration; where a busy machine has not come to measure by then, it gets a longer
+// one.
 static void late_configurations_are_ended(void **state) {
     (void)state;
-    expect(TINY "-b 1 --seq-len 64 -r 1000000 --timeout 4 -o jsonl", 1, "\"timeout\"", NULL);
-    json_t *row = json_loads(out, 0, NULL);
-    assert_string_equal(field(row, "stop_reason"), "timeout");
-    assert_true(json_array_size(json_object_get(row, "samples_ns")) > 0);
-    assert_non_null(strstr(field(row, "reason"), "the limit of 4 s ran out at measuring"));
-    json_decref(row);
+    static const int limits_s[] = {2, 8, 32};
+    for (size_t i = 0; i < 3; i++) {
+        char command[COMMAND_SIZE];
+        char expected[128];
+        snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
+        snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
+        expect(command, 1, "\"timeout\"", NULL);
+        json_t *row = json_loads(out, 0, NULL);
+        const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
+        if (is_measured) {
+            assert_string_equal(field(row, "stop_reason"), "timeout");
+            assert_true(json_array_size(json_object_get(row, "samples_ns")) > 0);
+        }
+        json_decref(row);
+        if (is_measured) {
+            return;
+        }
+    }
+    fail_msg("not one of three limits ran out at measuring: %s", out);
 }
 
 static void finds_the_largest_batch(void **state) {
@@ -367,8 +382,8 @@ static void wait_ms(int ms) {
     nanosleep(&t, NULL);
 }
 
-// Starts the sweep into a file and sends it a signal after a while; its exit state.
-static int start_and_signal(const char *name, int ms, int number) {
+// Starts the sweep into a file.
+static pid_t start_sweep(const char *name) {
     char file[COMMAND_SIZE];
     snprintf(file, sizeof(file), "--output-file=%s/%s", temp_folder, name);
     pid_t child = fork();
@@ -383,11 +398,27 @@ static int start_and_signal(const char *name, int ms, int number) {
         execv(argv[0], argv);
         _exit(127);
     }
-    wait_ms(ms);
-    kill(child, number);
+    return child;
+}
+
+// Sends a signal; the exit state.
+static int end_by(pid_t child, int number) {
     int status;
+    kill(child, number);
     assert_int_equal(waitpid(child, &status, 0), child);
     return status;
+}
+
+// Waits until the file has a row, or the sweep has ended.
+static void wait_for_row(const char *name, pid_t child) {
+    char *path = temp_path(name);
+    struct stat info = {0};
+    siginfo_t ended = {0};
+    while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
+        wait_ms(1);
+        assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+    free(path);
 }
 
 static void killed_sweeps_are_completed(void **state) {
@@ -397,8 +428,9 @@ static void killed_sweeps_are_completed(void **state) {
     assert_int_equal(count_lines(whole), 12);
     int n_killed = 0;
     for (int i = 0; i < 12; i++) {
-        int status = start_and_signal("killed", 20 + 37 * (i % 5), SIGKILL);
-        n_killed += WIFSIGNALED(status);
+        pid_t child = start_sweep("killed");
+        wait_ms(20 + 37 * (i % 5));
+        n_killed += WIFSIGNALED(end_by(child, SIGKILL));
     }
     assert_true(n_killed > 0);
     expect(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
@@ -410,7 +442,9 @@ static void killed_sweeps_are_completed(void **state) {
 
 static void ctrl_c_keeps_rows(void **state) {
     (void)state;
-    int status = start_and_signal("interrupted", 150, SIGINT);
+    pid_t child = start_sweep("interrupted");
+    wait_for_row("interrupted", child);
+    int status = end_by(child, SIGINT);
     assert_true(WIFEXITED(status));
     assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
     expect(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);

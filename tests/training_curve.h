@@ -45,14 +45,15 @@ static inline void write_weights(const fixture *f) {
 }
 
 // The device is the caller's.
-static inline void set_up(fixture *f, sm_device *device, sm_dtype dtype, sm_mode mode) {
+static inline void set_up(fixture *f, sm_device *device, sm_precision precision, sm_mode mode) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
-                                     .dtype = dtype,
+                                     .dtype = precision.dtype,
+                                     .products = precision.products,
                                      .seed = SEED,
                                      .backward = true,
                                      .optimizer = &sm_optimizer_adamw,
-                                     .scaling = dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0}};
+                                     .scaling = precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0}};
     sm_plan *plan = NULL;
     *f = (fixture){.device = device, .config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
     ok(sm_model_build(f->config, &options, &plan));
@@ -90,9 +91,9 @@ static inline double mean(const double *values, int n) {
 }
 
 // Losses of 200 steps.
-static inline void train(sm_device *device, sm_dtype dtype, sm_mode mode, double curve[N_STEPS]) {
+static inline void train(sm_device *device, sm_precision precision, sm_mode mode, double curve[N_STEPS]) {
     fixture f;
-    set_up(&f, device, dtype, mode);
+    set_up(&f, device, precision, mode);
     take_steps(&f, N_STEPS, curve);
     tear_down(&f);
 }

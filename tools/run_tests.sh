@@ -1,21 +1,26 @@
 #!/bin/sh
 # run_tests.sh COMMAND...: runs test programs, with their arguments, two at a time (AT_A_TIME), and prints what each says in
-# one piece: one that passes when it ends, one that fails last of all. After a failure no further one begins.
+# one piece: one that passes when it ends, those that fail behind all others, and last of all their list. Every program
+# runs, whatever fails.
 set -eu
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT
 export outputs
 run_one='
 output=$outputs/$(basename "${1%% *}")
-if $1 >"$output" 2>&1 </dev/null; then
-    exec flock "$outputs" cat "$output"
-fi
-echo "$1 failed" >>"$output"
+begun=$(date +%s)
+code=0
+$1 >"$output" 2>&1 </dev/null || code=$?
+echo "$1: $(($(date +%s) - begun)) s" >>"$output"
+[ $code = 0 ] && exec flock "$outputs" cat "$output"
+echo "$1 failed: exit code $code" | tee -a "$output" >>"$outputs/list"
 mv "$output" "$output.failed"
-exit 255'
+exit 1'
 status=0
 printf '%s\n' "$@" | xargs -d '\n' -P "${AT_A_TIME:-2}" -n 1 sh -c "$run_one" run_one 2>"$outputs/xargs" || status=1
 for failed in "$outputs"/*.failed; do
     [ ! -f "$failed" ] || cat "$failed"
 done
+cat "$outputs/xargs"
+[ ! -f "$outputs/list" ] || sort "$outputs/list"
 exit $status

@@ -211,12 +211,13 @@ worker() {
     done
 }
 
-# One of three processes is killed, or stopped; the others end within seconds and say which.
+# One of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute, and
+# say which.
 lose() {
     signal=$1
     said=$2
     # shellcheck disable=SC2086 # a list of flags
-    start timeout 120 mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 2
+    start timeout 120 mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 3
     for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
@@ -226,7 +227,7 @@ lose() {
     begun=$(date +%s)
     kill -"$signal" "$victim"
     ! finish || fail "SIG$signal to rank 1: exit code 0"
-    [ $(($(date +%s) - begun)) -le 10 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
+    [ $(($(date +%s) - begun)) -le 30 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
     [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
     n_checks=$((n_checks + 1))
 }
@@ -251,7 +252,7 @@ done
 compare_documents
 compare_resumed
 lose KILL "rank 1 has died"
-lose STOP "rank 1 did not answer for 2 s"
+lose STOP "rank 1 did not answer for 3 s"
 # shellcheck disable=SC2086 # a list of flags
 {
     refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1

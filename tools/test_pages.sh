@@ -111,8 +111,8 @@ for command in $commands; do
 done
 expect zsh 'stepmark prof' 'profile '
 expect zsh 'stepmark run --precisi' 'run --precision='
-expect zsh 'stepmark run --precision b' 'run --precision bf16,'
-expect zsh 'stepmark run --precision fp32,b' 'run --precision fp32,bf16,'
+expect zsh 'stepmark run --precision fp1' 'run --precision fp16,'
+expect zsh 'stepmark run --precision fp32,fp1' 'run --precision fp32,fp16,'
 expect zsh 'stepmark sweep --preset fw' 'sweep --preset fwdbwd '
 expect zsh "stepmark report $work/somewhere/a_" "report $work/somewhere/a_file "
 

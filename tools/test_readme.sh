@@ -16,8 +16,8 @@ check() {
         n_passed=$((n_passed + 1))
     else
         n_failed=$((n_failed + 1))
-        echo "failed: $1"
-        tail -5 build/readme.log
+        echo "failed: $1: exit code $status"
+        tail -40 build/readme.log
     fi
 }
 

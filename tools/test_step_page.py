@@ -61,7 +61,7 @@ def without_tensors_seen(walk):
 def numbers_are_walks(browser):
     for name in models:
         seconds = browser.open(make(name))
-        assert seconds < 10, f"{name}: {seconds} s to load"
+        assert seconds < 60, f"{name}: {seconds} s to load"  # 1 s where nothing else runs
         got = json.loads(browser.js("JSON.stringify(step.whole())"))
         wrong = differences(without_tensors_seen(got), without_tensors_seen(walk_of(browser)))
         assert not wrong, f"{name}: {len(wrong)} differ: {wrong[:5]}"
@@ -94,8 +94,7 @@ def player_plays(browser):
     browser.press(" ")
     assert browser.text("#play") == "pause"
     browser.js("document.getElementById('speed').value = 10; document.getElementById('speed').dispatchEvent(new Event('change')); return 0")
-    browser.js("return new Promise((done) => setTimeout(done, 500))")
-    assert browser.js("stepPage.state.op") > 4
+    browser.until("stepPage.state.op > 4")
     browser.press(" ", Keys.END)
     assert browser.text("#now").startswith("op 81 of 82: adamw")
     browser.click('g.op[data-op="7"]')
@@ -114,7 +113,7 @@ def a_cell_says_its_value(browser):
     found = re.fullmatch(r"h\.0\.att\[0,0,1,0\] = (\S+)", said)
     assert found and abs(float(found[1]) - att[32]) < 1e-6, said
     browser.js("document.querySelectorAll('#op-panel .operand details')[1].open = true; return 0")
-    browser.js("return new Promise((done) => setTimeout(done, 100))")
+    browser.until("document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('td').length > 0")
     cells = []
     for turn in range(4):
         cells += browser.js("[...document.querySelectorAll('#op-panel .operand')[1].querySelectorAll('td')].map((e) => Number(e.textContent))")

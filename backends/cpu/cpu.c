@@ -87,13 +87,24 @@ cleanup:
     return status;
 }
 
+static sm_status supports_products(const cpu_device *cpu, const sm_plan *plan) {
+    if (plan->products != SM_PRODUCTS_BF16X6) {
+        return sm_plan_supports_plain_products(plan, "cpu");
+    }
+    if (cpu->isa->kernels_x6 == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32", cpu->isa->name);
+    }
+    return SM_OK;
+}
+
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
     if (plan->dtype == SM_F64) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32, bf16 and fp16",
                        sm_dtype_name(plan->dtype));
     }
-    SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
+    SM_TRY(supports_products(cpu, plan));
     if (cpu->own[op->kind] != NULL && plan->dtype != SM_F32) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s",
                        sm_op_name(op->kind), sm_dtype_name(plan->dtype));

@@ -16,10 +16,14 @@ typedef struct {
     const cpu_kernel_table *kernels;      // for float data
     const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops where they compute by float arithmetic
     const cpu_kernel_table *kernels_f16;  // for f16 data, always by float arithmetic
+    const cpu_kernel_table *kernels_x6;   // for float data, multiplied by six products of bf16; NULL: there are none
 } cpu_isa;
 
-// The kernels for a plan's data. What is asked of a plan is asked of this table.
+// The kernels for a plan's data and products, if there are any. What is asked of a plan is asked of this table.
 static inline const cpu_kernel_table *cpu_kernels_for(const cpu_isa *isa, const sm_plan *plan) {
+    if (plan->products == SM_PRODUCTS_BF16X6 && isa->kernels_x6 != NULL) {
+        return isa->kernels_x6;
+    }
     return plan->dtype == SM_BF16 ? isa->kernels_bf16 : plan->dtype == SM_F16 ? isa->kernels_f16 : isa->kernels;
 }
 

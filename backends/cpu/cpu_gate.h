@@ -32,6 +32,17 @@ static inline cpu_vector cpu_at_most(cpu_vector x, float bound) {
 #endif
 }
 
+// The larger in each lane; b where a is NaN.
+static inline cpu_vector cpu_larger(cpu_vector a, cpu_vector b) {
+#if defined(__AVX512F__)
+    return (cpu_vector)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (cpu_vector)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return cpu_select((cpu_int_vector)(a > b), a, b);
+#endif
+}
+
 // 2^x for -127 <= x < 127.5, as cpu_exp2_within (cpu_math.h): with a relative error below 1e-7; of narrow data, whose
 // unit roundoff is 5e-4 at the least, below 7e-6, by a shorter polynomial.
 static inline cpu_vector cpu_exp2_lanes(cpu_vector x) {

@@ -124,16 +124,13 @@ static inline void fetch_tile(cpu_fetching *f, const head *h, int64_t tile, cons
     }
 }
 
-// Sets how many rows are fetched a block, so that all have been asked for in the first half of n_products products of
-// tiles, and have come by their end.
-static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_products) {
-    int64_t n_rows = 0;
+// Has all rows asked for in n_times.
+static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_times) {
     for (int i = 0; i < f->n_areas; i++) {
-        n_rows += f->area[i].n_rows;
+        f->n_rows += f->area[i].n_rows;
     }
     f->row_bytes = h->HS * (int64_t)sizeof(cpu_data);
-    const int64_t n_blocks = TILE / CPU_BLOCK_ROWS * cpu_divide_up(TILE, CPU_BLOCK_VECTORS * CPU_VECTOR);
-    f->each = cpu_divide_up(2 * n_rows, n_products * n_blocks);
+    f->n_times = n_times;
 }
 
 #endif

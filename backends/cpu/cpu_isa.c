@@ -20,6 +20,7 @@ extern const cpu_kernel_table cpu_kernels_bf16_avx2;
 extern const cpu_kernel_table cpu_kernels_bf16_avx512;
 extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16;
 extern const cpu_kernel_table cpu_kernels_bf16_amx;
+extern const cpu_kernel_table cpu_kernels_amx;
 extern const cpu_kernel_table cpu_kernels_f16_avx2;
 extern const cpu_kernel_table cpu_kernels_f16_avx512;
 
@@ -58,12 +59,12 @@ extern const cpu_kernel_table cpu_kernels_f16_baseline;
 // Best first.
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
-    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx, &cpu_kernels_f16_avx512},
-    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16, &cpu_kernels_f16_avx512},
-    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_f16_avx512},
-    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_f16_avx2},
+    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx, &cpu_kernels_f16_avx512, &cpu_kernels_amx},
+    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16, &cpu_kernels_f16_avx512, NULL},
+    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_f16_avx512, NULL},
+    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_f16_avx2, NULL},
 #endif
-    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_f16_baseline},
+    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_f16_baseline, NULL},
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };

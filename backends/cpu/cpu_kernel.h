@@ -5,8 +5,8 @@
 // instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and
 // for each type of data (cpu_data.h); ISA(name) appends these words to a public name, and each
 // build of cpu_kernel_table.c exports one table. cpu_isa.c chooses a table at run time.
-// The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have kernels of bf16 data alone; amx has matrix
-// products of its own, and what else its table holds are avx512_bf16's kernels: BASE_ISA(name).
+// The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have kernels of bf16 data of their own: avx512_bf16
+// all, amx matrix products and flash attention. What else a table holds are another set's kernels: BASE_ISA(name).
 //
 // A kernel is called by all threads of the team at once, with the same op. It decides what is
 // its part from team->thread, and may use `#pragma omp barrier` as long as every thread meets
@@ -35,6 +35,11 @@
 #define CPU_JOIN(name, isa) CPU_JOIN_EXPANDED(name, isa)
 #define ISA(name)           CPU_JOIN(name, CPU_ISA)
 #define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
+
+// Float data on AMX: their products are sums of six products of bf16 (cpu_kernel_product_split.c).
+#if defined(__AMX_BF16__) && !defined(CPU_DATA_NARROW)
+#define CPU_SPLITS_FLOATS
+#endif
 
 // How a matrix product of float data is cut (cpu_kernel_product.c).
 typedef struct {
@@ -132,6 +137,17 @@ CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);
 CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three of them
+
+// With AMX, bf16 data's flash attention is another, too.
+#if defined(__AMX_BF16__)
+#define TILES_ISA(name) ISA(name)
+void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team);
+void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team);
+size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, int n_threads);
+size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, int n_threads);
+#else
+#define TILES_ISA(name) BASE_ISA(name)
+#endif
 
 double ISA(cpu_peak_flops)(int64_t n_rounds);
 double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);

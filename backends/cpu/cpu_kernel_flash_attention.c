@@ -31,6 +31,10 @@
 
 #include "cpu_head.h"
 
+// Least number of blocks of a product of tiles, below the diagonal. What is fetched has been asked for in the first
+// half of a tile's products, and has come by their end.
+enum { PRODUCT_BLOCKS = TILE / CPU_BLOCK_ROWS * ((TILE - 1) / (CPU_BLOCK_VECTORS * CPU_VECTOR) + 1) };
+
 // The softmax is one of powers of 2: q carries log2(e) / sqrt(HS), and lse is natural only outside this file.
 static const float LOG2_E = 1.44269504f;
 static const float LN_2 = 0.693147182f;
@@ -270,7 +274,7 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
     }
     fetch_tile(&f, h, row_tile, (const cpu_data *)op->out[SM_OUT(flash_attention_forward, y)] + h->y_offset_elems,
                h->ld_y);
-    pace_fetching(&f, h, 2 * (row_tile + 1 - first_key_tile(h, row_tile)));
+    pace_fetching(&f, h, (row_tile + 1 - first_key_tile(h, row_tile)) * PRODUCT_BLOCKS);
     return f;
 }
 
@@ -447,7 +451,7 @@ static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t 
         fetch_rows(&f, dqkv + h->k_offset_elems, h->ld_qkv, h->T);
         fetch_rows(&f, dqkv + h->v_offset_elems, h->ld_qkv, h->T);
     }
-    pace_fetching(&f, h, 5 * (row_tile + 1 - first_key_tile(h, row_tile)));
+    pace_fetching(&f, h, 5 * (row_tile + 1 - first_key_tile(h, row_tile)) * PRODUCT_BLOCKS / 2);
     return f;
 }
 

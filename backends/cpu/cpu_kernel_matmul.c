@@ -26,10 +26,12 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
 // As it was chosen, where it was.
 static void multiply(const cpu_product *p, const cpu_team *team) {
     switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
-#if !defined(CPU_DATA_NARROW)
+#if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
     case CPU_BY_OPENBLAS: ISA(cpu_multiply_blas)(p, team); break;
 #endif
+#if !defined(CPU_SPLITS_FLOATS)
     case CPU_BY_ONEDNN: ISA(cpu_multiply_onednn)(p, team); break;
+#endif
     default: multiply_by_default(p, team); break;
     }
 }

@@ -49,8 +49,8 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_residual_rmsnorm_backward),
             [SM_OP_BLOCKED_ATTENTION_FORWARD] = BASE_ISA(cpu_blocked_attention_forward),
             [SM_OP_BLOCKED_ATTENTION_BACKWARD] = BASE_ISA(cpu_blocked_attention_backward),
-            [SM_OP_FLASH_ATTENTION_FORWARD] = BASE_ISA(cpu_flash_attention_forward),
-            [SM_OP_FLASH_ATTENTION_BACKWARD] = BASE_ISA(cpu_flash_attention_backward),
+            [SM_OP_FLASH_ATTENTION_FORWARD] = TILES_ISA(cpu_flash_attention_forward),
+            [SM_OP_FLASH_ATTENTION_BACKWARD] = TILES_ISA(cpu_flash_attention_backward),
         },
     .scratch_bytes =
         {
@@ -74,13 +74,13 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_ATTENTION_BACKWARD] = BASE_ISA(cpu_attention_backward_scratch),
             [SM_OP_BLOCKED_ATTENTION_FORWARD] = BASE_ISA(cpu_attention_forward_scratch),
             [SM_OP_BLOCKED_ATTENTION_BACKWARD] = BASE_ISA(cpu_attention_backward_scratch),
-            [SM_OP_FLASH_ATTENTION_FORWARD] = BASE_ISA(cpu_flash_attention_forward_scratch),
-            [SM_OP_FLASH_ATTENTION_BACKWARD] = BASE_ISA(cpu_flash_attention_backward_scratch),
+            [SM_OP_FLASH_ATTENTION_FORWARD] = TILES_ISA(cpu_flash_attention_forward_scratch),
+            [SM_OP_FLASH_ATTENTION_BACKWARD] = TILES_ISA(cpu_flash_attention_backward_scratch),
         },
-#if !defined(CPU_DATA_NARROW) || defined(__AVX512BF16__)
+#if (!defined(CPU_DATA_NARROW) || defined(__AVX512BF16__)) && !defined(CPU_SPLITS_FLOATS)
     .peak_flops = ISA(cpu_peak_flops),
 #endif
-#if !defined(CPU_DATA_NARROW)
+#if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
     .peak_stream = ISA(cpu_peak_stream),
 #endif
 };

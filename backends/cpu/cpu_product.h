@@ -32,6 +32,6 @@ void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
 void ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team);
 
 // Of float data, what is done to a finished part of c: bias, act, pre.
-void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
+void BASE_ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
 
 #endif

@@ -39,7 +39,9 @@ typedef struct {
     cpu_fetch_area area[CPU_FETCH_AREAS];
     int n_areas;
     int64_t row_bytes; // of every area
-    int64_t each;      // so many rows a block
+    int64_t n_rows;    // of all areas,
+    int64_t n_times;   // to be fetched in so many parts:
+    int64_t owed;      // rows, in parts of n_times
 } cpu_fetching;
 
 static inline void cpu_fetch_add(cpu_fetching *f, const void *first, int64_t ld_bytes, int64_t n_rows) {
@@ -47,7 +49,7 @@ static inline void cpu_fetch_add(cpu_fetching *f, const void *first, int64_t ld_
 }
 
 static inline void cpu_fetch(cpu_fetching *f) {
-    for (int64_t i = 0; i < f->each && f->n_areas > 0; i++) {
+    for (f->owed += f->n_rows; f->owed >= f->n_times && f->n_areas > 0; f->owed -= f->n_times) {
         cpu_fetch_area *a = &f->area[f->n_areas - 1];
         for (int64_t byte = 0; byte < f->row_bytes; byte += 64) {
             __builtin_prefetch(a->row + byte, 0, 2); // into the second-level cache

@@ -65,6 +65,10 @@ static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
 
 static void list_candidates(tuner *t) {
     const sm_dtype dtype = t->e->base.plan->dtype;
+    if (t->e->base.plan->products != SM_PRODUCTS_PLAIN) { // nobody else has them
+        add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
+        return;
+    }
     // Of bf16 only oneDNN has products beside ours, and of f16 nobody: it has no arithmetic here.
     const bool has_onednn = dtype == SM_F32 ? cpu_onednn_load() : dtype == SM_BF16 && cpu_onednn_matmul_load();
     const bool packed =
@@ -122,7 +126,7 @@ static bool is_product(const sm_op *op) {
 }
 
 // "matmul_forward 256x768 768x3072 -> 256x3072, bf16, transposed, 3 in, 2 out": equal texts are equal work.
-static void product_name(const host_op *op, char name[TEXT_SIZE]) {
+static void product_name(const host_op *op, sm_products products, char name[TEXT_SIZE]) {
     const sm_tensor *a = op->in_tensor[0];
     const sm_tensor *b = op->in_tensor[1];
     const sm_tensor *c = op->out_tensor[0];
@@ -134,10 +138,12 @@ static void product_name(const host_op *op, char name[TEXT_SIZE]) {
     for (int i = 0; i < SM_MAX_OUT; i++) {
         n_out += op->out[i] != NULL;
     }
-    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld, %s%s%s, %d in, %d out", sm_op_name(op->op->kind),
-             (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a), (long long)sm_tensor_rows(b),
-             (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c), (long long)sm_tensor_cols(c),
-             sm_dtype_name(a->dtype), op->op->attr.w_transposed ? ", transposed" : "",
+    snprintf(name, TEXT_SIZE, "%s %lldx%lld %lldx%lld -> %lldx%lld, %s%s%s%s%s, %d in, %d out",
+             sm_op_name(op->op->kind), (long long)sm_tensor_rows(a), (long long)sm_tensor_cols(a),
+             (long long)sm_tensor_rows(b), (long long)sm_tensor_cols(b), (long long)sm_tensor_rows(c),
+             (long long)sm_tensor_cols(c), sm_dtype_name(a->dtype), products == SM_PRODUCTS_PLAIN ? "" : ", ",
+             products == SM_PRODUCTS_PLAIN ? "" : sm_products_name(products),
+             op->op->attr.w_transposed ? ", transposed" : "",
              op->op->kind != SM_OP_MATMUL_BACKWARD_WEIGHT ? ""
              : op->op->attr.overwrites                    ? ", overwrites"
                                                           : ", adds",
@@ -353,7 +359,7 @@ static sm_status measure_op(tuner *t, const host_op *op, const char *name, int *
 static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
     sm_status status = SM_OK;
     char name[TEXT_SIZE];
-    product_name(op, name);
+    product_name(op, t->e->base.plan->products, name);
     const char *remembered = host_tuning_get(t->remembered, name);
     int found = remembered == NULL ? -1 : find_candidate(t, remembered);
     if (found != 0) { // the default needs none

@@ -485,7 +485,9 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
                                                "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
                                                id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
-    SM_TRY(device->tier->rounds_products ? SM_OK : sm_plan_supports_plain_products(plan, id));
+    if (!opencl_tier_multiplies(device->tier, plan->products)) {
+        SM_TRY(sm_plan_supports_plain_products(plan, id));
+    }
     if (binders[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     }

@@ -259,9 +259,10 @@ cleanup:
 
 // How a plan of that precision multiplies.
 static arithmetic choose_arithmetic(const opencl_device *device, sm_precision precision) {
-    const bool on_units = sm_dtype_is_narrow(precision.dtype)
-                              ? device->tier->multiplies_narrow
-                              : device->tier->rounds_products && precision.products != SM_PRODUCTS_PLAIN;
+    const bool on_units =
+        sm_dtype_is_narrow(precision.dtype)
+            ? device->tier->multiplies_narrow
+            : precision.products != SM_PRODUCTS_PLAIN && opencl_tier_multiplies(device->tier, precision.products);
     return on_units ? unit_arithmetic(device, precision) : plain_arithmetic(device);
 }
 

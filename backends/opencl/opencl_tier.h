@@ -31,6 +31,11 @@ struct opencl_tier {
     int most_head_channels;                                            // largest HS that attention has room for
 };
 
+// Whether a tier multiplies floats that way, beside plainly.
+static inline bool opencl_tier_multiplies(const opencl_tier *tier, sm_products products) {
+    return tier->rounds_products && (products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3);
+}
+
 // The first tier that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).
 sm_status opencl_choose_tier(const opencl_facts *facts, const char *name, const char *device_id,
                              const opencl_tier **tier);

@@ -5,13 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of all configurations round 2 takes one of so many, within these bounds; of the fastest's neighbours, a few a round.
-enum { COMBINED_OF = 24, LEAST_COMBINED = 3, MOST_COMBINED = 6, MOST_NEIGHBOURS = 3, MOST_REFINED = 3, ANY_AXIS = -1 };
+// Of the configurations that there are, one in so many runs at most: a sweep's fifth, and some less. Within it there is
+// room for so many challengers, whatever there is to screen and to confirm.
+static const double one_run_in = 5.3;
 
-// What is expected to be slower by more than this is not tried: than the default, or than the fastest beside it.
-static const double least_promise = -0.03;
+enum { LEAST_CHALLENGERS = 5, MOST_IN_ROUND = 6, MOST_RUNS_OF_TIE = 3, ANY_AXIS = -1 };
 
-typedef enum { STAGE_SCREEN, STAGE_AGAIN, STAGE_COMBINE, STAGE_HALVE, STAGE_REFINE, STAGE_CONFIRM, STAGE_OVER } stage;
+// Logarithms of speeds. What gains less than `noise` may gain nothing. The search goes on from another configuration
+// where that one is faster by `clear_gain`. A level that is expected to cost more than `most_cost` is not tried alone.
+// Two within `tie` of each other run again.
+static const double noise = 0.012;
+static const double clear_gain = 0.02;
+static const double most_cost = 0.4;
+static const double most_cost_of_two = 0.1;
+static const double tie = 0.04;
+
+typedef enum { STAGE_SCREEN, STAGE_CLIMB, STAGE_CONFIRM, STAGE_OVER } stage;
 
 // A run that is over.
 typedef struct {
@@ -23,12 +32,11 @@ typedef struct {
 struct sm_advisor {
     sm_choices choices;
     int n_meetings;
-    int n_confirmed;          // rounds of the default and the fastest alone
-    int n_refined;            // rounds of the fastest's neighbours
-    int64_t refined;          // whose neighbours have run
-    int large[MOST_COMBINED]; // of the last of round 2: each has a level of this axis that does not fit alone
-    int n_large;
-    stage stage; // of the queue
+    int n_confirmed;                                              // rounds of the default and the fastest alone
+    int n_screened;                                               // axes
+    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // beside what each level ran first; [0]: beside which
+    int64_t from;                                                 // what the search goes on from
+    stage stage;                                                  // of the queue
     int round;
     int64_t *queue;
     int n_queue;
@@ -36,7 +44,7 @@ struct sm_advisor {
     result *results;
     int n_results;
     int room;
-    double effects[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // logarithms; NaN: the level is given up
+    double effects[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // of changing `from`'s level to this one; NaN: given up
 };
 
 int64_t sm_choices_count(const sm_choices *c) {
@@ -54,16 +62,25 @@ int sm_choices_level(const sm_choices *c, int64_t configuration, int axis) {
     return (int)(configuration % c->n_levels[axis]);
 }
 
-// The configuration that differs from the default on one axis.
-static int64_t single(const sm_choices *c, int axis, int level) {
-    int64_t configuration = level;
+// The one that differs from `of` on that axis alone.
+static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
+    int64_t place = 1;
     for (int i = axis + 1; i < c->n_axes; i++) {
-        configuration *= c->n_levels[i];
+        place *= c->n_levels[i];
     }
-    return configuration;
+    return of + (level - sm_choices_level(c, of, axis)) * place;
 }
 
-static int count_singles(const sm_choices *c) {
+// Axes on which two differ.
+static int distance(const sm_choices *c, int64_t x, int64_t y) {
+    int n = 0;
+    for (int axis = 0; axis < c->n_axes; axis++) {
+        n += sm_choices_level(c, x, axis) != sm_choices_level(c, y, axis);
+    }
+    return n;
+}
+
+static int count_screened(const sm_choices *c) {
     int n = 0;
     for (int axis = 0; axis < c->n_axes; axis++) {
         n += c->n_levels[axis] - 1;
@@ -141,23 +158,12 @@ static double measured_gain(const sm_advisor *a, int64_t configuration) {
     return n > 2 ? (sum - least - largest) / (n - 2) : n > 0 ? sum / n : NAN;
 }
 
-static double expected_gain(const sm_advisor *a, int64_t configuration) {
-    if (is_tried(a, configuration)) {
-        return measured_gain(a, configuration);
-    }
-    double sum = 0;
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        sum += a->effects[axis][sm_choices_level(&a->choices, configuration, axis)];
-    }
-    return sum;
-}
-
-// Those of round 0 that were not among the few of round 2 were faster by chance, if at all.
+// Those of round 0 that did not run again were faster by chance, if at all.
 int64_t sm_advisor_best(const sm_advisor *a) {
     int64_t best = -1;
     double best_gain = -INFINITY;
     for (int i = 0; i < a->n_results; i++) {
-        const bool counts = a->round < 3 || a->results[i].trial.round > 0;
+        const bool counts = a->round < 2 || a->results[i].trial.round > 0;
         const double gain = counts ? measured_gain(a, a->results[i].trial.configuration) : NAN;
         if (gain > best_gain) {
             best = a->results[i].trial.configuration;
@@ -167,22 +173,70 @@ int64_t sm_advisor_best(const sm_advisor *a) {
     return best;
 }
 
-// A level that does not fit alone may fit beside another one (a batch with recomputation): it is expected to gain as
-// much as the best of its axis.
-static void learn_axis(sm_advisor *a, int axis) {
-    const double base = base_of(a, 0);
-    double *effects = a->effects[axis];
+// --- what is expected --------------------------------------------------------------------------------
+
+static const result *screened(const sm_advisor *a, int axis, int level) { return find(a, a->screened[axis][level], 0); }
+
+// Did the level not fit beside the others of its first run?
+static bool is_large(const sm_advisor *a, int axis, int level) {
+    return level > 0 && screened(a, axis, level)->outcome == SM_TRIAL_TOO_LARGE;
+}
+
+static double gain_of_first_run(const sm_advisor *a, int axis, int level) {
+    const double base = screened(a, axis, 0)->log_speed;
+    return level > 0 ? screened(a, axis, level)->log_speed - (isfinite(base) ? base : base_of(a, 0)) : 0;
+}
+
+// What a level gained first. One that did not fit may fit beside others (a batch with recomputation): it is expected to
+// gain as much as the best of its axis.
+static double first_gain(const sm_advisor *a, int axis, int level) {
     double best = 0;
-    effects[0] = 0;
-    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
-        effects[level] = find(a, single(&a->choices, axis, level), 0)->log_speed - base;
-        best = fmax(best, effects[level]); // which leaves out NaN
+    if (!is_large(a, axis, level)) {
+        return gain_of_first_run(a, axis, level);
     }
-    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
-        if (find(a, single(&a->choices, axis, level), 0)->outcome == SM_TRIAL_TOO_LARGE) {
-            effects[level] = best;
+    for (int other = 1; other < a->choices.n_levels[axis]; other++) {
+        best = fmax(best, gain_of_first_run(a, axis, other)); // which leaves out NaN
+    }
+    return best;
+}
+
+// What a level gains over that of `from`: as measured beside the configuration nearest to `from` that ran with both, as
+// what a flag gains may hang on the others.
+static double learn_level(const sm_advisor *a, int axis, int level) {
+    const int its = sm_choices_level(&a->choices, a->from, axis);
+    double gain = first_gain(a, axis, level) - first_gain(a, axis, its);
+    int nearest = SM_ADVISOR_MAX_AXES + 1;
+    for (int i = 0; i < a->n_results; i++) {
+        const int64_t one = a->results[i].trial.configuration;
+        const int64_t other = neighbour(&a->choices, one, axis, level);
+        const int away = distance(&a->choices, one, a->from);
+        if (sm_choices_level(&a->choices, one, axis) == its && away < nearest && isfinite(measured_gain(a, one)) &&
+            isfinite(measured_gain(a, other))) {
+            nearest = away;
+            gain = measured_gain(a, other) - measured_gain(a, one);
         }
     }
+    return gain;
+}
+
+// Expectations begin at `from`.
+static void learn(sm_advisor *a, int64_t from) {
+    a->from = from;
+    for (int axis = 0; axis < a->choices.n_axes; axis++) {
+        for (int level = 0; level < a->choices.n_levels[axis]; level++) {
+            const bool is_its = level == sm_choices_level(&a->choices, from, axis);
+            a->effects[axis][level] = is_its ? 0 : learn_level(a, axis, level) - noise;
+        }
+    }
+}
+
+// Against `from`: the product of what each changed level gains.
+static double expected_gain(const sm_advisor *a, int64_t configuration) {
+    double sum = 0;
+    for (int axis = 0; axis < a->choices.n_axes; axis++) {
+        sum += a->effects[axis][sm_choices_level(&a->choices, configuration, axis)];
+    }
+    return sum;
 }
 
 // --- rounds ------------------------------------------------------------------------------------------
@@ -196,21 +250,17 @@ static bool is_queued(const sm_advisor *a, int64_t configuration) {
     return false;
 }
 
-// Does the level not fit alone, beside the default's others?
-static bool is_large(const sm_advisor *a, int axis, int level) {
-    return level > 0 && find(a, single(&a->choices, axis, level), 0)->outcome == SM_TRIAL_TOO_LARGE;
-}
-
-// The one to be tried next by what is expected, of those that are not queued; -1 where there is none. `large` is an
-// axis, or ANY_AXIS: of those alone that have one of its levels that do not fit by themselves. What such a level gains
-// is not known, so that no expectation speaks against them.
-static int64_t most_promising(const sm_advisor *a, int large) {
+// Of those that were not tried and differ from `from` on at most so many axes, the one that is expected to be fastest,
+// if it gains more than `least`; -1 where there is none. `large` is an axis, or ANY_AXIS: of those alone that have one
+// of its levels that do not fit by themselves.
+static int64_t most_promising(const sm_advisor *a, int large, int most_distance, double least) {
     const int64_t n = sm_choices_count(&a->choices);
     int64_t best = -1;
-    double best_gain = large == ANY_AXIS ? least_promise : -INFINITY;
-    for (int64_t i = 1; i < n; i++) {
-        const bool counts = large == ANY_AXIS || is_large(a, large, sm_choices_level(&a->choices, i, large));
-        const double gain = counts && !is_queued(a, i) ? expected_gain(a, i) : NAN;
+    double best_gain = least;
+    for (int64_t i = 0; i < n; i++) {
+        const bool counts = (large == ANY_AXIS || is_large(a, large, sm_choices_level(&a->choices, i, large))) &&
+                            distance(&a->choices, i, a->from) <= most_distance && !is_tried(a, i) && !is_queued(a, i);
+        const double gain = counts ? expected_gain(a, i) : NAN;
         if (gain > best_gain) {
             best = i;
             best_gain = gain;
@@ -219,32 +269,52 @@ static int64_t most_promising(const sm_advisor *a, int large) {
     return best;
 }
 
-// The one that differs from `of` on that axis alone.
-static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
-    int64_t place = 1;
-    for (int i = axis + 1; i < c->n_axes; i++) {
-        place *= c->n_levels[i];
+// Of an axis with levels that do not fit alone: the most promising of those that have one, until one of them has run.
+// No expectation speaks against it, as what such a level gains is not known.
+static int64_t most_promising_large(const sm_advisor *a) {
+    int64_t promising = -1;
+    for (int axis = 0; axis < a->choices.n_axes && promising < 0; axis++) {
+        bool has_run = false;
+        for (int i = 0; i < a->n_results; i++) {
+            const int level = sm_choices_level(&a->choices, a->results[i].trial.configuration, axis);
+            has_run = has_run || (isfinite(a->results[i].log_speed) && is_large(a, axis, level));
+        }
+        promising = has_run ? -1 : most_promising(a, axis, SM_ADVISOR_MAX_AXES, -INFINITY);
     }
-    return of + (level - sm_choices_level(c, of, axis)) * place;
+    return promising;
 }
 
-// Of the neighbours of `of` that were not tried, the one that is expected to be fastest; -1 where none may be faster.
-static int64_t most_promising_beside(const sm_advisor *a, int64_t of) {
+static int count_runs(const sm_advisor *a, int64_t configuration) {
+    int n = 0;
+    for (int i = 0; i < a->n_results; i++) {
+        n += a->results[i].trial.configuration == configuration && a->results[i].trial.round > 0;
+    }
+    return n;
+}
+
+// One that is as fast as `from`, about, and has not run often; -1 where there is none.
+static int64_t nearest_tie(const sm_advisor *a) {
     int64_t best = -1;
-    double best_gain = least_promise;
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        const double *effects = a->effects[axis];
-        const double its_gain = effects[sm_choices_level(&a->choices, of, axis)];
-        for (int level = 0; level < a->choices.n_levels[axis]; level++) {
-            const int64_t other = neighbour(&a->choices, of, axis, level);
-            const double gain = is_tried(a, other) || is_queued(a, other) ? NAN : effects[level] - its_gain;
-            if (gain > best_gain) {
-                best = other;
-                best_gain = gain;
-            }
+    double best_gain = measured_gain(a, a->from) - tie;
+    for (int i = 0; i < a->n_results; i++) {
+        const int64_t one = a->results[i].trial.configuration;
+        const double gain = measured_gain(a, one);
+        if (gain > best_gain && one != 0 && !is_queued(a, one) && count_runs(a, one) < MOST_RUNS_OF_TIE) {
+            best = one;
+            best_gain = gain;
         }
     }
     return best;
+}
+
+// The one to be tried beside `from`: what should be faster, levels that were too large alone, then each other level of
+// `from` by itself, which may gain here what it did not gain elsewhere, and what is as fast. -1 where nothing is left.
+static int64_t next_challenger(const sm_advisor *a) {
+    int64_t next = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
+    next = next >= 0 ? next : most_promising_large(a);
+    next = next >= 0 ? next : most_promising(a, ANY_AXIS, 1, -most_cost);
+    next = next >= 0 ? next : nearest_tie(a);
+    return next >= 0 ? next : most_promising(a, ANY_AXIS, 2, -most_cost_of_two);
 }
 
 static void enqueue(sm_advisor *a, int64_t configuration) { a->queue[a->n_queue++] = configuration; }
@@ -256,100 +326,34 @@ static void begin_round(sm_advisor *a, stage next) {
     a->next = 0;
 }
 
-// The default where it runs, always: the others are taken against it. It begins one round and ends the next.
-static void place_default(sm_advisor *a) {
-    if (!isfinite(measured_gain(a, 0))) {
-        return;
+// A round of the default, where it runs, as the others are taken against it, and of another one. They take turns.
+static void begin_with_default(sm_advisor *a, stage next, int64_t other) {
+    const bool has_default = other == 0 || isfinite(measured_gain(a, 0));
+    begin_round(a, next);
+    if (has_default && a->round % 2 == 1) {
+        enqueue(a, 0);
     }
-    enqueue(a, 0);
-    if (a->round % 2 == 0) {
-        memmove(a->queue + 1, a->queue, (size_t)(a->n_queue - 1) * sizeof(*a->queue));
-        a->queue[0] = 0;
+    if (other != 0) {
+        enqueue(a, other);
+    }
+    if (has_default && a->round % 2 == 0) {
+        enqueue(a, 0);
     }
 }
 
+// Every other level of the next axis, beside the fastest so far: where that is clear, else beside what the last axis
+// ran beside, so that chance does not add up.
 static void screen(sm_advisor *a) {
-    enqueue(a, 0);
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        for (int level = 1; level < a->choices.n_levels[axis]; level++) {
-            enqueue(a, single(&a->choices, axis, level));
-        }
+    const int axis = a->choices.order[a->n_screened++];
+    const int64_t best = sm_advisor_best(a);
+    if (best >= 0 && !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain)) {
+        a->from = best;
     }
-}
-
-static void run_default_again(sm_advisor *a) {
-    begin_round(a, STAGE_AGAIN);
-    place_default(a);
-}
-
-static int n_combined(const sm_choices *choices) {
-    const int64_t n = sm_choices_count(choices) / COMBINED_OF;
-    return n < LEAST_COMBINED ? LEAST_COMBINED : n > MOST_COMBINED ? MOST_COMBINED : (int)n;
-}
-
-// Axes with levels that do not fit by themselves and may fit beside others: at most half of round 2 is for them.
-static void find_large(sm_advisor *a) {
-    a->n_large = 0;
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        if (most_promising(a, axis) >= 0 && a->n_large < n_combined(&a->choices) / 2) {
-            a->large[a->n_large++] = axis;
-        }
+    a->screened[axis][0] = a->from;
+    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
+        a->screened[axis][level] = neighbour(&a->choices, a->from, axis, level);
+        enqueue(a, a->screened[axis][level]);
     }
-}
-
-static void combine(sm_advisor *a) {
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        learn_axis(a, axis);
-    }
-    begin_round(a, STAGE_COMBINE);
-    find_large(a);
-    for (int i = n_combined(&a->choices) - a->n_large; i > 0; i--) {
-        const int64_t promising = most_promising(a, ANY_AXIS);
-        if (promising < 0) {
-            break;
-        }
-        enqueue(a, promising);
-    }
-    int n_large = 0;
-    for (int i = 0; i < a->n_large; i++) {
-        const int64_t promising = most_promising(a, a->large[i]);
-        if (promising >= 0) {
-            a->large[n_large++] = a->large[i];
-            enqueue(a, promising);
-        }
-    }
-    a->n_large = n_large;
-    place_default(a); // round 2 begins with it
-}
-
-// The faster half of the round that is over, the default left out; down to one.
-static void halve(sm_advisor *a) {
-    int64_t kept[MOST_COMBINED + 1];
-    int n_left = 0;
-    int n_kept = 0;
-    for (int i = 0; i < a->n_queue; i++) {
-        n_left += a->queue[i] != 0 && isfinite(measured_gain(a, a->queue[i]));
-    }
-    for (; n_kept < (n_left + 1) / 2; n_kept++) {
-        int best = -1;
-        for (int i = 0; i < a->n_queue; i++) { // those that are taken are marked by 0
-            const double gain = a->queue[i] != 0 ? measured_gain(a, a->queue[i]) : NAN;
-            if (isfinite(gain) && (best < 0 || gain > measured_gain(a, a->queue[best]))) {
-                best = i;
-            }
-        }
-        kept[n_kept] = a->queue[best];
-        a->queue[best] = 0;
-    }
-    if (n_left <= 2) {
-        a->stage = STAGE_REFINE; // its first round is yet to come
-        return;
-    }
-    begin_round(a, STAGE_HALVE);
-    for (int i = 0; i < n_kept; i++) {
-        enqueue(a, kept[i]);
-    }
-    place_default(a);
 }
 
 static int count_meetings(const sm_advisor *a, int64_t configuration) {
@@ -362,50 +366,81 @@ static int count_meetings(const sm_advisor *a, int64_t configuration) {
     return n;
 }
 
+static int least_runs(const sm_advisor *a) {
+    return count_screened(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
+}
+
+// Where there are very many, twice the least is enough.
+static int most_runs(const sm_advisor *a) {
+    const double share = (double)sm_choices_count(&a->choices) / one_run_in;
+    return (int)fmin(fmax(share, least_runs(a)), 2 * least_runs(a));
+}
+
+static int count_left_to_meet(const sm_advisor *a, int64_t best) {
+    const int n_met = count_meetings(a, best);
+    return n_met < a->n_meetings ? a->n_meetings - n_met : 0;
+}
+
+// Those that were started.
+static int count_runs_done(const sm_advisor *a) {
+    int n = 0;
+    for (int i = 0; i < a->n_results; i++) {
+        n += a->results[i].outcome != SM_TRIAL_TOO_LARGE;
+    }
+    return n;
+}
+
+// May another one run, if the default and the fastest are still to meet often enough?
+static bool is_time_left(const sm_advisor *a) {
+    return count_runs_done(a) + 2 * count_left_to_meet(a, sm_advisor_best(a)) < most_runs(a);
+}
+
 // The default and the fastest once more, or the end.
 static void confirm(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
-    const bool is_over = best <= 0 || !isfinite(measured_gain(a, 0)) || count_meetings(a, best) >= a->n_meetings ||
+    const bool is_over = best <= 0 || !isfinite(measured_gain(a, 0)) || count_left_to_meet(a, best) == 0 ||
                          a->n_confirmed++ == a->n_meetings; // two that are as fast may take turns
-    begin_round(a, is_over ? STAGE_OVER : STAGE_CONFIRM);
-    if (!is_over) {
-        enqueue(a, best);
-        place_default(a);
+    if (is_over) {
+        begin_round(a, STAGE_OVER);
+    } else {
+        begin_with_default(a, STAGE_CONFIRM, best);
     }
 }
 
-// The fastest, those of its neighbours that may be faster, and the default; again where that finds another fastest.
-static void refine(sm_advisor *a) {
+// Round 0 is over: what gained, together.
+static void begin_climb(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
-    const bool is_over = best <= 0 || best == a->refined || a->n_refined == MOST_REFINED;
-    a->queue[0] = best; // is queued
-    a->n_queue = !is_over;
-    a->next = a->n_queue;
-    int64_t beside = is_over ? -1 : most_promising_beside(a, best);
-    if (beside < 0) {
-        a->stage = STAGE_CONFIRM;
+    if (best < 0) {
+        begin_round(a, STAGE_OVER);
         return;
     }
-    begin_round(a, STAGE_REFINE);
-    enqueue(a, best);
-    for (int i = 0; i < MOST_NEIGHBOURS && beside >= 0; i++) {
-        enqueue(a, beside);
-        beside = most_promising_beside(a, best);
+    learn(a, best);
+    const int64_t guess = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
+    begin_with_default(a, STAGE_CLIMB, guess >= 0 ? guess : best);
+}
+
+// One more beside the fastest, from which the search goes on; in a new round where this one is long, as machines drift.
+static void climb(sm_advisor *a) {
+    const int64_t best = sm_advisor_best(a);
+    const bool is_clear = !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain);
+    learn(a, is_clear ? best : a->from);
+    const int64_t next = is_time_left(a) ? next_challenger(a) : -1;
+    if (next < 0) {
+        a->stage = STAGE_CONFIRM;
+    } else if (a->next < MOST_IN_ROUND + 2) {
+        enqueue(a, next);
+    } else {
+        begin_with_default(a, STAGE_CLIMB, best);
     }
-    place_default(a);
-    a->refined = best;
-    a->n_refined++;
 }
 
 static void plan_round(sm_advisor *a) {
-    if (a->stage == STAGE_SCREEN) {
-        run_default_again(a);
-    } else if (a->stage == STAGE_AGAIN) {
-        combine(a);
-    } else if (a->stage == STAGE_COMBINE || a->stage == STAGE_HALVE) {
-        halve(a);
-    } else if (a->stage == STAGE_REFINE) {
-        refine(a);
+    if (a->stage == STAGE_SCREEN && a->n_screened < a->choices.n_axes) {
+        screen(a);
+    } else if (a->stage == STAGE_SCREEN) {
+        begin_climb(a);
+    } else if (a->stage == STAGE_CLIMB) {
+        climb(a);
     } else if (a->stage == STAGE_CONFIRM) {
         confirm(a);
     }
@@ -413,11 +448,26 @@ static void plan_round(sm_advisor *a) {
 
 // --- the interface -----------------------------------------------------------------------------------
 
+// Each axis once?
+static bool is_order(const int *order, int n_axes) {
+    bool seen[SM_ADVISOR_MAX_AXES] = {false};
+    for (int i = 0; i < n_axes; i++) {
+        if (order[i] < 0 || order[i] >= n_axes || seen[order[i]]) {
+            return false;
+        }
+        seen[order[i]] = true;
+    }
+    return true;
+}
+
 sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **made) {
     *made = NULL;
     if (choices->n_axes < 0 || choices->n_axes > SM_ADVISOR_MAX_AXES) {
         return sm_fail(SM_ERR_INVALID, "%d choices at once, and at most %d may be made", choices->n_axes,
                        SM_ADVISOR_MAX_AXES);
+    }
+    if (!is_order(choices->order, choices->n_axes)) {
+        return sm_fail(SM_ERR_INVALID, "the order of the choices names one twice, or one that is not there");
     }
     for (int axis = 0; axis < choices->n_axes; axis++) {
         if (choices->n_levels[axis] < 1 || choices->n_levels[axis] > SM_ADVISOR_MAX_LEVELS) {
@@ -426,15 +476,14 @@ sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor 
         }
     }
     sm_advisor *a = calloc(1, sizeof(*a));
-    const size_t room = (size_t)count_singles(choices) + 1 + MOST_COMBINED + 1;
+    const size_t room = (size_t)count_screened(choices) + 1 + MOST_IN_ROUND + 2; // of the longest round
     if (a == NULL || (a->queue = calloc(room, sizeof(*a->queue))) == NULL) {
         free(a);
         return sm_fail(SM_ERR_OOM, "no memory for %zu runs", room);
     }
     a->choices = *choices;
     a->n_meetings = n_meetings;
-    a->refined = -1;
-    screen(a);
+    enqueue(a, 0);
     *made = a;
     return SM_OK;
 }
@@ -458,21 +507,6 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
     return true;
 }
 
-// What could not even be started makes room for the next one of round 2.
-static void replace(sm_advisor *a) {
-    int64_t promising = -1;
-    if (a->stage == STAGE_COMBINE) {
-        const int place = a->next - 1 - (a->n_queue - a->n_large); // among the last
-        promising = most_promising(a, place >= 0 ? a->large[place] : ANY_AXIS);
-    } else if (a->stage == STAGE_REFINE) {
-        promising = most_promising_beside(a, a->refined);
-    }
-    if (promising >= 0) {
-        a->queue[a->next - 1] = promising;
-        a->next--;
-    }
-}
-
 sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
     if (a->n_results == a->room) {
         const int room = a->room > 0 ? 2 * a->room : 64;
@@ -487,8 +521,9 @@ sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed)
     a->results[a->n_results++] =
         (result){.trial = {a->queue[a->next], a->round}, .outcome = outcome, .log_speed = has_speed ? log(speed) : NAN};
     a->next++;
-    if (outcome == SM_TRIAL_TOO_LARGE) {
-        replace(a);
+    if (outcome == SM_TRIAL_TOO_LARGE && a->stage == STAGE_CLIMB) { // it was not even started
+        a->n_queue--;
+        a->next--;
     }
     return SM_OK;
 }
@@ -497,21 +532,8 @@ int sm_advisor_most_left(const sm_advisor *a) {
     if (a->stage == STAGE_OVER) {
         return 0;
     }
-    int n = a->n_queue - a->next;
-    int n_candidates = a->n_queue;
-    int n_met = a->round - 1; // rounds 0 and 1 are not of the fastest
-    if (a->stage < STAGE_COMBINE) {
-        n_candidates = n_combined(&a->choices);
-        n += n_candidates + 1 + (a->stage == STAGE_SCREEN);
-        n_met = 1;
-    }
-    for (; a->stage <= STAGE_HALVE && n_candidates > 2; n_met++) {
-        n_candidates = (n_candidates + 1) / 2;
-        n += n_candidates + 1;
-    }
-    if (a->stage < STAGE_REFINE) { // once: more only where that finds another fastest
-        n += MOST_NEIGHBOURS + 2;
-        n_met++;
-    }
-    return n_met < a->n_meetings ? n + 2 * (a->n_meetings - n_met) : n;
+    const int n_done_of_round = a->next < a->n_queue ? a->next : 0;
+    const int n_confirming = 2 * count_left_to_meet(a, sm_advisor_best(a)) - n_done_of_round;
+    const int n_left = a->stage == STAGE_CONFIRM ? n_confirming : most_runs(a) - count_runs_done(a);
+    return n_left > a->n_queue - a->next ? n_left : a->n_queue - a->next;
 }

@@ -5,14 +5,15 @@
 // rounds, the default in each of them: a configuration's figure is its speed against the default's of the same round,
 // so that what drifts with time meets both.
 //
-//   round 0   the default, and every configuration that differs from it on one axis
-//   round 1   the default again, as all of round 0 hangs on it
-//   round 2   the few that are fastest by what is known: a configuration that was not measured yet is expected to
-//             gain the product of what its levels gained alone. Where a level alone did not fit (a batch), one that
-//             has it beside levels that let it in (recomputation)
-//   rounds    the faster half of the last round, by all rounds so far, until one is left (successive halving)
-//   rounds    that one, and those that differ from it on one axis and may be faster; again, where that finds a faster
-//   one at last   the default and that one, until they have met often enough for an interval
+//   round 0   the default; then, axis by axis, every other level of that axis beside the fastest so far
+//   rounds    the default, the fastest, and others beside it, one by one: what is expected to be faster; levels that
+//   did
+//             not fit where they were tried, beside others that may let them in (a batch with recomputation); each
+//             other level of each axis, as what it gains may hang on the rest; and what is as fast, once more
+//   rounds    the default and the fastest alone, until they have met often enough for an interval
+//
+// A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,
+// each as measured beside the configuration nearest to the fastest that ran with both.
 //
 // Pure: it measures nothing, and asks for the same runs whenever it is told the same speeds.
 #ifndef STEPMARK_ADVISOR_H
@@ -28,6 +29,7 @@ enum { SM_ADVISOR_MAX_AXES = 16, SM_ADVISOR_MAX_LEVELS = 64 };
 typedef struct {
     int n_axes;
     int n_levels[SM_ADVISOR_MAX_AXES];
+    int order[SM_ADVISOR_MAX_AXES]; // of the axes in round 0: the later, the better what its levels are tried beside
 } sm_choices;
 
 int64_t sm_choices_count(const sm_choices *choices);
@@ -41,7 +43,7 @@ typedef struct {
 typedef enum {
     SM_TRIAL_MEASURED,
     SM_TRIAL_TOO_LARGE, // does not fit, and its levels may still fit together with others
-    SM_TRIAL_FAILED,    // for another reason; alone on its axis, its level is given up
+    SM_TRIAL_FAILED,    // for another reason; in round 0, its level is given up
 } sm_trial_outcome;
 
 typedef struct sm_advisor sm_advisor;
@@ -60,7 +62,7 @@ sm_status sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double 
 // The fastest so far, by all rounds; -1 where nothing was measured.
 int64_t sm_advisor_best(const sm_advisor *advisor);
 
-// How many runs there will still be, about: at most, unless the fastest changes in the last rounds.
+// How many runs there will still be, at most; a few more where the fastest changes at last.
 int sm_advisor_most_left(const sm_advisor *advisor);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "input_file.h"
 #include "subprocess.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20 };
@@ -74,36 +75,35 @@ static sm_status compile(const char *path, sm_kernel_file *file) {
 }
 
 static sm_status read_source(const char *path, sm_kernel_file *file) {
+    int fd;
+    int64_t n;
     sm_status status = SM_OK;
-    FILE *in = fopen(path, "rb");
-    size_t n = 0;
+    SM_TRY(sm_input_open(path, &fd, &n));
     file->language = SM_OWN_OPENCL;
-    file->source = malloc(MOST_SOURCE_BYTES + 1);
-    if (in == NULL || file->source == NULL) {
-        status = in == NULL ? sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno))
-                            : sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
+    if (n > MOST_SOURCE_BYTES) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: larger than 1 MiB", path);
         goto cleanup;
     }
-    n = fread(file->source, 1, MOST_SOURCE_BYTES + 1, in);
-    if (ferror(in)) {
-        status = sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    } else if (n > MOST_SOURCE_BYTES || memchr(file->source, '\0', n) != NULL) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: %s", path,
-                         n > MOST_SOURCE_BYTES ? "larger than 1 MiB" : "it has a byte of 0");
+    file->source = calloc(1, (size_t)n + 1);
+    if (file->source == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
+        goto cleanup;
     }
-    file->source[n <= MOST_SOURCE_BYTES ? n : 0] = '\0';
+    SM_TRY_GOTO(sm_input_read(fd, path, 0, file->source, (size_t)n));
+    if (memchr(file->source, '\0', (size_t)n) != NULL) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: it has a byte of 0", path);
+    }
 cleanup:
-    if (in != NULL) {
-        fclose(in);
-    }
+    close(fd);
     return status;
 }
 
 sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
+    int fd;
+    int64_t size_bytes;
     *file = (sm_kernel_file){.language = SM_OWN_C};
-    if (access(path, R_OK) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    }
+    SM_TRY(sm_input_open(path, &fd, &size_bytes)); // a pipe would be waited for, by the compiler, too
+    close(fd);
     if (ends_with(path, ".c")) {
         SM_TRY(make_folder(file));
         return compile(path, file);

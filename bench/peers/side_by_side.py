@@ -37,8 +37,8 @@ FIRST_STEP = re.compile(r"^\s*step\s+1/")
 PYTORCH = [sys.executable, str(HERE / "pytorch_step.py"), "--mode"]
 KNOWN_PEERS = {"pytorch-eager": [*PYTORCH, "eager"], "pytorch-compile": [*PYTORCH, "compile"]}
 
-# What a peer computes in, where it has no such format: tf32x3 is fp32 for who looks at results.
-PLAIN = {"tf32x3": "fp32"}
+# What a peer computes in, where it has no such format: tf32x3 and bf16x6 are fp32 for who looks at results.
+PLAIN = {"tf32x3": "fp32", "bf16x6": "fp32"}
 
 # Not handed on to what is measured: kernels of another processor, and what was compiled before.
 UNSET = ("OPENBLAS_CORETYPE", "TORCHINDUCTOR_CACHE_DIR")

@@ -44,16 +44,16 @@ sm_show sm_show_by_type(sm_column_type type);
 // What a table of one configuration says of it.
 #define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
 #define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "what ran: b = batch, s = sequence length", "test")
-#define SM_COLUMNS_OF_DEVICE                                                                                    \
-    {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "fp32, tf32, tf32x3, bf16 or fp16"), .heading = "precision",    \
-     .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision},                                                  \
-        {SM_COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens the data, for lack of instructions")}, \
-        SM_SHARED_COLUMN("device", "device that ran", "device"),                                                \
-        SM_SHARED_COLUMN("name", "of the processor or card", "on"),                                             \
-        SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                       \
-        {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                   \
-         .view = SM_SHOWN_WHEN_VARIED},                                                                         \
-        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                               \
+#define SM_COLUMNS_OF_DEVICE                                                                                         \
+    {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), .heading = "precision", \
+     .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision},                                                       \
+        {SM_COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens the data, for lack of instructions")},      \
+        SM_SHARED_COLUMN("device", "device that ran", "device"),                                                     \
+        SM_SHARED_COLUMN("name", "of the processor or card", "on"),                                                  \
+        SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                            \
+        {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                        \
+         .view = SM_SHOWN_WHEN_VARIED},                                                                              \
+        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                                    \
         SM_SHARED_COLUMN("own_kernels", "kernels of the user's own that ran", "own kernels")
 
 #endif

@@ -58,7 +58,6 @@ static void fill_precision(const sm_report_row *row, cell *c) {
 }
 static void fill_attention(const sm_report_row *row, cell *c) { set_text(c, sm_rows_text(row->json, "attention")); }
 static void fill_optimizer(const sm_report_row *row, cell *c) { set_text(c, sm_rows_text(row->json, "optimizer")); }
-static void fill_loader(const sm_report_row *row, cell *c) { set_text(c, sm_rows_text(row->json, "loop.loader")); }
 static void fill_threads(const sm_report_row *row, cell *c) { set_count(c, sm_json_number(row->json, "n_threads")); }
 
 static void fill_rate(const sm_report_row *row, cell *c) {
@@ -135,7 +134,6 @@ static const comparison_column columns[] = {
     {"status", fill_status, FACET | ALWAYS | PAPER},
     {"pass", fill_pass, FACET | PAPER},
     {"threads", fill_threads, NUMBER | FACET},
-    {"loader", fill_loader, FACET},
     {"kernels", fill_kernels, FACET},
     {"attention", fill_attention, FACET},
     {"optimizer", fill_optimizer, FACET},

@@ -339,8 +339,9 @@ static sm_status write_phases(sm_doc *doc, const sm_report_rows *report, const s
 
 sm_status sm_report_loop_tables(sm_doc *doc, const sm_report_rows *report) {
     int n = 0;
-    sm_doc_table_begin(doc, "#row|configuration|loader|#tokens/s|#step ms|#of it waiting for data|bound by|#share of a "
-                            "step|#tokens/s without it");
+    sm_doc_table_begin(doc,
+                       "#row|configuration|loader|#tokens/s|#step ms|#of it waiting for data, ms|bound by|#share of a "
+                       "step|#tokens/s without it");
     for (size_t i = 0; i < report->n; i++) {
         if (is_loop(&report->rows[i])) {
             write_verdict(doc, &report->rows[i]);

@@ -72,6 +72,7 @@ static void gain_cell(sm_doc *doc, double percent) {
 
 static void write_loop(sm_doc *doc, const sm_report_rows *report, const sm_report_row *row) {
     char how[SM_SERIES_NAME_SIZE];
+    char rate[NAME_SIZE];
     sm_report_how(row->json, how, sizeof(how));
     sm_doc_row_begin(doc);
     sm_doc_cell(doc, "%s, %s", row->panel, how);
@@ -80,7 +81,8 @@ static void write_loop(sm_doc *doc, const sm_report_rows *report, const sm_repor
         sm_doc_number(doc, share_of(row->json, i), 1, "%");
     }
     sm_doc_number(doc, row->step_s * 1e3, 3, "");
-    sm_doc_number(doc, row->tokens_per_s, 0, "");
+    sm_text_count(round(row->tokens_per_s), rate, sizeof(rate));
+    sm_doc_cell(doc, "%s", rate);
     gain_cell(doc, gain_of(report, row));
     sm_doc_row_end(doc);
 }

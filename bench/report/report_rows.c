@@ -11,9 +11,9 @@
 
 // --- names ---------------------------------------------------------------------------------
 
-// How a row ran: the machine, the device on it, what ran there.
-static const char *const how_fields[] = {"machine",   "device",    "isa",       "tier",       "mode",
-                                         "precision", "n_threads", "optimizer", "loop.loader"};
+// How a row ran: the machine, the device on it, what ran there. The mode names a loop's loader, too (sm_text_mode).
+static const char *const how_fields[] = {"machine", "device",    "isa",       "tier",
+                                         "mode",    "precision", "n_threads", "optimizer"};
 enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), MACHINE = 0, DEVICE = 1 };
 
 static const char *device_of(const json_t *row) {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "digest.h"
+#include "input_file.h"
 #include "json_values.h"
 #include "machine.h"
 #include "record.h"
@@ -81,10 +82,8 @@ sm_status sm_bundle_make(const json_t *rows, const json_t *machine, char **text,
 static sm_status read_text(const char *path, char **text, size_t *size_bytes) {
     char part[1 << 16];
     size_t n = 0;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    FILE *file;
+    SM_TRY(sm_input_stream(path, &file));
     FILE *out = open_memstream(text, size_bytes);
     bool is_whole = out != NULL;
     size_t n_read = 0;

@@ -2,11 +2,12 @@
 #include "digest.h"
 
 #include "fnv1a.h"
+#include "input_file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PART_BYTES = 1 << 16 };
 
@@ -21,16 +22,16 @@ void sm_digest_bytes(const void *data, size_t size_bytes, char digest[SM_DIGEST_
 sm_status sm_digest_file(const char *path, char digest[SM_DIGEST_SIZE]) {
     unsigned char part[PART_BYTES];
     uint64_t hash = SM_FNV1A_START;
-    size_t n = 0;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
-    while ((n = fread(part, 1, sizeof(part), file)) > 0) {
+    sm_status status = SM_OK;
+    int fd;
+    int64_t size_bytes;
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    for (int64_t at = 0; at < size_bytes && status == SM_OK; at += PART_BYTES) {
+        const size_t n = size_bytes - at < PART_BYTES ? (size_t)(size_bytes - at) : PART_BYTES;
+        status = sm_input_read(fd, path, at, part, n);
         hash = sm_fnv1a(hash, part, n);
     }
-    sm_status status = ferror(file) ? sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno)) : SM_OK;
-    fclose(file);
+    close(fd);
     set_text(hash, digest);
     return status;
 }

@@ -3,6 +3,7 @@
 // arrays one after the other are then all the same.
 #include "read_rows.h"
 
+#include "input_file.h"
 #include "model.h"
 #include "rows_foreign.h"
 #include "row.h"
@@ -396,13 +397,8 @@ static sm_status read_stream(const char *path, FILE *file, const volatile sig_at
 }
 
 sm_status sm_rows_read(const char *path, sm_rows *rows) {
-    FILE *file = fopen(path, "re");
-    if (file == NULL && rows->interrupted != NULL && *rows->interrupted) {
-        return cannot_read(path, rows->interrupted); // a pipe that nobody writes to
-    }
-    if (file == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    FILE *file;
+    SM_TRY(sm_input_stream(path, &file));
     char *text = NULL;
     size_t size_bytes = 0;
     sm_status status = SM_OK;

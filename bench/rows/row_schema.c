@@ -166,7 +166,7 @@ static const sm_column columns[] = {
           "how attention keeps its weights for backward: naive (all of the square), blocked (blocks of rows, "
           "up to the diagonal) or flash (none: they are computed again)"),
      SHOWN_WHEN_VARIED("attention", NULL)},
-    {TEXT(precision, "fp32, tf32, tf32x3, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
+    {TEXT(precision, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(
         emulated, SM_COLUMN_BOOLEAN, "",
         "the device widened the data and computed in fp32, for lack of instructions of its own; its peak is fp32's")},

@@ -1,10 +1,10 @@
 // run_check.c: see run_check.h. A problem is a text that names the field and both values.
 #include "run_check.h"
 
+#include "input_file.h"
 #include "show.h"
 #include "training_metrics.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -245,9 +245,9 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
     char expected[SM_DIGEST_SIZE] = "";
     char digest[SM_DIGEST_SIZE];
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return add_problem(run, "%s: cannot open: %s: the run is not complete", path, strerror(errno));
+    FILE *file;
+    if (sm_input_stream(path, &file) != SM_OK) {
+        return add_problem(run, "%s: the run is not complete", sm_error_message());
     }
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
@@ -282,13 +282,14 @@ static sm_status check_against_log(sm_training_run *run) {
 
 static sm_status read_metrics(sm_training_run *run, const char *path) {
     json_error_t error;
-    run->metrics = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    FILE *file;
+    if (sm_input_stream(path, &file) != SM_OK) {
+        return add_problem(run, "%s%s", sm_error_message(), run->is_folder ? "; the training has not ended" : "");
+    }
+    run->metrics = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
     if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
-    if (run->metrics == NULL && json_error_code(&error) == json_error_cannot_open_file) {
-        return add_problem(run, "%s: cannot open: %s%s", path, strerror(errno),
-                           run->is_folder ? "; the training has not ended" : "");
     }
     if (run->metrics == NULL) {
         return add_problem(run, "%s: not JSON: %s, line %d", path, error.text, error.line);

@@ -1,6 +1,7 @@
 // training_log.c: a line at a time; each is checked when it is taken.
 #include "training_log.h"
 
+#include "input_file.h"
 #include "json_values.h"
 #include "show.h"
 
@@ -156,10 +157,8 @@ static sm_status read_lines(reader *r, FILE *file) {
 sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training_log *log) {
     *log = (sm_training_log){.steps = NULL};
     reader r = {path, first_step, log};
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    FILE *file;
+    SM_TRY(sm_input_stream(path, &file));
     sm_status status = read_lines(&r, file);
     fclose(file);
     if (status != SM_OK) {

@@ -1,11 +1,11 @@
 // training_metrics.c: see training_metrics.h. Steps are grouped by epoch; sums are made once, from the log.
 #include "training_metrics.h"
 
+#include "input_file.h"
 #include "show.h"
 #include "stats.h"
 #include "training_log.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,11 +31,14 @@ static sm_status no_memory(const maker *m) { return sm_fail(SM_ERR_OOM, "%s: no 
 static sm_status read_run(maker *m) {
     char path[PATH_MAX];
     json_error_t error;
+    FILE *file;
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
-    m->run = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (m->run == NULL && json_error_code(&error) == json_error_cannot_open_file) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s; is this the folder of a `train --run`?", path, strerror(errno));
+    sm_status status = sm_input_stream(path, &file);
+    if (status != SM_OK) {
+        return sm_fail(status, "%s; is this the folder of a `train --run`?", sm_error_message());
     }
+    m->run = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
     if (m->run == NULL) {
         return json_error_code(&error) == json_error_out_of_memory
                    ? no_memory(m)

@@ -364,7 +364,7 @@ static sm_status verdict(const advice *a) {
     return SM_OK;
 }
 
-// --dry-run: round 0 of it; what comes then follows from what is measured.
+// --dry-run: round 0 of it where nothing is faster; what comes then follows from what is measured.
 static sm_status dry_run(advice *a) {
     sm_trial trial;
     int n = 0;
@@ -381,7 +381,7 @@ static sm_status dry_run(advice *a) {
         SM_TRY_GOTO(sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1));
         n++;
     }
-    cli_note("of %lld configurations these %d are tried first; at most about %d runs in all",
+    cli_note("of %lld configurations these %d are tried first, or beside what is faster by then; at most about %d runs",
              (long long)a->n_configurations, n, n_most);
     cli_sweep_plan swapped = *plan;
     *plan = first;

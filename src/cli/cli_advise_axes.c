@@ -6,14 +6,16 @@
 
 #include "cli_run_args.h"
 
-// What may be chosen, and what of the training that changes.
+// What may be chosen, and what of the training that changes. In the order in which their values are tried first: what
+// trains the same comes first, so that the fastest of that is found, and accumulation comes last, as what it gains
+// hangs on all others.
 static const struct {
     const char *flag;
     const char *changes; // NULL: nothing
 } choosable[] = {
-    {"batch-size", "batch"}, {"accum", "batch"},  {"precision", "rounding"}, {"optimizer", "optimizer"},
-    {"mode", NULL},          {"attention", NULL}, {"recompute", NULL},       {"threads", NULL},
-    {"isa", NULL},           {"padding", NULL},   {"loader", NULL},          {"queue-depth", NULL},
+    {"mode", NULL},          {"attention", NULL},       {"recompute", NULL},        {"threads", NULL},
+    {"isa", NULL},           {"padding", NULL},         {"loader", NULL},           {"queue-depth", NULL},
+    {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"}, {"accum", "batch"},
 };
 
 enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
@@ -71,6 +73,21 @@ static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli
     return SM_OK;
 }
 
+static int rank_of(const cli_sweep_plan *plan, const cli_advise_axes *axes, int axis) {
+    const char *text = plan->items[0].args[axes->args[axis]];
+    return find_choosable(text + 2, name_length(text));
+}
+
+static void order_axes(const cli_sweep_plan *plan, cli_advise_axes *axes) {
+    for (int axis = 0; axis < axes->choices.n_axes; axis++) {
+        int place = 0;
+        for (int other = 0; other < axes->choices.n_axes; other++) {
+            place += rank_of(plan, axes, other) < rank_of(plan, axes, axis);
+        }
+        axes->choices.order[place] = axis;
+    }
+}
+
 sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes) {
     *axes = (cli_advise_axes){.choices = {.n_axes = 0}};
     for (int arg = 1; arg < plan->items[0].n_args; arg++) {
@@ -79,6 +96,7 @@ sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes
             SM_TRY(add_axis(plan, arg, n_levels, axes));
         }
     }
+    order_axes(plan, axes);
     if (sm_choices_count(&axes->choices) != plan->n) {
         return sm_fail(SM_ERR_INTERNAL, "advise: %d configurations are no product of %d lists", plan->n,
                        axes->choices.n_axes);
@@ -128,8 +146,7 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
         fputs("batch", out);
     }
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
-        const char *arg = plan->items[0].args[axes->args[axis]];
-        const char *changes = choosable[find_choosable(arg + 2, name_length(arg))].changes;
+        const char *changes = choosable[rank_of(plan, axes, axis)].changes;
         const bool is_changed = sm_choices_level(&axes->choices, configuration, axis) != 0;
         if (is_changed && changes != NULL && strcmp(changes, "batch") != 0) {
             fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);

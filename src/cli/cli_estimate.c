@@ -64,7 +64,7 @@ static const sm_column columns[] = {
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
-     .description = "fp32, tf32, tf32x3, bf16 or fp16",
+     .description = "fp32, tf32, tf32x3, bf16x6, bf16 or fp16",
      .heading = "precision",
      .view = SM_SHOWN_WHEN_VARIED},
     INTEGER("vocab", "", "V, vocabulary", NULL, .view = SM_SHOWN),
@@ -209,7 +209,7 @@ static void print_fields(const json_t *record) {
         bool is_bytes = strcmp(column->unit, "bytes") == 0;
         sm_show show = is_bytes ? sm_show_bytes : column->show != NULL ? column->show : sm_show_by_type(column->type);
         show(record, column, text, sizeof(text));
-        printf("%-26s %14s   %s\n", column->name, text[0] != '\0' ? text : "-", column->description);
+        printf("%-27s %14s   %s\n", column->name, text[0] != '\0' ? text : "-", column->description);
     }
 }
 

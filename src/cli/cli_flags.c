@@ -210,7 +210,7 @@ static const cli_choice optimizers[] = {
 #define MODE_HELP "naive: the plan as built; fused: with rewrites; tuned: also with kernels chosen by measurement"
 #define PRECISION_HELP                                                                                             \
     "number format; bf16, fp16: of data and of what is multiplied, the rest stays fp32; tf32, tf32x3: fp32 data, " \
-    "multiplied on matrix units"
+    "multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32"
 #define RECOMPUTE_HELP \
     "what backward computes again instead of keeping: nothing, what is cheap, or all of a block but its input"
 #define BACKEND_HELP "backend or device (see `stepmark devices`)"
@@ -635,10 +635,10 @@ static const cli_flag flags[] = {
 
     {"Output", "save", 0, CLI_NEW_FOLDER, "DIR", NULL, "folder to write config.json and model.safetensors to", INIT,
      AT(save), NO_RANGE},
-    {"Output", "output", 'o', CLI_NEW_FOLDER, "DIR", NULL,
+    {"Output", "output", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "with train and convert: folder to write tokenizer.json, vocab.json and merges.txt to", TOKENIZER,
      AT(output_folder), NO_RANGE},
-    {"Output", "output", 'o', CLI_NEW_FOLDER, "DIR", NULL,
+    {"Output", "output", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "folder to write train.bin, val.bin, tokens.json and the tokenizer to", TOKENIZE, AT(output_folder), NO_RANGE},
     {"Output", "ids", 0, CLI_SWITCH, NULL, NULL, "print the ids of the tokens that follow, one a line, and no text",
      GENERATE, AT(ids), NO_RANGE},
@@ -681,7 +681,7 @@ static const cli_flag flags[] = {
      SCALING | ON(CLI_LEADERBOARD), AT(page), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT, AT(report_file),
      NO_RANGE},
-    {"Output", "output", 'o', CLI_NEW_FILE, "FILE", NULL, "page (HTML) to write; not given: stdout", PAGE,
+    {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "page (HTML) to write; not given: stdout", PAGE,
      AT(report_file), NO_RANGE},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write", ON(CLI_BUNDLE), AT(report_file), NO_RANGE},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",

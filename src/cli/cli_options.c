@@ -313,11 +313,11 @@ static const cli_flag *find_row(const getopt_tables *tables, int value) {
     return NULL;
 }
 
-// The subcommands that do take a flag, as "run, train"; false if there is none.
-static bool who_takes(const char *name, char *text, size_t size_bytes) {
+// The subcommands that do take a flag, by that letter unless it is 0, as "run, train"; false if there is none.
+static bool who_takes(const char *name, char letter, char *text, size_t size_bytes) {
     unsigned commands = 0;
     for (int i = 0; i < cli_flag_count(); i++) {
-        if (strcmp(cli_flag_at(i)->name, name) == 0) {
+        if (strcmp(cli_flag_at(i)->name, name) == 0 && (letter == 0 || cli_flag_at(i)->letter == letter)) {
             commands |= cli_flag_at(i)->commands;
         }
     }
@@ -351,7 +351,7 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     char name[CLI_TEXT_SIZE];
     char others[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
-    if (who_takes(name, others, sizeof(others))) {
+    if (who_takes(name, 0, others, sizeof(others))) {
         return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, command_names[tables->command]);
     }
     who_begins_with(tables, name, others, sizeof(others));
@@ -371,8 +371,28 @@ static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, c
     char name[CLI_TEXT_SIZE];
     char takers[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
-    return strcmp(name, flag->name) != 0 && who_takes(name, takers, sizeof(takers)) ? unknown_flag(tables, argument)
-                                                                                    : SM_OK;
+    return strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers)) ? unknown_flag(tables, argument)
+                                                                                       : SM_OK;
+}
+
+// A letter that this subcommand lacks, and perhaps another has.
+static sm_status unknown_letter(const getopt_tables *tables, char letter) {
+    char takers[4 * CLI_TEXT_SIZE];
+    const cli_flag *flag = NULL;
+    for (int i = 0; i < cli_flag_count() && flag == NULL; i++) {
+        flag = cli_flag_at(i)->letter == letter ? cli_flag_at(i) : NULL;
+    }
+    for (int i = 0; i < tables->n && flag != NULL; i++) {
+        if (strcmp(tables->names[i], flag->name) == 0) {
+            return sm_fail(SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter, command_names[tables->command],
+                           flag->name);
+        }
+    }
+    if (flag == NULL || !who_takes(flag->name, letter, takers, sizeof(takers))) {
+        return sm_fail(SM_ERR_USAGE, "unknown flag -%c", letter);
+    }
+    return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers,
+                   command_names[tables->command]);
 }
 
 // What getopt_long refused: found == ':' a missing argument, '?' the rest.
@@ -387,7 +407,7 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
         return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
     }
     if (optopt != 0) {
-        return sm_fail(SM_ERR_USAGE, "unknown flag -%c", optopt);
+        return unknown_letter(tables, (char)optopt);
     }
     return unknown_flag(tables, argument);
 }

@@ -51,24 +51,33 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
 
-sm_status cli_require_alone(const cli_options *options) {
-    static const struct {
-        const char *count;
-        const char *rank;
-    } launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                     {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
+static const struct {
+    const char *count;
+    const char *rank;
+} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
+
+// Of the launcher that started several processes on this host; -1: none did.
+static int find_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const char *text = getenv(launchers[i].count);
-        const char *rank = getenv(launchers[i].rank);
         if (text != NULL && atoi(text) > 1) {
-            cli_mute(rank != NULL && atoi(rank) > 0); // one of them says it
-            return sm_fail(SM_ERR_USAGE,
-                           "%s measures with one process, and this is one of %s on this host (%s), which would disturb "
-                           "each other; `loop` and `train` share their work among them",
-                           cli_command_name(options->command), text, launchers[i].count);
+            return (int)i;
         }
     }
-    return SM_OK;
+    return -1;
+}
+
+sm_status cli_require_alone(const cli_options *options) {
+    const int i = find_launcher();
+    if (i < 0) {
+        return SM_OK;
+    }
+    const char *rank = getenv(launchers[i].rank);
+    cli_mute(rank != NULL && atoi(rank) > 0); // one of them says it
+    return sm_fail(SM_ERR_USAGE,
+                   "%s measures with one process, and this is one of %s on this host (%s), which would disturb each "
+                   "other; `loop` and `train` share their work among them",
+                   cli_command_name(options->command), getenv(launchers[i].count), launchers[i].count);
 }
 
 // --- what each does --------------------------------------------------------------------------------
@@ -116,6 +125,13 @@ static bool is_first_to_tell(const sm_comm *comm) {
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     return is_first;
+}
+
+void cli_wait_for_others(void) {
+    enum { LOOK_NS = 20000000, MOST_LOOKS = 250 };
+    for (int i = 0; i < MOST_LOOKS && find_launcher() >= 0 && !cli_interrupted; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
 }
 
 sm_status cli_leave(sm_comm *comm, sm_status status) {

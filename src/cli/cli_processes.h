@@ -21,6 +21,11 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
 // The processes as a plan has them.
 sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm);
 
+// For whoever started a process that has crashed, before it ends, too: the launcher then ends all processes at once,
+// and the others are to have seen, and said, which one they miss. A few seconds at most; it returns at once where there
+// are no others, and when the launcher ends them.
+void cli_wait_for_others(void);
+
 // Leaves. A failure that this process has alone is said here, with its rank, and ends all of them; one that all have
 // agreed on is left to rank 0 to say, and SM_OK or the failure is returned to say it.
 sm_status cli_leave(sm_comm *comm, sm_status status);

@@ -2,9 +2,12 @@
 #include "cli_second.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "append_file.h"
 #include "atomic_file.h"
 #include "row.h"
 
@@ -25,8 +28,17 @@ sm_status cli_second_open(const char *path, cli_second *second) {
     }
     second->format = format_of(path);
     if (second->format == SM_FORMAT_JSONL) {
-        second->log = fopen(path, "ae");
-        return second->log != NULL ? SM_OK : cannot_write(second);
+        int fd;
+        sm_status status = sm_append_open(path, O_APPEND, &fd);
+        if (status != SM_OK) {
+            return sm_fail(status, "--output-file: %s", sm_error_message());
+        }
+        second->log = fdopen(fd, "a");
+        if (second->log == NULL) {
+            status = cannot_write(second);
+            close(fd);
+        }
+        return status;
     }
     second->rows = json_array();
     return second->rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the rows of %s", path);

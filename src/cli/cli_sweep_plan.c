@@ -3,7 +3,6 @@
 #include "cli_sweep_plan.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "cli_filter.h"
 #include "cli_flag.h"
 #include "cli_session.h"
+#include "input_file.h"
 
 enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512 };
 
@@ -271,10 +271,8 @@ static sm_status add_text(const char *name, const char *text, const cli_axes *ov
 static sm_status add_file(const char *path, const cli_axes *override, cli_sweep_plan *plan) {
     char *text = NULL;
     size_t room = 0;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return sm_fail(SM_ERR_IO, "--file: %s: %s", path, strerror(errno));
-    }
+    FILE *file;
+    SM_TRY(sm_input_stream(path, &file));
     ssize_t n = getdelim(&text, &room, '\0', file);
     fclose(file);
     sm_status status = n > 0 ? add_text(path, text, override, plan)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli_commands.h"
+#include "cli_processes.h"
 #include "clock.h"
 
 void cli_stage(const char *what, const sm_row *row) {
@@ -100,6 +101,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
     if (end.signal == 0) {
         return SM_OK;
     }
+    cli_wait_for_others();
     sm_status status = cli_worker_failure(&end, p.stage, options->timeout_s);
     if (end.signal != SIGKILL) {
         if (end.signal != SIGPIPE) { // which is no crash: nobody reads the results any more

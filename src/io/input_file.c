@@ -50,6 +50,43 @@ sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *da
     return SM_OK;
 }
 
+// The first byte of a pipe tells whether anybody writes to it; it is put back.
+static sm_status check_pipe(const char *path, FILE *file) {
+    char first;
+    const ssize_t n = read(fileno(file), &first, 1);
+    if (n == 0) {
+        return sm_fail(SM_ERR_IO, "%s: an empty pipe that nobody writes to; start what writes to it first", path);
+    }
+    if (n < 0 && errno != EAGAIN) {
+        return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+    }
+    return n < 0 || ungetc((unsigned char)first, file) != EOF ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory", path);
+}
+
+sm_status sm_input_stream(const char *path, FILE **file) {
+    struct stat info;
+    sm_status status = SM_OK;
+    *file = NULL;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info) != 0 || (*file = fdopen(fd, "r")) == NULL) {
+        status = sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    } else if (S_ISDIR(info.st_mode)) {
+        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(EISDIR));
+    } else if (S_ISFIFO(info.st_mode)) {
+        status = check_pipe(path, *file);
+    }
+    if (status == SM_OK && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0) {
+        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+    }
+    if (status != SM_OK && *file != NULL) {
+        fclose(*file);
+        *file = NULL;
+    } else if (status != SM_OK && fd >= 0) {
+        close(fd);
+    }
+    return status;
+}
+
 bool sm_is_printable(const char *text) {
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < 0x20 || *text == 0x7f) {

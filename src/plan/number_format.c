@@ -41,7 +41,11 @@ static const sm_number_format formats[] = {
 
 const char *sm_products_name(sm_products products) {
     static const char *const names[] = {
-        [SM_PRODUCTS_PLAIN] = "plain", [SM_PRODUCTS_TF32] = "tf32", [SM_PRODUCTS_TF32X3] = "tf32x3"};
+        [SM_PRODUCTS_PLAIN] = "plain",
+        [SM_PRODUCTS_TF32] = "tf32",
+        [SM_PRODUCTS_TF32X3] = "tf32x3",
+        [SM_PRODUCTS_BF16X6] = "bf16x6",
+    };
     return names[products];
 }
 

@@ -276,31 +276,72 @@ static double rope_elems(const sm_plan *plan, const sm_op *op) {
     return elems(input(plan, op, SM_IN(rope, x))) * (NH + NKV) / (NH + 2 * NKV);
 }
 
+// FLOPs for each element of an operand: of the kinds that take the same work for each.
+#define EACH_IN(n_flops, kind, operand) \
+    { n_flops, false, SM_IN(kind, operand) }
+#define EACH_OUT(n_flops, kind, operand) \
+    { n_flops, true, SM_OUT(kind, operand) }
+static const struct {
+    double n_flops;
+    bool is_output;
+    int operand;
+} work_of_each[SM_OP_KIND_COUNT] = {
+    [SM_OP_LOSS_SCALE] = EACH_IN(1, loss_scale, targets),
+    [SM_OP_EMBEDDING_FORWARD] = EACH_OUT(1, embedding_forward, x),
+    [SM_OP_EMBEDDING_BACKWARD] = EACH_IN(2, embedding_backward, dx),
+    [SM_OP_DROPOUT] = EACH_OUT(2, dropout, y),
+    [SM_OP_LAYERNORM_FORWARD] = EACH_OUT(8, layernorm_forward, y),
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = EACH_OUT(9, residual_layernorm_forward, r),
+    [SM_OP_RMSNORM_FORWARD] = EACH_OUT(4, rmsnorm_forward, y),
+    [SM_OP_RMSNORM_BACKWARD] = EACH_OUT(9, rmsnorm_backward, dx),
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = EACH_OUT(5, residual_rmsnorm_forward, r),
+    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = EACH_OUT(10, residual_rmsnorm_backward, dx),
+    [SM_OP_SWIGLU_FORWARD] = EACH_OUT(SWIGLU_FORWARD_FLOPS, swiglu_forward, y),
+    [SM_OP_SWIGLU_BACKWARD] = EACH_IN(SWIGLU_BACKWARD_FLOPS, swiglu_backward, dy),
+    [SM_OP_BIAS_FORWARD] = EACH_OUT(1, bias_forward, y),
+    [SM_OP_BIAS_BACKWARD] = EACH_IN(1, bias_backward, dy),
+    [SM_OP_GELU_FORWARD] = EACH_OUT(GELU_FORWARD_FLOPS, gelu_forward, y),
+    [SM_OP_GELU_BACKWARD] = EACH_OUT(GELU_BACKWARD_FLOPS, gelu_backward, dx),
+    [SM_OP_RESIDUAL] = EACH_OUT(1, residual, y),
+    [SM_OP_LOSS_MEAN] = EACH_IN(1, loss_mean, losses),
+    [SM_OP_GRAD_SQNORM] = EACH_IN(2, grad_sqnorm, g),
+    [SM_OP_ADAMW] = EACH_IN(16, adamw, g),
+    [SM_OP_ADAM] = EACH_IN(16, adam, g),
+    [SM_OP_SGD] = EACH_IN(7, sgd, g),
+    [SM_OP_LION] = EACH_IN(11, lion, g),
+    [SM_OP_ADAMW8BIT] = EACH_IN(24, adamw8bit, g),
+    [SM_OP_ADAFACTOR] = EACH_IN(16, adafactor, g),
+    [SM_OP_ADAFACTOR_VECTOR] = EACH_IN(14, adafactor_vector, g),
+    [SM_OP_MUON_MOMENTUM] = EACH_IN(7, muon_momentum, g),
+    [SM_OP_NORMALIZE] = EACH_IN(1, normalize, u),
+    [SM_OP_COMBINE] = EACH_IN(3, combine, x),
+    [SM_OP_MUON_UPDATE] = EACH_IN(3, muon_update, x),
+};
+
+static double each_flops(const sm_plan *plan, const sm_op *op) {
+    const int i = work_of_each[op->kind].operand;
+    const double n_flops = work_of_each[op->kind].n_flops;
+    return n_flops > 0 ? n_flops * elems(work_of_each[op->kind].is_output ? output(plan, op, i) : input(plan, op, i))
+                       : 0;
+}
+
+// Of layernorm's backward; the gradient of a bias, where there is one, is a sum more.
+static double layernorm_backward_flops(const sm_plan *plan, const sm_op *op, int n_each, int dx, int dbias) {
+    return (n_each + (op->out[dbias] != SM_NO_TENSOR)) * elems(output(plan, op, dx));
+}
+
 double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     if (op->attr.recomputed) {
         return 0;
     }
     switch (op->kind) {
-    case SM_OP_ZERO: return 0;
-    case SM_OP_LOSS_SCALE: return elems(input(plan, op, SM_IN(loss_scale, targets)));
-    case SM_OP_EMBEDDING_FORWARD: return elems(output(plan, op, SM_OUT(embedding_forward, x)));
-    case SM_OP_EMBEDDING_BACKWARD: return 2 * elems(input(plan, op, SM_IN(embedding_backward, dx)));
-    case SM_OP_DROPOUT: return 2 * elems(output(plan, op, SM_OUT(dropout, y)));
-    case SM_OP_LAYERNORM_FORWARD: return 8 * elems(output(plan, op, SM_OUT(layernorm_forward, y)));
     case SM_OP_LAYERNORM_BACKWARD:
-        return (14 + (op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR)) *
-               elems(output(plan, op, SM_OUT(layernorm_backward, dx)));
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: return 9 * elems(output(plan, op, SM_OUT(residual_layernorm_forward, r)));
+        return layernorm_backward_flops(plan, op, 14, SM_OUT(layernorm_backward, dx),
+                                        SM_OUT(layernorm_backward, dbias));
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        return (15 + (op->out[SM_OUT(residual_layernorm_backward, dbias)] != SM_NO_TENSOR)) *
-               elems(output(plan, op, SM_OUT(residual_layernorm_backward, dx)));
-    case SM_OP_RMSNORM_FORWARD: return 4 * elems(output(plan, op, SM_OUT(rmsnorm_forward, y)));
-    case SM_OP_RMSNORM_BACKWARD: return 9 * elems(output(plan, op, SM_OUT(rmsnorm_backward, dx)));
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return 5 * elems(output(plan, op, SM_OUT(residual_rmsnorm_forward, r)));
-    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return 10 * elems(output(plan, op, SM_OUT(residual_rmsnorm_backward, dx)));
+        return layernorm_backward_flops(plan, op, 15, SM_OUT(residual_layernorm_backward, dx),
+                                        SM_OUT(residual_layernorm_backward, dbias));
     case SM_OP_ROPE: return 3 * rope_elems(plan, op); // of a pair 4 products and 2 sums
-    case SM_OP_SWIGLU_FORWARD: return SWIGLU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(swiglu_forward, y)));
-    case SM_OP_SWIGLU_BACKWARD: return SWIGLU_BACKWARD_FLOPS * elems(input(plan, op, SM_IN(swiglu_backward, dy)));
     case SM_OP_MATMUL_FORWARD:
         return matmul_flops(op, input(plan, op, SM_IN(matmul_forward, x)), output(plan, op, SM_OUT(matmul_forward, y)));
     case SM_OP_MATMUL_BACKWARD_INPUT:
@@ -309,8 +350,6 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_MATMUL_BACKWARD_WEIGHT:
         return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)),
                             input(plan, op, SM_IN(matmul_backward_weight, dy)));
-    case SM_OP_BIAS_FORWARD: return elems(output(plan, op, SM_OUT(bias_forward, y)));
-    case SM_OP_BIAS_BACKWARD: return elems(input(plan, op, SM_IN(bias_backward, dy)));
     case SM_OP_ATTENTION_FORWARD:
     case SM_OP_BLOCKED_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD:
@@ -319,37 +358,14 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD:
         return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
-    case SM_OP_GELU_FORWARD: return GELU_FORWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_forward, y)));
-    case SM_OP_GELU_BACKWARD: return GELU_BACKWARD_FLOPS * elems(output(plan, op, SM_OUT(gelu_backward, dx)));
-    case SM_OP_RESIDUAL: return elems(output(plan, op, SM_OUT(residual, y)));
     case SM_OP_CROSSENTROPY_FORWARD:
     case SM_OP_CROSSENTROPY_BACKWARD:
         return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_backward, logits))) *
                (double)op->attr.vocab;
-    case SM_OP_LOSS_MEAN: return elems(input(plan, op, SM_IN(loss_mean, losses)));
-    case SM_OP_GRAD_SQNORM: return 2 * elems(input(plan, op, SM_IN(grad_sqnorm, g)));
     case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
     case SM_OP_SCALER_UPDATE: return 4;
-    case SM_OP_ADAMW:
-    case SM_OP_ADAM: return 16 * elems(input(plan, op, SM_IN(adamw, g)));
-    case SM_OP_SGD: return 7 * elems(input(plan, op, SM_IN(sgd, g)));
-    case SM_OP_LION: return 11 * elems(input(plan, op, SM_IN(lion, g)));
-    case SM_OP_ADAMW8BIT: return 24 * elems(input(plan, op, SM_IN(adamw8bit, g)));
-    case SM_OP_ADAFACTOR: return 16 * elems(input(plan, op, SM_IN(adafactor, g)));
-    case SM_OP_ADAFACTOR_VECTOR: return 14 * elems(input(plan, op, SM_IN(adafactor_vector, g)));
-    case SM_OP_MUON_MOMENTUM: return 7 * elems(input(plan, op, SM_IN(muon_momentum, g)));
-    case SM_OP_NORMALIZE: return elems(input(plan, op, SM_IN(normalize, u)));
-    case SM_OP_COMBINE: return 3 * elems(input(plan, op, SM_IN(combine, x)));
-    case SM_OP_MUON_UPDATE: return 3 * elems(input(plan, op, SM_IN(muon_update, x)));
-    case SM_OP_ALL_REDUCE_START: // sums over processes are no work of the model
-    case SM_OP_REDUCE_SCATTER_START:
-    case SM_OP_PROCESS_SUM:
-    case SM_OP_ALL_GATHER_START:
-    case SM_OP_GATHER_ROWS:
-    case SM_OP_COMMUNICATION_FINISH:
-    case SM_OP_KIND_COUNT: break;
+    default: return each_flops(plan, op); // none where values are set or sent: that is no work of the model
     }
-    return 0;
 }
 
 // What a process sends, and as much that it receives: (N-1)/N of the elements for the sums of slices, and as much again

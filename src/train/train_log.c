@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "append_file.h"
 #include "input_file.h"
 
 struct sm_train_log {
@@ -79,8 +80,11 @@ static sm_status open_log(const char *flag, const char *path, int how, sm_train_
         return sm_fail(SM_ERR_OOM, "%s%s: no memory to write it", flag, path);
     }
     *l = (sm_train_log){.flag = flag, .path = path};
-    l->file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
-    if (l->file < 0 || fstat(l->file, &info) != 0) {
+    sm_status status = sm_append_open(path, how, &l->file);
+    if (status != SM_OK) {
+        return sm_fail(status, "%s%s", flag, sm_error_message());
+    }
+    if (fstat(l->file, &info) != 0) {
         return cannot_write(l, errno);
     }
     l->is_regular = S_ISREG(info.st_mode);

@@ -73,11 +73,11 @@ class Stepmark:
 
 
 def batch(tokens, i, B, T):
-    """Batch i starts at token i*B*T; where fewer than B*T+1 tokens remain the walk is back at token 0."""
-    n_batches = (len(tokens) - 1) // (B * T)
-    start = (i % n_batches) * B * T
-    piece = tokens[start : start + B * T + 1].long()
-    return piece[:-1].view(B, T), piece[1:].view(B, T)
+    """Sequence k is the T + 1 tokens from k*T on; behind the last whole one comes sequence 0 again. Batch i has B of them."""
+    n_sequences = (len(tokens) - 1) // T
+    rows = [tokens[k * T : k * T + T + 1].long() for k in (n % n_sequences for n in range(i * B, (i + 1) * B))]
+    pieces = torch.stack(rows)
+    return pieces[:, :-1], pieces[:, 1:]
 
 
 def loss_of(model, inputs, targets):
@@ -224,7 +224,7 @@ def check_training(checks, name, stepmark, theirs, flags, lr, accum, **settings)
     """
     B, T, steps, saved = 2, 16, 20, stepmark.folder / "saved"
     model = AutoModelForCausalLM.from_pretrained(theirs, attn_implementation="eager").double().eval()
-    tokens = random_tokens(model.config.vocab_size, 500, seed=3)  # 15 batches, so that the walk wraps
+    tokens = random_tokens(model.config.vocab_size, 500, seed=3)  # 31 sequences, so that a batch has the last and the first
     flags = [*flags, "--lr", lr, "--save", saved]
     log = stepmark.train(theirs, tokens, B, T, 12, *flags) + stepmark.train(saved, tokens, B, T, steps - 12, *flags)
     checks.check(f"{name}: steps logged", [line["step"] for line in log] == list(range(1, steps + 1)), f"1 to {steps}")
