@@ -28,8 +28,8 @@ static void test_curves(void **state) {
     static double narrow[N_STEPS];
     sm_device *device = open_cpu();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        train(device, (sm_precision){SM_F32}, cases[i].mode, wide);
-        train(device, (sm_precision){cases[i].format}, cases[i].mode, narrow);
+        train(device, (sm_precision){.dtype = SM_F32}, cases[i].mode, wide);
+        train(device, (sm_precision){.dtype = cases[i].format}, cases[i].mode, narrow);
         compare_curves(sm_dtype_name(cases[i].format), wide, narrow);
     }
     device->backend->close(device);
@@ -50,7 +50,7 @@ static void test_copies_follow_masters(void **state) {
     double losses[3];
     fixture f;
     sm_device *device = open_cpu();
-    set_up(&f, device, (sm_precision){SM_BF16}, SM_MODE_FUSED);
+    set_up(&f, device, (sm_precision){.dtype = SM_BF16}, SM_MODE_FUSED);
     const int tensor = sm_plan_find_tensor(f.session->plan, name);
     const int64_t n = sm_tensor_elems(&f.session->plan->tensors[tensor]);
     assert_int_equal(n, 32 * 128);
@@ -81,7 +81,7 @@ static void see_faults(sm_dtype dtype) {
     fixture f;
     sm_loss_check result;
     sm_device *device = open_cpu();
-    set_up(&f, device, (sm_precision){dtype}, SM_MODE_FUSED);
+    set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
     for (int round = 0; round < 2; round++) {
         ok(check_loss(&f, &result));
         print_message("loss check: error %.2e, allowed %.2e\n", result.error, result.tolerance);
@@ -128,7 +128,7 @@ static void test_check_settles_the_scale(void **state) {
     double scale = 0;
     int64_t n_skipped = 1;
     sm_device *device = open_cpu();
-    set_up(&f, device, (sm_precision){SM_F16}, SM_MODE_FUSED);
+    set_up(&f, device, (sm_precision){.dtype = SM_F16}, SM_MODE_FUSED);
     ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
     ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));
     ok(feed(&f, f.session, 0));

@@ -373,7 +373,7 @@ static void test_training(void **state) {
         skip();
     }
     sm_device *device = open_cpu(NULL);
-    train(device, (sm_precision){SM_F32}, SM_MODE_FUSED, plain);
+    train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, plain);
     train(device, bf16x6, SM_MODE_FUSED, split);
     compare_curves("bf16x6", plain, split);
     for (int i = 0; i < N_STEPS; i++) {

@@ -198,9 +198,9 @@ static void test_curves(void **state) {
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
     sm_device *device = open_device(NULL);
-    train(device, (sm_precision){SM_F32}, SM_MODE_FUSED, wide);
+    train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, wide);
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
-        train(device, (sm_precision){formats[f]}, SM_MODE_FUSED, narrow);
+        train(device, (sm_precision){.dtype = formats[f]}, SM_MODE_FUSED, narrow);
         compare_curves(sm_dtype_name(formats[f]), wide, narrow);
     }
     backend->close(device);

@@ -12,28 +12,41 @@
 enum {
     CPU_BLOCK = 32,                         // rows and columns
     CPU_BLOCK_SUMS = CPU_BLOCK * CPU_BLOCK, // floats
-    CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS,     // packed, of a panel and step
+    CPU_BLOCK_ROW_BYTES = CPU_BLOCK * sizeof(float),
+    CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS, // packed, of a panel and step
 };
 
-// A block (32 x 32) = a panel x b panel over n_steps, or += with `add`. a's steps lie a_step apart. In each step some
-// of what is needed later is fetched.
-static inline __attribute__((always_inline)) void cpu_multiply_block(int64_t n_steps, const cpu_packed *a,
-                                                                     int64_t a_step, const cpu_packed *b, bool add,
-                                                                     float *block, cpu_fetching *f) {
-    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *a, BLOCK_ROW_BYTES = CPU_BLOCK * sizeof *block };
+// What cpu_sum_block() begins with.
+static inline void cpu_clear_sums(void) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+static inline void cpu_load_sums(const float *block) {
+    const float *below = block + CPU_AMX_ROWS * CPU_BLOCK;
+    _tile_loadd(0, block, CPU_BLOCK_ROW_BYTES);
+    _tile_loadd(1, block + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
+    _tile_loadd(2, below, CPU_BLOCK_ROW_BYTES);
+    _tile_loadd(3, below + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
+}
+
+static inline void cpu_store_sums(float *block) {
     float *below = block + CPU_AMX_ROWS * CPU_BLOCK;
+    _tile_stored(0, block, CPU_BLOCK_ROW_BYTES);
+    _tile_stored(1, block + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
+    _tile_stored(2, below, CPU_BLOCK_ROW_BYTES);
+    _tile_stored(3, below + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
+    __asm__ volatile("" ::: "memory");
+}
+
+// The sums in registers += a panel x b panel over n_steps. a's steps lie a_step apart. In each step some of what is
+// needed later is fetched.
+static inline __attribute__((always_inline)) void cpu_sum_block(int64_t n_steps, const cpu_packed *a, int64_t a_step,
+                                                                const cpu_packed *b, cpu_fetching *f) {
+    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *a };
     __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
-    if (add) {
-        _tile_loadd(0, block, BLOCK_ROW_BYTES);
-        _tile_loadd(1, block + CPU_AMX_PAIRS, BLOCK_ROW_BYTES);
-        _tile_loadd(2, below, BLOCK_ROW_BYTES);
-        _tile_loadd(3, below + CPU_AMX_PAIRS, BLOCK_ROW_BYTES);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
     for (int64_t j = 0; j < n_steps; j++) {
         _tile_loadd(4, a, ROW_BYTES);
         _tile_loadd(6, b, ROW_BYTES);
@@ -47,11 +60,19 @@ static inline __attribute__((always_inline)) void cpu_multiply_block(int64_t n_s
         a += a_step;
         b += CPU_BLOCK_STEP;
     }
-    _tile_stored(0, block, BLOCK_ROW_BYTES);
-    _tile_stored(1, block + CPU_AMX_PAIRS, BLOCK_ROW_BYTES);
-    _tile_stored(2, below, BLOCK_ROW_BYTES);
-    _tile_stored(3, below + CPU_AMX_PAIRS, BLOCK_ROW_BYTES);
-    __asm__ volatile("" ::: "memory");
+}
+
+// A block (32 x 32) = a panel x b panel over n_steps, or += with `add`.
+static inline __attribute__((always_inline)) void cpu_multiply_block(int64_t n_steps, const cpu_packed *a,
+                                                                     int64_t a_step, const cpu_packed *b, bool add,
+                                                                     float *block, cpu_fetching *f) {
+    if (add) {
+        cpu_load_sums(block);
+    } else {
+        cpu_clear_sums();
+    }
+    cpu_sum_block(n_steps, a, a_step, b, f);
+    cpu_store_sums(block);
 }
 
 // Packs a panel whole: n_steps of it. `to` gets them one after another.
@@ -62,16 +83,16 @@ static inline void cpu_pack_panel(cpu_packing p, int64_t n_steps, cpu_packed *to
     cpu_pack_rest(&p);
 }
 
-// 2^x with a relative error below 3e-6, for what is rounded to bf16: 2^floor(x) times a polynomial of what x has
-// beyond it, whose relative error is the smallest of its degree. 2^-infinity is 0, and NaN stays.
+// 2^x with a relative error below 3e-6, and none of whole x, for what is rounded to bf16: 2^floor(x) times a polynomial
+// of what x has beyond it. 2^-infinity is 0, and NaN stays.
 static inline __m512 cpu_exp2_amx(__m512 x) {
     enum { FLOOR = 0x09 }; // of no digits behind the point, and no exception
     const __m512 r = _mm512_reduce_ps(x, FLOOR);
-    __m512 p = _mm512_set1_ps(0.0135341678f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.0520114601f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.241442755f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693003833f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.00000262f));
+    __m512 p = _mm512_set1_ps(0.0134266969f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.0522424541f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.241280213f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693044841f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     return _mm512_scalef_ps(p, x);
 }
 

@@ -139,7 +139,7 @@ CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three of them
 
 // With AMX, bf16 data's flash attention is another, too.
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) && defined(CPU_DATA_NARROW)
 #define TILES_ISA(name) ISA(name)
 void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team);
 void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team);

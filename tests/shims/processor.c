@@ -5,7 +5,6 @@
 //
 // tools/torture_processors.sh runs tests so. Only code that asks by CPUID is fooled, which is ours and that of the
 // libraries that choose kernels, but not the C library's own.
-#include <cpuid.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +14,10 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
 
 enum { SET_CPUID = 0x1012 };
 
@@ -143,3 +146,5 @@ __attribute__((constructor(101))) static void become(void) {
     __sigaction(SIGSEGV, &ours, NULL);
     may_ask(false);
 }
+
+#endif
