@@ -523,5 +523,6 @@ int main(void) {
         cmocka_unit_test_setup(test_bad_protocols, reset_fake),
         cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
     };
+    has_fake_clock = true;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

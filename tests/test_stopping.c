@@ -183,5 +183,6 @@ int main(void) {
         cmocka_unit_test_setup(samples_run_out, reset),        cmocka_unit_test_setup(time_runs_out, reset),
         cmocka_unit_test_setup(limits_must_make_sense, reset), cmocka_unit_test_setup(sensors_are_in_the_row, reset),
     };
+    has_fake_clock = true;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
