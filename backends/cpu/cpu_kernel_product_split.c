@@ -101,19 +101,35 @@ typedef struct {
     const float *sums;
     bool add;     // to what c has
     bool is_last; // no slice follows
+    bool streams; // results are stored past the caches
     int64_t row;  // the next
     int64_t left;
     int64_t each; // so many in a step
     cpu_range cols;
 } finishing;
 
-static void finish_row(finishing *f) {
-    const int64_t n = length(f->cols);
-    float *c = f->p->c + f->row * f->p->n + f->cols.first;
+// Whether a result, which nothing is done to, is larger than the second-level caches: who reads it will not find it
+// there, and it is stored past them.
+static bool leaves_caches(const cpu_product *p, int n_threads) {
+    return !p->add && p->bias == NULL && p->act == NULL && p->pre == NULL &&
+           p->m * p->n * (int64_t)sizeof(float) > n_threads * (int64_t)cpu_topology_level2_bytes();
+}
+
+static void store_row(const finishing *f, float *c, int64_t n) {
+    if (f->streams && !f->add && f->is_last && n == COLS && (uintptr_t)c % 64 == 0) {
+        for (int64_t i = 0; i < COLS; i += CPU_VECTOR) {
+            _mm512_stream_ps(c + i, _mm512_loadu_ps(f->sums + i));
+        }
+        return;
+    }
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         c[i] = f->sums[i] + (f->add ? c[i] : 0.0f);
     }
+}
+
+static void finish_row(finishing *f) {
+    store_row(f, f->p->c + f->row * f->p->n + f->cols.first, length(f->cols));
     if (f->is_last) {
         BASE_ISA(cpu_finish_product)(f->p, (cpu_range){f->row, f->row + 1}, f->cols);
     }
@@ -132,15 +148,13 @@ static void finish_rows(finishing *f, int64_t n) {
 
 // What is done beside a tile, a little in each step.
 typedef struct {
-    finishing last;   // tile
-    cpu_lines result; // the place of this tile's,
-    cpu_lines pre;    // and what it is multiplied by, or where its GELU is stored
+    finishing last; // tile
+    cpu_lines pre;  // what this tile's result is multiplied by, or where its GELU is stored
 } beside;
 
 static void do_beside(void *what) {
     beside *w = what;
     finish_rows(&w->last, w->last.each);
-    cpu_ask_to_write(&w->result);
     cpu_ask_to_write(&w->pre);
 }
 
@@ -153,6 +167,7 @@ typedef struct {
     cpu_range rows;   // of the block
     cpu_range steps;  // of the slice
     cpu_split_word *a;
+    bool streams;
     float *tile[2]; // sums of this tile, the last
     beside w;
 } job;
@@ -209,11 +224,10 @@ static void pack_b(const job *j) {
     cpu_split_panels(&s);
 }
 
-// Asks for what finishing a tile reads and writes.
+// Asks for what finishing a tile reads and writes beside its result.
 static void begin_asking(job *j, int64_t at, int64_t n_rows, int64_t n_cols, int64_t n_turns) {
     const cpu_product *p = j->p;
     const float *pre = p->act != NULL ? p->act : p->pre;
-    j->w.result = cpu_lines_of(p->c + at, p->n, n_rows, n_cols, n_turns);
     if (pre != NULL) {
         j->w.pre = cpu_lines_of(pre + at, p->n, n_rows, n_cols, n_turns);
     }
@@ -235,6 +249,7 @@ static void multiply_tile(job *j, int64_t row, int64_t panel, const cpu_split_wo
                             .sums = sums,
                             .add = p->add || j->steps.first > 0,
                             .is_last = j->steps.end == j->of.steps,
+                            .streams = j->streams,
                             .row = row,
                             .left = n_rows,
                             .cols = cols};
@@ -285,6 +300,7 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     const int grid_cols = team->n_threads / j.of.grid_rows;
     const cpu_range rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
     const cpu_range panels = cpu_split(panels_of(p->n), 1, team->thread % grid_cols, grid_cols);
+    j.streams = leaves_caches(p, team->n_threads);
     place_scratch(&j);
     cpu_amx_begin();
     for (int64_t slice = 0; slice < j.of.n_slices; slice++) {
@@ -293,4 +309,5 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     }
     finish_rows(&j.w.last, j.w.last.left);
     cpu_amx_end();
+    _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
 }
