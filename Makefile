@@ -60,8 +60,11 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONF
 ISA_FLAGS_baseline :=
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
-ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16 -DCPU_BASE_ISA=avx512
-ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16
+ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16
+ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
+# Whose kernels, of a type of data, an instruction set takes where it has none of its own.
+CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
+CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
 ISAS := baseline $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 DOT_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512_bf16 amx)
 
@@ -74,16 +77,15 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
 REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
 CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
-# Of the cpu backend's kernels: those for float data only, and what an instruction set with bf16 arithmetic has of its own:
-# the products of avx512_bf16 are the others' with another tile; amx's, and its attention, are written for it.
+# Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
+# avx512_bf16 has all of bf16 data, amx products and flash attention of its own beside them.
 CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
-CPU_DOT_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot)
-CPU_DOT_SRC_avx512_bf16 := $(CPU_DOT_SRC) backends/cpu/cpu_kernel_product_bf16.c
-CPU_DOT_SRC_amx := $(CPU_DOT_SRC) $(patsubst %,backends/cpu/cpu_kernel_%_amx.c,product flash_attention)
+CPU_DOT_SRC_amx := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot product_amx flash_attention_amx)
 CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_onednn)
 # Of float data AMX has the products of bf16x6.
 CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(patsubst %,backends/cpu/cpu_kernel_%.c,product_split matmul table))
 CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx product_split flash_attention_amx peaks_dot)
+CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
 CL_SRC := $(wildcard cl/*.cl)
 PAGE_ASSETS := $(sort $(wildcard bench/*/*.css bench/*/*.js))
@@ -345,7 +347,7 @@ define ISA_RULE
 $(B)/%.$(1).$(2).o: %.c
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) -c -o $$@ $$<
+	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) $(CPU_BASE_$(1)_$(2)) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) $(if $(CPU_X6_SRC),amx),$(eval $(call ISA_RULE,$(isa),f32)))
 $(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))

@@ -75,6 +75,24 @@ static inline void check_all(const expectation *cases, size_t n) {
     }
 }
 
+// A command of the shell's that must succeed.
+static inline void shell(const char *command) {
+    if (system(command) != 0) {
+        fail_msg("%s\n%s%s", command, out, err);
+    }
+}
+
+// The runs of `train --run` left the same weights, and logs that differ in times alone.
+static inline void expect_same_runs(const char *one, const char *other) {
+    char command[2 * COMMAND_SIZE];
+    snprintf(command, sizeof(command),
+             "cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
+             "for run in %s %s; do sed 's/\"[a-z_]*ms\": *[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
+             "cmp %s.timeless %s.timeless",
+             one, other, one, other, one, other);
+    shell(command);
+}
+
 #define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
 
 #endif

@@ -100,6 +100,8 @@ static void estimate_of_one_configuration(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"estimate -m small", 0, "124,439,808", NULL},
+        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"model_arch\": \"llama\"", NULL},
+        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
         {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
         {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
         {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F, width inside the MLP", NULL},

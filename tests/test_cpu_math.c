@@ -1,4 +1,4 @@
-// test_cpu_math.c: the cpu backend's exp, 2^x and GELU against the C library's in double.
+// test_cpu_math.c: the cpu backend's exp, 2^x, GELU and sigmoid against the C library's in double.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "cpu_gate.h"
 #include "cpu_math.h"
 
 static void expect_near(const char *what, float x, float got, double wanted, double tol) {
@@ -48,29 +49,64 @@ static double gelu_derivative(double x) {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner * (1 + 3 * 0.044715 * x * x);
 }
 
+static float gelu_of(float x) { return cpu_gelu(cpu_all(x))[0]; }
+static float gelu_derivative_of(float x) { return cpu_gelu_derivative(cpu_all(x))[CPU_VECTOR - 1]; }
+static float sigmoid_of(float x) { return cpu_sigmoid(cpu_all(x))[0]; }
+
 static void gelu_is_right(void **state) {
     (void)state;
     for (double x = -30; x <= 30; x += 1.0 / 1024) {
-        expect_near("gelu", (float)x, cpu_gelu((float)x), gelu(x), 5e-7 * fmax(1, fabs(x)));
-        expect_near("gelu'", (float)x, cpu_gelu_derivative((float)x), gelu_derivative(x), 2e-6);
+        expect_near("gelu", (float)x, gelu_of((float)x), gelu(x), 5e-7 * fmax(1, fabs(x)));
+        expect_near("gelu'", (float)x, gelu_derivative_of((float)x), gelu_derivative(x), 2e-6);
     }
     const float far[] = {1e3f, 1e10f, 1e30f, 3e38f};
     for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
-        assert_true(cpu_gelu(far[i]) == far[i]);
-        assert_true(cpu_gelu_derivative(far[i]) == 1.0f);
-        expect_near("gelu", -far[i], cpu_gelu(-far[i]), 0, 2e-37 * far[i]);
-        expect_near("gelu'", -far[i], cpu_gelu_derivative(-far[i]), 0, 1e-30);
+        assert_true(gelu_of(far[i]) == far[i]);
+        assert_true(gelu_derivative_of(far[i]) == 1.0f);
+        expect_near("gelu", -far[i], gelu_of(-far[i]), 0, 2e-37 * far[i]);
+        expect_near("gelu'", -far[i], gelu_derivative_of(-far[i]), 0, 1e-30);
     }
-    assert_true(isinf(cpu_gelu(-INFINITY)));
-    assert_true(isnan(cpu_gelu(NAN)));
-    assert_true(isnan(cpu_gelu_derivative(NAN)));
+    assert_true(isinf(gelu_of(-INFINITY)));
+    assert_true(isnan(gelu_of(NAN)));
+    assert_true(isnan(gelu_derivative_of(NAN)));
+}
+
+static void sigmoid_is_right(void **state) {
+    (void)state;
+    for (double x = -80; x <= 80; x += 1.0 / 512) {
+        const double wanted = 1 / (1 + exp(-x));
+        expect_near("sigmoid", (float)x, sigmoid_of((float)x), wanted, (4e-7 + 1e-7 * fabs(x)) * wanted);
+    }
+    assert_true(sigmoid_of(INFINITY) == 1.0f);
+    expect_near("sigmoid", -INFINITY, sigmoid_of(-INFINITY), 0, 1e-37);
+    assert_true(isnan(sigmoid_of(NAN)));
+}
+
+// A value has the same bits wherever it stands in a row, and nothing behind the row is touched.
+static void rows_are_right(void **state) {
+    (void)state;
+    enum { MOST = 3 * CPU_VECTOR + 1 };
+    for (int n = 0; n < MOST; n++) {
+        float x[MOST];
+        float y[MOST];
+        float d[MOST];
+        for (int i = 0; i < MOST; i++) {
+            x[i] = (float)(i - n) * 0.37f;
+            y[i] = d[i] = 1.0f;
+        }
+        cpu_gelu_row(x, n, y);
+        cpu_gelu_derivative_row(x, n, d);
+        for (int i = 0; i < MOST; i++) {
+            assert_true(y[i] == (i < n ? gelu_of(x[i]) : 1.0f));
+            assert_true(d[i] == (i < n ? gelu_derivative_of(x[i]) : 1.0f));
+        }
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_right),
-        cmocka_unit_test(exp2_is_right),
-        cmocka_unit_test(gelu_is_right),
+        cmocka_unit_test(exp_is_right),     cmocka_unit_test(exp2_is_right),  cmocka_unit_test(gelu_is_right),
+        cmocka_unit_test(sigmoid_is_right), cmocka_unit_test(rows_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,9 @@ static void bind(operands *o) {
     o->op = (sm_op){.kind = of->kind, .attr = {.w_transposed = of->transposed, .overwrites = !of->epilogue}};
     o->bound = (host_op){.op = &o->op,
                          .in_tensor = {forward || of_weight ? x : y, of_weight ? y : W},
-                         .out_tensor = {forward ? y : of_weight ? W : x}};
+                         .out_tensor = {forward     ? y
+                                        : of_weight ? W
+                                                    : x}};
     o->g = cpu_geometry_of(&o->bound);
 }
 
@@ -164,8 +166,8 @@ static void expect_close(const operands *o, const char *what, int n_threads, int
                          double tolerance) {
     if (!(fabs(got - expected) <= tolerance)) {
         fail_msg("%s of %s, N %d C %d F %d%s, %d threads: element %d is %.9g, and not %.9g", what,
-                 sm_op_name(o->of.kind), (int)o->of.N, (int)o->of.C, (int)o->of.F, o->of.transposed ? ", transposed" : "",
-                 n_threads, (int)i, got, expected);
+                 sm_op_name(o->of.kind), (int)o->of.N, (int)o->of.C, (int)o->of.F,
+                 o->of.transposed ? ", transposed" : "", n_threads, (int)i, got, expected);
     }
 }
 
@@ -198,7 +200,7 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 // Shapes that are no multiple of anything; deeper than a slice; more rows than a block.
 static void test_products(void **state) {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1},    {5, 3, 7},      {33, 65, 50},   {64, 128, 96}, {130, 97, 200},
+    static const int64_t shapes[][3] = {{1, 1, 1},     {5, 3, 7},      {33, 65, 50},  {64, 128, 96}, {130, 97, 200},
                                         {9, 20, 2201}, {17, 2200, 21}, {2105, 35, 9}, {700, 70, 40}, {40, 1100, 70}};
     if (isa == NULL) {
         skip();
@@ -274,9 +276,22 @@ static float times_one(float x) {
 // A number comes back as it is: all of its 24 bits are in its three parts.
 static void test_numbers(void **state) {
     (void)state;
-    static const float numbers[] = {1,          -1,         0x1.FFFFFEp0f, 0x1.00FFFFp0f, 0x1.010001p0f, 0x1.FF7FFFp-3f,
-                                    FLT_MAX,    -FLT_MAX,   0x1.FF0000p127f, 0x1.FEFFFEp127f, 0x1.FFp126f,
-                                    0x1.23456p-100f, 1e-20f, -1e20f, 0.1f, 0};
+    static const float numbers[] = {1,
+                                    -1,
+                                    0x1.FFFFFEp0f,
+                                    0x1.00FFFFp0f,
+                                    0x1.010001p0f,
+                                    0x1.FF7FFFp-3f,
+                                    FLT_MAX,
+                                    -FLT_MAX,
+                                    0x1.FF0000p127f,
+                                    0x1.FEFFFEp127f,
+                                    0x1.FFp126f,
+                                    0x1.23456p-100f,
+                                    1e-20f,
+                                    -1e20f,
+                                    0.1f,
+                                    0};
     if (isa == NULL) {
         skip();
     }

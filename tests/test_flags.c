@@ -97,6 +97,7 @@ static void bad_flags(void **state) {
         {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
+        {"--model-size tiny run", 2, NULL, "--model-size: a subcommand comes first"},
         {"run -Q", 2, NULL, "unknown flag -Q"},
         {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
         {"report -b 4 rows.jsonl", 2, NULL, "-b (--batch-size) is a flag of run"},

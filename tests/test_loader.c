@@ -32,12 +32,6 @@ static void fails(sm_status status, const char *text) {
     }
 }
 
-static void shell(const char *command) {
-    if (system(command) != 0) {
-        fail_msg("%s\n%s%s", command, out, err);
-    }
-}
-
 // --- text ------------------------------------------------------------------------------------------
 
 static sm_tokens *open_text(void) {
@@ -415,16 +409,6 @@ static void micro_batches_count_by_their_tokens(void **state) {
           "\\([0-9]*\\).*/\\1 \\2 \\3/' cut$i >numbers$i; test $(wc -l <numbers$i) = 8; done && "
           "for i in 1 2; do paste numbers0 numbers$i | awk '{ for (k = 1; k < 4; k++) { d = $k / $(k + 3) - 1; "
           "if (!(d * d < 1e-10)) { print; exit 1 } } }' || exit 1; done");
-}
-
-static void expect_same_runs(const char *one, const char *other) {
-    char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
-             "for run in %s %s; do sed 's/\"[a-z_]*ms\": *[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
-             "cmp %s.timeless %s.timeless",
-             one, other, one, other, one, other);
-    shell(command);
 }
 
 #define RUN                                                                                          \

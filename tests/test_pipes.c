@@ -22,7 +22,7 @@ static void nobody_writes(void **state) {
         {"bundle $T/pipe --output $T/bundle", 1, NULL, "nobody writes to"},
         {"leaderboard $T/pipe", 1, NULL, "nobody writes to"},
         {"sweep --file $T/pipe", 1, NULL, "nobody writes to"},
-        {"check-run $T/pipe", 1, NULL, "nobody writes to"},
+        {"check-run $T/pipe", 1, "nobody writes to", "1 of 1 run rejected"},
         {"scaling $T/pipe", 1, NULL, "nobody writes to"},
         {"train -m tiny --data $T/pipe", 1, NULL, "/pipe: not a regular file"},
         {"exercise gelu_forward --check $T/pipe.c", 1, NULL, "/pipe.c: not a regular file"},

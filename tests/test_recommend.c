@@ -72,7 +72,7 @@ static void the_best_of_three_kinds(void **state) {
     json_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b2s16");
     expect(records, "fastest", "figure", "21,333 tokens/s");
-    expect(records, "per GB", "configuration", "b1s16");
+    expect(records, "per GiB", "configuration", "b1s16");
     expect(records, "steadiest", "configuration", "b4s16");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "caution")));
     json_decref(records);

@@ -63,6 +63,15 @@ static void a_name_holds_what_tells_rows_apart(void **state) {
     expect_sentences(json_pack("[oo]", make_device_row("cpu", "one a core: processors 0-1", 1500),
                                make_device_row("opencl:0.0", NULL, 1000)),
                      devices, 1);
+    json_t *modes = json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000));
+    for (size_t i = 0; i < 2; i++) { // a mode has its own attention, which is not said
+        json_object_set_new(json_array_get(modes, i), "attention", json_string(i == 0 ? "naive" : "flash"));
+    }
+    static const char *const usual[] = {"fused is 1.50 (1.50-1.50) times faster than naive"};
+    expect_sentences(json_incref(modes), usual, 1);
+    static const char *const unusual[] = {"fused attention=naive is 1.50 (1.50-1.50) times faster than naive"};
+    json_object_set_new(json_array_get(modes, 1), "attention", json_string("naive"));
+    expect_sentences(modes, unusual, 1);
     static const char *const bindings[] = {"processors 0-1 is 1.50 (1.50-1.50) times faster than processor 0"};
     expect_sentences(
         json_pack("[oo]", make_device_row("cpu", "processor 0", 1500), make_device_row("cpu", "processors 0-1", 1000)),
@@ -192,7 +201,8 @@ static void records_are_as_their_schema(void **state) {
         json_decref(schema);
         json_decref(records);
     }
-    static const expectation wrong[] = {{"schema init", 2, NULL, "prints no records"}};
+    static const expectation wrong[] = {
+        {"schema init", 2, NULL, "no records of 'init'; there are those of run, sweep"}};
     CHECK_ALL(wrong);
 }
 

@@ -78,23 +78,6 @@ static void places_are_spread_evenly(void **state) {
 
 // --- helpers -----------------------------------------------------------------------------------------
 
-static void shell(const char *command) {
-    if (system(command) != 0) {
-        fail_msg("%s\n%s%s", command, out, err);
-    }
-}
-
-// The runs left the same weights, and logs that differ in times alone.
-static void expect_same_runs(const char *one, const char *other) {
-    char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
-             "for run in %s %s; do sed 's/\"[a-z_]*ms\": *[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
-             "cmp %s.timeless %s.timeless",
-             one, other, one, other, one, other);
-    shell(command);
-}
-
 static int count_lines(const char *path) {
     FILE *file = fopen(path, "r");
     int n = 0;

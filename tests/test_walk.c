@@ -69,6 +69,7 @@ static void ops_are_chosen(void **state) {
     static const expectation cases[] = {
         {"walk --at 7 --full --seq-len 3", 0, "[1, 0, 0]\n", NULL},
         {"walk --at attention_forward", 0, "Shown: 2 ops, those of --at attention_forward", NULL},
+        {"walk --at 5", 0, "Shown: 1 op, that of --at 5\n", NULL},
         {"walk --at attention_forward --layer 1", 0, "--- block 1 ---", NULL},
         {"walk --at adamw --values", 0, "  before ", NULL},
         {"walk --at attention_foward", 2, NULL, "did you mean"},

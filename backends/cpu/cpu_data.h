@@ -16,7 +16,7 @@
 #define CPU_DATA_NARROW
 #endif
 
-#if defined(__AVX512F__) || defined(__F16C__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -32,47 +32,68 @@ static inline float cpu_widen(cpu_data x) { return sm_f16_widen(x); }
 static inline cpu_data cpu_round(float x) { return sm_f16_round(x); }
 #endif
 
+// Elements that the two functions below take at a time by instructions of their own; the compiler's loops take the
+// rest, which it sees to be none where n is a constant.
+#if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
+enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 32 };
+#elif defined(__AVX512F__)
+enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 16 };
+#else
+enum { CPU_WIDENED_AT_ONCE = 8, CPU_ROUNDED_AT_ONCE = 8 };
+#endif
+
 // n elements as floats: in `room`, or where they are.
 static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
-    int64_t i = 0;
-#if defined(CPU_DATA_F16) && defined(__AVX512F__)
-    for (; i + 16 <= n; i += 16) {
+    int64_t whole = 0;
+#if defined(CPU_DATA_BF16) && defined(__AVX512F__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
+        const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+        _mm512_storeu_si512((void *)(room + i), _mm512_slli_epi32(wide, 16));
+    }
+#elif defined(CPU_DATA_F16) && defined(__AVX512F__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
         _mm512_storeu_ps(room + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x + i))));
     }
 #elif defined(CPU_DATA_F16) && defined(__F16C__)
-    for (; i + 8 <= n; i += 8) {
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
         _mm256_storeu_ps(room + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
     }
 #endif
 #pragma omp simd
-    for (int64_t k = i; k < n; k++) {
-        room[k] = cpu_widen(x[k]);
+    for (int64_t i = whole; i < n; i++) {
+        room[i] = cpu_widen(x[i]);
     }
     return room;
 }
 
 // Stores n floats.
 static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
-    int64_t i = 0;
+    int64_t whole = 0;
 #if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
-    for (; i + 16 <= n; i += 16) {
-        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
         memcpy(to + i, &rounded, sizeof rounded);
     }
 #elif defined(CPU_DATA_F16) && defined(__AVX512F__)
-    for (; i + 16 <= n; i += 16) {
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
         const __m256i rounded = _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
         _mm256_storeu_si256((__m256i *)(void *)(to + i), rounded);
     }
 #elif defined(CPU_DATA_F16) && defined(__F16C__)
-    for (; i + 8 <= n; i += 8) {
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
         const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
         _mm_storeu_si128((__m128i *)(void *)(to + i), rounded);
     }
 #endif
 #pragma omp simd
-    for (int64_t k = i; k < n; k++) {
-        to[k] = cpu_round(from[k]);
+    for (int64_t i = whole; i < n; i++) {
+        to[i] = cpu_round(from[i]);
     }
 }
 
@@ -106,13 +127,41 @@ static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to
 
 #endif
 
-// Loops over long rows with much arithmetic for an element go block by block, and ask for what comes two blocks later:
-// a processor looks ahead so many instructions, which are few cache lines there.
-enum { CPU_BLOCK_ELEMS = 512 };
+// Copies n elements past the caches, where whole lines of them are: for results that are gathered, a row or a block at
+// a time, in memory that stays in the first-level cache.
+static inline void cpu_store_past_caches(const cpu_data *from, int64_t n, cpu_data *to) {
+    int64_t i = 0;
+#if defined(__x86_64__)
+    enum { LINE_ELEMS = 64 / sizeof *to };
+    for (; (uintptr_t)to % 64 == 0 && i + LINE_ELEMS <= n; i += LINE_ELEMS) {
+#if defined(__AVX512F__)
+        _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
+#else
+        for (int part = 0; part < 4; part++) {
+            const __m128i quarter = _mm_loadu_si128((const __m128i *)(const void *)(from + i) + part);
+            _mm_stream_si128((__m128i *)(void *)(to + i) + part, quarter);
+        }
+#endif
+    }
+#endif
+    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
+}
+
+// What was stored past the caches is seen by who passes the next barrier.
+static inline void cpu_end_streams(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+// Loops with much arithmetic for an element go block by block, and ask, a block at a time, for what they read later: a
+// processor looks ahead so many instructions, which are few cache lines there, and waits where many are asked for at
+// once.
+enum { CPU_BLOCK_ELEMS = 64, CPU_AHEAD_ELEMS = 4096 / sizeof(cpu_data) };
 static inline void cpu_ask_for_block(const cpu_data *block) {
     enum { LINE_ELEMS = 64 / sizeof *block };
-    for (int64_t i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
-        __builtin_prefetch(block + 2 * CPU_BLOCK_ELEMS + i, 0, 2);
+    for (int i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
+        __builtin_prefetch(block + i, 0, 3);
     }
 }
 

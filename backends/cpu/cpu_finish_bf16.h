@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CPU_FINISH_BF16_H
 #define STEPMARK_CPU_FINISH_BF16_H
 
-#include "cpu_math.h"
+#include "cpu_gate.h"
 #include "cpu_product.h"
 
 enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
@@ -33,18 +33,11 @@ static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col,
         }
     }
     if (p->pre != NULL) {
-        const float *pre = cpu_widened(p->pre + at, n, room);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] *= cpu_gelu_derivative(pre[i]);
-        }
+        cpu_gelu_derivative_row(cpu_widened(p->pre + at, n, room), n, sums);
     }
     cpu_store_rounded(sums, n, streams, p->rounded + at);
     if (p->act != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            room[i] = cpu_gelu(sums[i]);
-        }
+        cpu_gelu_row(sums, n, room);
         cpu_store_rounded(room, n, streams, p->act + at);
     }
 }

@@ -5,8 +5,8 @@
 // instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and
 // for each type of data (cpu_data.h); ISA(name) appends these words to a public name, and each
 // build of cpu_kernel_table.c exports one table. cpu_isa.c chooses a table at run time.
-// The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have matrix products of their
-// own, and AMX has flash attention; what else their tables hold are avx512's kernels: BASE_ISA(name).
+// The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have kernels of bf16 data of their own: avx512_bf16
+// all, amx matrix products and flash attention. What else a table holds are another set's kernels: BASE_ISA(name).
 //
 // A kernel is called by all threads of the team at once, with the same op. It decides what is
 // its part from team->thread, and may use `#pragma omp barrier` as long as every thread meets
@@ -37,7 +37,7 @@
 #define BASE_ISA(name)      CPU_JOIN(name, CPU_BASE_ISA)
 
 // Float data on AMX: their products are sums of six products of bf16 (cpu_kernel_product_split.c).
-#if defined(__AMX_BF16__) && !defined(CPU_DATA_NARROW)
+#if defined(CPU_AMX) && !defined(CPU_DATA_NARROW)
 #define CPU_SPLITS_FLOATS
 #endif
 
@@ -123,8 +123,10 @@ CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
 
-CPU_SCRATCH(layernorm_backward); // both kinds of it
-CPU_SCRATCH(rmsnorm_backward);   // both kinds of it
+CPU_SCRATCH(layernorm_forward); // of both kinds, like the next three
+CPU_SCRATCH(layernorm_backward);
+CPU_SCRATCH(rmsnorm_forward);
+CPU_SCRATCH(rmsnorm_backward);
 CPU_SCRATCH(rope);
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);
@@ -137,7 +139,7 @@ CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // all three of them
 
 // With AMX, bf16 data's flash attention is another, too.
-#if defined(__AMX_BF16__) && defined(CPU_DATA_NARROW)
+#if defined(CPU_AMX) && defined(CPU_DATA_NARROW)
 #define TILES_ISA(name) ISA(name)
 void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team);
 void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team);
@@ -149,6 +151,12 @@ size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, int n_thread
 
 double ISA(cpu_peak_flops)(int64_t n_rounds);
 double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
+
+// Whether who reads what an op writes, in all n_bytes, would not find it in the second-level caches. Then it is stored
+// past the caches: a processor reads a line before it changes a part of it, but not one that is stored whole so.
+static inline bool cpu_leaves_caches(const cpu_team *team, int64_t n_bytes) {
+    return n_bytes > team->n_threads * (int64_t)cpu_topology_level2_bytes() / 2;
+}
 
 static inline int64_t cpu_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t cpu_divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-#if defined(__AMX_BF16__)
+#if defined(CPU_AMX)
 #include "cpu_tile_amx.h"
 
 // Four sums, as in the kernel: a product of tiles takes 16 cycles, and the next may begin before it ends.

@@ -27,7 +27,7 @@
 // tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
-#include "cpu_math.h"
+#include "cpu_gate.h"
 #include "cpu_product.h"
 #include "cpu_tile_f32.h"
 #include "cpu_transpose.h"
@@ -192,18 +192,10 @@ static inline __attribute__((always_inline)) void finish_row(const cpu_product *
         }
     }
     if (p->act != NULL) {
-        float *restrict act = p->act + at;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            act[i] = cpu_gelu(c[i]);
-        }
+        cpu_gelu_row(c, n, p->act + at);
     }
     if (p->pre != NULL) {
-        const float *restrict pre = p->pre + at;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            c[i] *= cpu_gelu_derivative(pre[i]);
-        }
+        cpu_gelu_derivative_row(p->pre + at, n, c);
     }
 }
 

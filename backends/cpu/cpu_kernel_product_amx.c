@@ -167,52 +167,129 @@ typedef struct {
     cpu_range cols;
 } finishing;
 
-static void finish_floats(const finishing *f, float *c, int64_t n, const float *sums) {
-    if (f->streams && !f->p->add && n == COLS && (uintptr_t)c % 64 == 0) {
-        for (int64_t i = 0; i < COLS; i += CPU_VECTOR) {
-            _mm512_stream_ps(c + i, _mm512_loadu_ps(sums + i));
-        }
-    } else {
-        for (int64_t i = 0; i < n; i++) {
-            c[i] = sums[i] + (f->p->add ? c[i] : 0.0f);
-        }
-    }
-}
-
-static void finish_result(const finishing *f, float *sums) {
+// Some columns of the next row.
+static void finish_row(const finishing *f) {
+    const cpu_product *p = f->p;
     const int64_t n = length(f->cols);
-    const int64_t at = f->row * f->p->n + f->cols.first;
-    if (f->p->rounded == NULL) {
-        finish_floats(f, f->p->c + at, n, sums);
-    } else if (n == COLS) { // a length that the compiler knows
-        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, sums);
-    } else {
-        cpu_finish_row(f->p, at, f->cols.first, n, false, sums);
+    const int64_t at = f->row * p->n + f->cols.first;
+    for (int64_t i = 0; f->sums != NULL && i < n; i++) {
+        f->tile[i] += f->sums[i];
+    }
+    if (p->rounded != NULL) {
+        cpu_finish_row(p, at, f->cols.first, n, false, f->tile);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        p->c[at + i] = f->tile[i] + (p->add ? p->c[at + i] : 0.0f);
     }
 }
 
-static void finish_row(finishing *f) {
-    cpu_vector *tile = (cpu_vector *)f->tile;
-    cpu_vector *sums = (cpu_vector *)f->sums;
-    for (int64_t i = 0; f->sums != NULL && i < COLS / CPU_VECTOR; i++) {
-        tile[i] += sums[i];
-        if (!f->is_last) {
-            sums[i] = tile[i];
+static void finish_each(const finishing *f, int64_t n) {
+    finishing next = *f;
+    for (int64_t i = 0; i < n; i++) {
+        finish_row(&next);
+        next.tile += COLS;
+        next.sums += next.sums != NULL ? COLS : 0;
+        next.row++;
+    }
+}
+
+// Two vectors of a row of all columns of a tile, summed over the parts.
+static inline void load_line(const finishing *f, int64_t row, __m512 line[2]) {
+    const float *tile = f->tile + row * COLS;
+    line[0] = _mm512_loadu_ps(tile);
+    line[1] = _mm512_loadu_ps(tile + CPU_VECTOR);
+    if (f->sums != NULL) {
+        const float *sums = f->sums + row * COLS;
+        line[0] = _mm512_add_ps(line[0], _mm512_loadu_ps(sums));
+        line[1] = _mm512_add_ps(line[1], _mm512_loadu_ps(sums + CPU_VECTOR));
+    }
+}
+
+// n rows, whose sums stay in registers until they are stored.
+static void finish_rounded(const finishing *f, int64_t n) {
+    const cpu_product *p = f->p;
+    const __m512 zero = _mm512_setzero_ps();
+    const float *bias = p->bias == NULL ? NULL : p->bias + f->cols.first;
+    const __m512 low = bias == NULL ? zero : _mm512_loadu_ps(bias);
+    const __m512 high = bias == NULL ? zero : _mm512_loadu_ps(bias + CPU_VECTOR);
+    cpu_data *to = p->rounded + f->row * p->n + f->cols.first;
+    for (int64_t i = 0; i < n; i++) {
+        __m512 line[2];
+        load_line(f, i, line);
+        const __m512i rounded = (__m512i)_mm512_cvtne2ps_pbh(_mm512_add_ps(line[1], high), _mm512_add_ps(line[0], low));
+        if (f->streams && (uintptr_t)to % 64 == 0) {
+            _mm512_stream_si512((void *)to, rounded);
+        } else {
+            _mm512_storeu_si512(to, rounded);
         }
+        to += p->n;
     }
-    if (f->is_last) {
-        finish_result(f, f->tile);
-    }
-    f->tile += COLS;
-    f->sums += f->sums != NULL ? COLS : 0;
-    f->row++;
-    f->left--;
 }
 
-static void finish_rows(finishing *f, int64_t n) {
-    for (int64_t i = 0; i < n && f->left > 0; i++) {
-        finish_row(f);
+// n rows with GELU, or multiplied by its derivative.
+static void finish_gelu(const finishing *f, int64_t n) {
+    int64_t at = f->row * f->p->n + f->cols.first;
+    for (int64_t i = 0; i < n; i++) {
+        __m512 line[2];
+        load_line(f, i, line);
+        float *tile = f->tile + i * COLS;
+        _mm512_storeu_ps(tile, line[0]);
+        _mm512_storeu_ps(tile + CPU_VECTOR, line[1]);
+        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, tile);
+        at += f->p->n;
     }
+}
+
+// n rows of floats, past the caches.
+static void stream_floats(const finishing *f, int64_t n) {
+    float *to = f->p->c + f->row * f->p->n + f->cols.first;
+    for (int64_t i = 0; i < n; i++) {
+        __m512 line[2];
+        load_line(f, i, line);
+        _mm512_stream_ps(to, line[0]);
+        _mm512_stream_ps(to + CPU_VECTOR, line[1]);
+        to += f->p->n;
+    }
+}
+
+// Adds n rows to the sums of the parts before.
+static void add_to_sums(const finishing *f, int64_t n) {
+    for (int64_t i = 0; i < n * COLS; i += CPU_VECTOR) {
+        const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(f->sums + i), _mm512_loadu_ps(f->tile + i));
+        _mm512_storeu_ps(f->sums + i, sum);
+    }
+}
+
+// Whether rows of floats can be stored past the caches: they fill cache lines.
+static bool can_stream(const finishing *f) {
+    const cpu_product *p = f->p;
+    return f->streams && !p->add && p->n % CPU_VECTOR == 0 && (uintptr_t)p->c % 64 == 0;
+}
+
+// Work beside tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
+// that state which is kept in memory from row to row, or a row that is stored between one step and the next, costs
+// more than the arithmetic.
+static void finish_rows(finishing *f, int64_t most) {
+    const int64_t n = cpu_min64(most, f->left);
+    if (n <= 0) {
+        return;
+    }
+    if (!f->is_last) {
+        add_to_sums(f, n);
+    } else if (length(f->cols) < COLS || (f->p->rounded == NULL && !can_stream(f))) {
+        finish_each(f, n);
+    } else if (f->p->rounded == NULL) {
+        stream_floats(f, n);
+    } else if (f->p->pre != NULL || f->p->act != NULL) {
+        finish_gelu(f, n);
+    } else {
+        finish_rounded(f, n);
+    }
+    f->tile += n * COLS;
+    f->sums += f->sums != NULL ? n * COLS : 0;
+    f->row += n;
+    f->left -= n;
 }
 
 // --- the part of a thread -----------------------------------------------------------------------

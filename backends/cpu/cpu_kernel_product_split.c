@@ -2,16 +2,16 @@
 // bf16, and six products of these are summed in float (cpu_split.h, cpu_tile_split.h).
 //
 // Six products of tiles are computed of what three loads bring, so the second-level cache delivers operands as fast as
-// they are used. A block of a, packed, fills much of it; b is packed panel by panel, and what else is no product of
-// tiles is done between them, too, a little in each step of k:
+// they are used. A block of a, packed, fills much of it; b is packed once, for all threads that need it:
 //
-//     for each slice of k:                         as deep as panels of b are short enough
-//       for each block of this thread's rows:      a's slice of it is packed
-//         for each panel of b, 32 columns:         meanwhile the next is packed, and the one after it asked for
-//           for each panel of a, 32 rows:          a tile; meanwhile the tile before it is finished
+//     for each slice of k:                          as deep as panels of b are short enough
+//       for each block of this thread's columns:    b's slice of it is packed by all threads that have these columns
+//         for each block of this thread's rows:     a's slice of it is packed
+//           for each panel of b, 32 columns:
+//             for each panel of a, 32 rows:         a tile; meanwhile the tile before it is finished
 //
-// A slice's sums are added to c, and after the last c is finished: bias, GELU. Each thread does this for a rectangle of
-// c of its own, and shares nothing that is written. What is added in which order depends on k alone.
+// A slice's sums are added to c, and after the last c is finished: bias, GELU. What is added in which order depends on
+// k alone.
 #include "cpu_product.h"
 #include "cpu_tile_split.h"
 #include "cpu_topology.h"
@@ -20,37 +20,43 @@ enum {
     ROWS = CPU_SPLIT_PANEL,
     COLS = CPU_SPLIT_PANEL,
     TILE_SUMS = ROWS * COLS,
-    SLICE_STEPS = 32, // most steps of a slice of k
-    COL_COST = 16,    // to fetch and pack a column of b takes as long as so many rows of c,
-    ROW_COST = 32,    // a row of a as so many columns
+    SLICE_STEPS = 24,       // most steps of a slice of k
+    PACKED_BYTES = 8 << 20, // most of b that is packed at a time
+    COL_COST = 64,          // to fetch and pack a column of b takes as long as so many rows of c,
+    ROW_COST = 64,          // a row of a as so many columns
 };
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t length(cpu_range range) { return range.end - range.first; }
+static int64_t panels_of(int64_t n) { return cpu_divide_up(n, CPU_SPLIT_PANEL); }
 
 // --- how a product is cut -----------------------------------------------------------------------
 
 typedef struct {
     int64_t steps; // of k, in all
     int64_t n_slices;
-    int64_t most_steps; // of a slice
-    int64_t most_rows;  // of a block that fits: a multiple of ROWS
-    int64_t block_rows; // of one here
-    int grid_rows;      // threads that have the same columns
+    int64_t most_steps;   // of a slice
+    int64_t cell_panels;  // of the largest cell's columns
+    int64_t block_panels; // of b, at most
+    int64_t block_rows;   // of a, at most: a multiple of ROWS
+    int grid_rows;        // threads that have the same columns
 } division;
 
 static int64_t panel_words(const division *of) { return of->most_steps * CPU_SPLIT_STEP; }
 
-// Of c in cells, whose largest has so many rows. A block of a takes five eighths of the second-level cache.
-static division divide(int64_t cell_rows, int64_t k) {
-    division of = {.steps = cpu_divide_up(k, CPU_SPLIT_K)};
+// The most of n panels that fit in so many bytes, when they are divided evenly.
+static int64_t fitting(const division *of, int64_t n_panels, int64_t bytes) {
+    const int64_t most = max64(bytes / (panel_words(of) * (int64_t)sizeof(cpu_split_word)), 1);
+    return cpu_divide_up(n_panels, cpu_divide_up(n_panels, most));
+}
+
+// Of c in cells, whose largest is so large. A block of a takes five eighths of the second-level cache.
+static division divide(int64_t row_panels, int64_t col_panels, int64_t k) {
+    division of = {.steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels};
     of.n_slices = cpu_divide_up(of.steps, SLICE_STEPS);
     of.most_steps = cpu_divide_up(of.steps, of.n_slices);
-    const int64_t panel_bytes = panel_words(&of) * (int64_t)sizeof(cpu_split_word);
-    const int64_t n_panels = cpu_divide_up(cell_rows, ROWS);
-    const int64_t most = max64((int64_t)cpu_topology_level2_bytes() * 5 / 8 / panel_bytes, 1);
-    of.most_rows = cpu_min64(most, n_panels) * ROWS;
-    of.block_rows = cpu_divide_up(n_panels, cpu_divide_up(n_panels, most)) * ROWS;
+    of.block_panels = fitting(&of, col_panels, PACKED_BYTES);
+    of.block_rows = fitting(&of, row_panels, (int64_t)cpu_topology_level2_bytes() / 8 * 5) * ROWS;
     return of;
 }
 
@@ -62,10 +68,13 @@ static division choose_cells(int64_t m, int64_t n, int64_t k, int n_threads) {
         if (n_threads % grid_rows != 0) {
             continue;
         }
-        const int64_t rows = cpu_divide_up(cpu_divide_up(m, ROWS), grid_rows) * ROWS;
-        const int64_t cols = cpu_divide_up(cpu_divide_up(n, COLS), n_threads / grid_rows) * COLS;
-        const division of = divide(rows, k);
-        const int64_t cost = rows * cols + ROW_COST * rows + COL_COST * cols * cpu_divide_up(rows, of.block_rows);
+        const int64_t row_panels = cpu_divide_up(panels_of(m), grid_rows);
+        const int64_t col_panels = cpu_divide_up(panels_of(n), n_threads / grid_rows);
+        const division of = divide(row_panels, col_panels, k);
+        const int64_t rows = row_panels * ROWS;
+        const int64_t cols = col_panels * COLS;
+        const int64_t cost = rows * cols + ROW_COST * rows * cpu_divide_up(col_panels, of.block_panels) +
+                             COL_COST * cpu_divide_up(cols, grid_rows);
         if (cost < best_cost) {
             best_cost = cost;
             best = of;
@@ -75,14 +84,13 @@ static division choose_cells(int64_t m, int64_t n, int64_t k, int n_threads) {
     return best;
 }
 
-// The scratch of a thread: a block of a, two panels of b, sums of two tiles.
-static int64_t a_words(const division *of) { return of->most_rows / ROWS * panel_words(of); }
+// The scratch of a thread: its share of a block of b, a block of a, sums of two tiles.
+static int64_t b_words(const division *of) { return cpu_divide_up(of->block_panels, of->grid_rows) * panel_words(of); }
+static int64_t a_words(const division *of) { return of->block_rows / ROWS * panel_words(of); }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
-    const division of = divide(m, k); // enough for any cell
-    (void)n;
-    (void)n_threads;
-    return (size_t)(a_words(&of) + 2 * panel_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
+    const division of = choose_cells(m, n, k, n_threads);
+    return (size_t)(b_words(&of) + a_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
 }
 
 // --- results ------------------------------------------------------------------------------------
@@ -124,18 +132,14 @@ static void finish_rows(finishing *f, int64_t n) {
 
 // What is done beside a tile, a little in each step.
 typedef struct {
-    finishing last;    // tile
-    cpu_splitting b;   // the next panel,
-    cpu_lines b_asked; // and what the one after it is packed of
-    cpu_lines result;  // the place of this tile's,
-    cpu_lines pre;     // and what it is multiplied by, or where its GELU is stored
+    finishing last;   // tile
+    cpu_lines result; // the place of this tile's,
+    cpu_lines pre;    // and what it is multiplied by, or where its GELU is stored
 } beside;
 
 static void do_beside(void *what) {
     beside *w = what;
     finish_rows(&w->last, w->last.each);
-    cpu_split_turn(&w->b);
-    cpu_ask_to_read(&w->b_asked);
     cpu_ask_to_write(&w->result);
     cpu_ask_to_write(&w->pre);
 }
@@ -143,61 +147,66 @@ static void do_beside(void *what) {
 // Where the loops are.
 typedef struct {
     const cpu_product *p;
+    const cpu_team *team;
     division of;
-    cpu_range cols;  // this thread's
-    cpu_range rows;  // of the block
-    cpu_range steps; // of the slice
+    cpu_range panels; // of b, those of this block
+    cpu_range rows;   // of the block
+    cpu_range steps;  // of the slice
     cpu_split_word *a;
-    cpu_split_word *b[2]; // this panel, the next
-    float *tile[2];       // sums of this tile, the last
+    float *tile[2]; // sums of this tile, the last
     beside w;
 } job;
 
-// The panel of b from column `col` on; nothing beyond the last.
-static cpu_splitting splitting_of_b(const job *j, int64_t col, cpu_split_word *to) {
+// The slice of rows of a, or columns of b, from `first` up to `end`.
+static cpu_splitting splitting_of_a(const job *j, cpu_range rows) {
     const cpu_product *p = j->p;
     const int64_t k = j->steps.first * CPU_SPLIT_K;
-    if (col >= j->cols.end) {
-        return (cpu_splitting){.n_all = 0};
-    }
     return (cpu_splitting){
-        .from = p->b + k * p->b_row + col * p->b_col,
-        .ld = p->b_col == 1 ? p->b_row : p->b_col,
-        .across = p->b_col == 1,
-        .transposed = p->b_col != 1,
-        .n = cpu_min64(j->cols.end - col, COLS),
+        .from = p->a + rows.first * p->a_row + k * p->a_col,
+        .ld = p->a_col == 1 ? p->a_row : p->a_col,
+        .across = p->a_col != 1,
+        .transposed = p->a_col != 1,
+        .n = length(rows),
         .depth = p->k - k,
-        .to = to,
+        .n_steps = length(j->steps),
+        .to = j->a,
+        .panel = panel_words(&j->of),
     };
 }
 
-// Begins to pack it, and to ask for what the one after it is packed of.
-static void begin_b(job *j, int64_t col, cpu_split_word *to, int64_t n_turns) {
-    const int64_t n_steps = length(j->steps);
-    const cpu_splitting after = splitting_of_b(j, col + COLS, NULL);
-    j->w.b_asked = after.from != NULL ? cpu_splitting_lines(&after, n_steps, n_turns) : (cpu_lines){.left = 0};
-    j->w.b = splitting_of_b(j, col, to);
-    cpu_splitting_begin(&j->w.b, j->w.b.from != NULL ? n_steps : 0, n_turns);
-}
-
-static void pack_a(const job *j) {
+static cpu_splitting splitting_of_b(const job *j, cpu_range cols, cpu_split_word *to) {
     const cpu_product *p = j->p;
     const int64_t k = j->steps.first * CPU_SPLIT_K;
-    cpu_split_word *to = j->a;
-    for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
-        cpu_splitting s = {
-            .from = p->a + row * p->a_row + k * p->a_col,
-            .ld = p->a_col == 1 ? p->a_row : p->a_col,
-            .across = p->a_col != 1,
-            .transposed = p->a_col != 1,
-            .n = cpu_min64(j->rows.end - row, ROWS),
-            .depth = p->k - k,
-            .to = to,
-        };
-        cpu_splitting_begin(&s, length(j->steps), 1);
-        cpu_split_rest(&s);
-        to += panel_words(&j->of);
-    }
+    return (cpu_splitting){
+        .from = p->b + k * p->b_row + cols.first * p->b_col,
+        .ld = p->b_col == 1 ? p->b_row : p->b_col,
+        .across = p->b_col == 1,
+        .transposed = p->b_col != 1,
+        .n = length(cols),
+        .depth = p->k - k,
+        .n_steps = length(j->steps),
+        .to = to,
+        .panel = panel_words(&j->of),
+    };
+}
+
+// The panels of the block that one of the threads that share it packs, and keeps in its scratch.
+static cpu_range share_of(const job *j, int member) {
+    const cpu_range share = cpu_split(length(j->panels), 1, member, j->of.grid_rows);
+    return (cpu_range){j->panels.first + share.first, j->panels.first + share.end};
+}
+
+static cpu_split_word *scratch_of(const job *j, int member) {
+    const int grid_cols = j->team->n_threads / j->of.grid_rows;
+    return j->team->scratch[member * grid_cols + j->team->thread % grid_cols];
+}
+
+static void pack_b(const job *j) {
+    const int member = j->team->thread / (j->team->n_threads / j->of.grid_rows);
+    const cpu_range share = share_of(j, member);
+    const cpu_range cols = {cpu_min64(share.first * COLS, j->p->n), cpu_min64(share.end * COLS, j->p->n)};
+    const cpu_splitting s = splitting_of_b(j, cols, scratch_of(j, member));
+    cpu_split_panels(&s);
 }
 
 // Asks for what finishing a tile reads and writes.
@@ -211,16 +220,16 @@ static void begin_asking(job *j, int64_t at, int64_t n_rows, int64_t n_cols, int
 }
 
 // One tile, after which the one before it has been finished, too.
-static void multiply_tile(job *j, int64_t row, int64_t col) {
+static void multiply_tile(job *j, int64_t row, int64_t panel, const cpu_split_word *b) {
     const cpu_product *p = j->p;
     const int64_t n_steps = length(j->steps);
-    const cpu_range cols = {col, cpu_min64(col + COLS, j->cols.end)};
+    const cpu_range cols = {panel * COLS, cpu_min64((panel + 1) * COLS, p->n)};
     const int64_t n_rows = cpu_min64(j->rows.end - row, ROWS);
     const cpu_split_word *a = j->a + (row - j->rows.first) / ROWS * panel_words(&j->of);
     float *sums = j->tile[0];
     j->w.last.each = cpu_divide_up(j->w.last.left, n_steps);
-    begin_asking(j, row * p->n + col, n_rows, length(cols), n_steps);
-    cpu_split_tile(n_steps, a, j->b[0], sums, do_beside, &j->w);
+    begin_asking(j, row * p->n + cols.first, n_rows, length(cols), n_steps);
+    cpu_split_tile(n_steps, a, b, sums, do_beside, &j->w);
     finish_rows(&j->w.last, j->w.last.left);
     j->w.last = (finishing){.p = p,
                             .sums = sums,
@@ -233,46 +242,54 @@ static void multiply_tile(job *j, int64_t row, int64_t col) {
     j->tile[1] = sums;
 }
 
-// A block of rows, over this thread's columns.
+// A block of rows by a block of columns.
 static void multiply_block(job *j) {
-    const int64_t n_tiles = cpu_divide_up(length(j->rows), ROWS);
-    pack_a(j);
-    begin_b(j, j->cols.first, j->b[0], 1);
-    cpu_split_rest(&j->w.b);
-    for (int64_t col = j->cols.first; col < j->cols.end; col += COLS) {
-        begin_b(j, col + COLS, j->b[1], n_tiles * length(j->steps));
-        for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
-            multiply_tile(j, row, col);
+    const cpu_splitting s = splitting_of_a(j, j->rows);
+    cpu_split_panels(&s);
+    for (int member = 0; member < j->of.grid_rows; member++) {
+        const cpu_range share = share_of(j, member);
+        const cpu_split_word *b = scratch_of(j, member);
+        for (int64_t panel = share.first; panel < share.end; panel++) {
+            for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
+                multiply_tile(j, row, panel, b);
+            }
+            b += panel_words(&j->of);
         }
-        cpu_split_rest(&j->w.b);
-        cpu_split_word *used = j->b[0];
-        j->b[0] = j->b[1];
-        j->b[1] = used;
     }
 }
 
-// Lays out this thread's scratch.
-static void place_scratch(job *j, void *scratch) {
-    j->a = scratch;
-    j->b[0] = j->a + a_words(&j->of);
-    j->b[1] = j->b[0] + panel_words(&j->of);
-    j->tile[0] = (float *)(j->b[1] + panel_words(&j->of));
+// Lays out this thread's scratch, behind b.
+static void place_scratch(job *j) {
+    j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + b_words(&j->of);
+    j->tile[0] = (float *)(j->a + a_words(&j->of));
     j->tile[1] = j->tile[0] + TILE_SUMS;
 }
 
+// A slice of this thread's rows and columns. Threads meet before and after b is packed for all.
+static void multiply_slice(job *j, cpu_range rows, cpu_range panels) {
+    for (int64_t first = 0; first < j->of.cell_panels; first += j->of.block_panels) {
+        j->panels = (cpu_range){cpu_min64(panels.first + first, panels.end),
+                                cpu_min64(panels.first + first + j->of.block_panels, panels.end)};
+#pragma omp barrier
+        pack_b(j);
+#pragma omp barrier
+        for (int64_t row = rows.first; row < rows.end; row += j->of.block_rows) {
+            j->rows = (cpu_range){row, cpu_min64(row + j->of.block_rows, rows.end)};
+            multiply_block(j);
+        }
+    }
+}
+
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    job j = {.p = p, .of = choose_cells(p->m, p->n, p->k, team->n_threads)};
+    job j = {.p = p, .team = team, .of = choose_cells(p->m, p->n, p->k, team->n_threads)};
     const int grid_cols = team->n_threads / j.of.grid_rows;
     const cpu_range rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
-    j.cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
-    place_scratch(&j, team->scratch[team->thread]);
+    const cpu_range panels = cpu_split(panels_of(p->n), 1, team->thread % grid_cols, grid_cols);
+    place_scratch(&j);
     cpu_amx_begin();
-    for (int64_t slice = 0; slice < j.of.n_slices && length(j.cols) > 0; slice++) {
+    for (int64_t slice = 0; slice < j.of.n_slices; slice++) {
         j.steps = (cpu_range){j.of.steps * slice / j.of.n_slices, j.of.steps * (slice + 1) / j.of.n_slices};
-        for (int64_t row = rows.first; row < rows.end; row += j.of.block_rows) {
-            j.rows = (cpu_range){row, cpu_min64(row + j.of.block_rows, rows.end)};
-            multiply_block(&j);
-        }
+        multiply_slice(&j, rows, panels);
     }
     finish_rows(&j.w.last, j.w.last.left);
     cpu_amx_end();

@@ -54,9 +54,13 @@ const cpu_kernel_table ISA(cpu_kernels) = {
         },
     .scratch_bytes =
         {
+            [SM_OP_LAYERNORM_FORWARD] = BASE_ISA(cpu_layernorm_forward_scratch),
             [SM_OP_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_scratch),
+            [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = BASE_ISA(cpu_layernorm_forward_scratch),
             [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_scratch),
+            [SM_OP_RMSNORM_FORWARD] = BASE_ISA(cpu_rmsnorm_forward_scratch),
             [SM_OP_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_scratch),
+            [SM_OP_RESIDUAL_RMSNORM_FORWARD] = BASE_ISA(cpu_rmsnorm_forward_scratch),
             [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_scratch),
             [SM_OP_ROPE] = BASE_ISA(cpu_rope_scratch),
             [SM_OP_MATMUL_FORWARD] = ISA(cpu_matmul_scratch),

@@ -1,5 +1,5 @@
-// cpu_math.h: exp and GELU as straight-line code that compilers turn into vector code, and
-// Philox a row at a time. NaN stays NaN everywhere: a wrong loss must show.
+// cpu_math.h: exp as straight-line code that compilers turn into vector code, and Philox a row at a time. (GELU and its
+// kin: cpu_gate.h.) NaN stays NaN everywhere: a wrong loss must show.
 #ifndef STEPMARK_CPU_MATH_H
 #define STEPMARK_CPU_MATH_H
 
@@ -65,46 +65,6 @@ static inline float cpu_exp2_within(float x) {
 // The same of any x < 127.5: for a softmax whose scores carry the factor log2(e).
 static inline float cpu_exp2(float x) { return cpu_exp2_within(x < -127.0f ? -127.0f : x); }
 
-// 1/x for positive normal x whose inverse is normal, with a relative error below 2e-7, in less time than divisions of
-// wide vectors take. The difference of exponents, and so of all bits, is a first guess y within an eighth; with
-// d = 1 - x y, 1/x = y / (1 - d) = y (1 + d + d^2 + ...), of which three terms are taken, twice: d becomes d^3.
-static inline float cpu_inverse(float x) {
-    uint32_t bits;
-    float y;
-    memcpy(&bits, &x, sizeof bits);
-    bits = 0x7EF311C7u - bits;
-    memcpy(&y, &bits, sizeof y);
-    float d = 1.0f - x * y;
-    y = y + y * (d + d * d);
-    d = 1.0f - x * y;
-    return y + y * (d + d * d);
-}
-
-// Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
-static const float cpu_gelu_edge = 9.9f;
-
-static inline float cpu_gelu_clamp(float x) {
-    float above = x < -cpu_gelu_edge ? -cpu_gelu_edge : x;
-    return above > cpu_gelu_edge ? cpu_gelu_edge : above;
-}
-
-// e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge: a power of 2 by log2(e).
-static inline float cpu_gelu_exp(float x) { return cpu_exp2_within(x * (-2.30220819f - 0.102943240f * x * x)); }
-
-// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not clamped: -infinity must show.
-static inline float cpu_gelu(float x) { return x * cpu_inverse(1.0f + cpu_gelu_exp(cpu_gelu_clamp(x))); }
-
-// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u).
-static inline float cpu_gelu_derivative(float wide_x) {
-    float x = cpu_gelu_clamp(wide_x);
-    float e = cpu_gelu_exp(x);
-    float s = cpu_inverse(1.0f + e);
-    float slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x); // 2u'
-    return s + x * slope * (e * s) * s;
-}
-
-static inline float cpu_sigmoid(float x) { return 1.0f / (1.0f + cpu_exp(-x)); }
-
 // Cosine and sine of a phase, in 2^-32 of a turn: Taylor series within an eighth of a turn of the nearest quarter.
 static inline float cpu_cos_sin(uint32_t phase, float *sine) {
     const uint32_t quarter = (phase + 0x20000000u) >> 30;
@@ -121,7 +81,7 @@ static inline float cpu_cos_sin(uint32_t phase, float *sine) {
 // The largest of n values; NaNs are passed over. Lanes by hand: compilers are shy of a maximum as
 // a reduction, because of NaN.
 static inline float cpu_largest(const float *x, int64_t n) {
-    enum { LANES = 32 };
+    enum { LANES = 64 };
     float lane[LANES];
     for (int i = 0; i < LANES; i++) {
         lane[i] = -INFINITY;
@@ -133,14 +93,16 @@ static inline float cpu_largest(const float *x, int64_t n) {
             lane[i] = x[done + i] > lane[i] ? x[done + i] : lane[i];
         }
     }
-    float largest = -INFINITY;
     for (; done < n; done++) {
-        largest = x[done] > largest ? x[done] : largest;
+        lane[0] = x[done] > lane[0] ? x[done] : lane[0];
     }
-    for (int i = 0; i < LANES; i++) {
-        largest = lane[i] > largest ? lane[i] : largest;
+    for (int width = LANES / 2; width > 0; width /= 2) {
+#pragma omp simd
+        for (int i = 0; i < width; i++) {
+            lane[i] = lane[width + i] > lane[i] ? lane[width + i] : lane[i];
+        }
     }
-    return largest;
+    return lane[0];
 }
 
 enum { CPU_PHILOX_LANES = 32 }; // blocks computed side by side

@@ -36,19 +36,17 @@ enum {
 
 typedef uint32_t cpu_split_word;
 
-// A panel that is being packed, some registers at a time.
+// What is packed as panels: rows of a, or columns of b.
 typedef struct {
     const float *from;
     int64_t ld;
     bool across;     // its elements are contiguous across k
     bool transposed; // on the way: a across k, b along k
-    int64_t n;       // rows of a, columns of b; what is lacking to whole registers is zero
+    int64_t n;       // rows of a, columns of b; what is lacking to whole panels is zero
     int64_t depth;   // of k, likewise
+    int64_t n_steps;
     cpu_split_word *to;
-    int64_t n_packed; // registers, each of all parts
-    int64_t n_all;
-    int64_t turn; // of n_turns, in which all are packed
-    int64_t n_turns;
+    int64_t panel; // words from one to the next
 } cpu_splitting;
 
 // The bf16 nearest to each finite float of less than bf16's largest number.
@@ -95,11 +93,10 @@ static inline void cpu_split_whole(const float *from, int64_t ld, int64_t upper,
     }
 }
 
-// The next register of a panel.
-static inline void cpu_split_register(cpu_splitting *s) {
+// Register `index` of all panels, in one step.
+static inline void cpu_split_register(const cpu_splitting *s, int64_t index, int64_t step) {
     float room[CPU_SPLIT_LINES * CPU_SPLIT_K];
-    const int64_t first = s->n_packed % CPU_SPLIT_WIDTH * CPU_SPLIT_LINES;
-    const int64_t step = s->n_packed / CPU_SPLIT_WIDTH;
+    const int64_t first = index * CPU_SPLIT_LINES;
     const int64_t n = s->n - first;
     const int64_t depth = s->depth - step * CPU_SPLIT_K;
     const float *from = s->from + (s->across ? step * CPU_SPLIT_K * s->ld + first : first * s->ld + step * CPU_SPLIT_K);
@@ -114,36 +111,26 @@ static inline void cpu_split_register(cpu_splitting *s) {
         }
         from = room;
     }
-    cpu_split_word *to = s->to + step * CPU_SPLIT_STEP + s->n_packed % CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS;
+    cpu_split_word *to =
+        s->to + index / CPU_SPLIT_WIDTH * s->panel + step * CPU_SPLIT_STEP + index % CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS;
     cpu_split_whole(from, ld, s->across ? CPU_SPLIT_LINES * ld : CPU_SPLIT_LINES, s->transposed, to);
-    s->n_packed++;
 }
 
-// What n_steps of a panel are packed of, to be asked for in n_turns.
-static inline cpu_lines cpu_splitting_lines(const cpu_splitting *s, int64_t n_steps, int64_t n_turns) {
-    const int64_t depth = cpu_min64(s->depth, n_steps * CPU_SPLIT_K);
-    return s->across ? cpu_lines_of(s->from, s->ld, depth, s->n, n_turns)
-                     : cpu_lines_of(s->from, s->ld, s->n, depth, n_turns);
-}
-
-// Has n_steps of a panel packed in n_turns.
-static inline void cpu_splitting_begin(cpu_splitting *s, int64_t n_steps, int64_t n_turns) {
-    s->n_packed = 0;
-    s->n_all = n_steps * CPU_SPLIT_WIDTH;
-    s->turn = 0;
-    s->n_turns = n_turns;
-}
-
-static inline void cpu_split_turn(cpu_splitting *s) {
-    s->turn++;
-    while (s->n_packed < s->n_all && s->n_packed * s->n_turns < s->n_all * s->turn) {
-        cpu_split_register(s);
-    }
-}
-
-static inline void cpu_split_rest(cpu_splitting *s) {
-    while (s->n_packed < s->n_all) {
-        cpu_split_register(s);
+// All panels, in the order in which what they are packed of lies in memory.
+static inline void cpu_split_panels(const cpu_splitting *s) {
+    const int64_t n_registers = cpu_divide_up(s->n, CPU_SPLIT_PANEL) * CPU_SPLIT_WIDTH;
+    if (s->across) {
+        for (int64_t step = 0; step < s->n_steps; step++) {
+            for (int64_t i = 0; i < n_registers; i++) {
+                cpu_split_register(s, i, step);
+            }
+        }
+    } else {
+        for (int64_t i = 0; i < n_registers; i++) {
+            for (int64_t step = 0; step < s->n_steps; step++) {
+                cpu_split_register(s, i, step);
+            }
+        }
     }
 }
 

@@ -22,6 +22,19 @@ typedef float cpu_vector __attribute__((vector_size(16), aligned(4), may_alias))
 typedef int32_t cpu_int_vector __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
+// The sum of all lanes.
+static inline float cpu_add_lanes(cpu_vector v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float sum = 0;
+    for (int lane = 0; lane < CPU_VECTOR; lane++) {
+        sum += v[lane];
+    }
+    return sum;
+#endif
+}
+
 // Lanes of a where the comparison `where` held, of b elsewhere.
 static inline cpu_vector cpu_select(cpu_int_vector where, cpu_vector a, cpu_vector b) {
     return (cpu_vector)((where & (cpu_int_vector)a) | (~where & (cpu_int_vector)b));

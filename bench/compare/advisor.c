@@ -12,8 +12,8 @@ static const double one_run_in = 5.3;
 enum { LEAST_CHALLENGERS = 5, MOST_IN_ROUND = 6, MOST_RUNS_OF_TIE = 3, ANY_AXIS = -1 };
 
 // Logarithms of speeds. What gains less than `noise` may gain nothing. The search goes on from another configuration
-// where that one is faster by `clear_gain`. A level that is expected to cost more than `most_cost` is not tried alone.
-// Two within `tie` of each other run again.
+// where that one is faster by `clear_gain`. A level that is expected to cost more than `most_cost` is not tried alone,
+// nor are two that cost more than `most_cost_of_two`. What is within `tie` of the fastest runs again.
 static const double noise = 0.012;
 static const double clear_gain = 0.02;
 static const double most_cost = 0.4;
@@ -34,7 +34,7 @@ struct sm_advisor {
     int n_meetings;
     int n_confirmed;                                              // rounds of the default and the fastest alone
     int n_screened;                                               // axes
-    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // beside what each level ran first; [0]: beside which
+    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // where each level ran first; [0]: beside what
     int64_t from;                                                 // what the search goes on from
     stage stage;                                                  // of the queue
     int round;

@@ -78,7 +78,8 @@ void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
 
 // --- contests --------------------------------------------------------------------------------------
 
-bool sm_told_apart(const sm_estimate *a, const sm_estimate *b) { return a->hi < b->lo || b->hi < a->lo; }
+// false where an interval is missing, too.
+static bool told_apart(const sm_estimate *a, const sm_estimate *b) { return a->hi < b->lo || b->hi < a->lo; }
 
 // Tokens per second: the more the shorter the time, so the ends of the interval change places.
 static sm_status throughput(const json_t *row, sm_estimate *figure) {
@@ -125,7 +126,7 @@ cleanup:
 
 const sm_contest sm_contests[SM_CONTEST_COUNT] = {
     [SM_CONTEST_THROUGHPUT] = {"fastest", "tokens/s", throughput, false},
-    [SM_CONTEST_PER_GIB] = {"per GB", "tokens/s/GiB", throughput_per_gib, false},
+    [SM_CONTEST_PER_GIB] = {"per GiB", "tokens/s/GiB", throughput_per_gib, false},
     [SM_CONTEST_SPREAD] = {"steadiest", "% spread", spread, true},
 };
 
@@ -145,7 +146,7 @@ static size_t find_rivals(const sm_contest *contest, const json_t *const *rows, 
             continue;
         }
         n_others++;
-        if (sm_told_apart(&o->figure, &figures[i])) {
+        if (told_apart(&o->figure, &figures[i])) {
             continue;
         }
         if (o->n_rivals++ == 0 || is_better(contest, figures[i].value, o->rival_figure.value)) {

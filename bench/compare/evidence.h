@@ -53,9 +53,6 @@ typedef struct {
     double hi;
 } sm_estimate;
 
-// false where an interval is missing, too.
-bool sm_told_apart(const sm_estimate *a, const sm_estimate *b);
-
 // What rows are compared by.
 typedef struct {
     const char *topic; // "fastest"

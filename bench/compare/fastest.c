@@ -16,13 +16,16 @@ static const char *const work_fields[] = {"model_arch", "model_type", "model_n_p
                                           "n_seq",      "n_accum",    "vocab",          "data_digest"};
 
 // What may be compared, in the order that names have it.
-static const char *const factor_fields[] = {"device",    "isa",       "tier",        "mode",
-                                            "recompute", "attention", "own_kernels", "precision",
-                                            "optimizer", "n_threads", "loss_scale",  "binding"};
+static const char *const factor_fields[] = {"device",    "isa",       "tier",       "mode",   "precision",
+                                            "optimizer", "n_threads", "loss_scale", "binding"};
+
+// What the text of a mode tells (sm_text_mode).
+static const char *const mode_fields[] = {"mode", "recompute", "attention", "own_kernels"};
 
 enum {
     N_WORK = sizeof(work_fields) / sizeof(work_fields[0]),
     N_FACTORS = sizeof(factor_fields) / sizeof(factor_fields[0]),
+    N_MODE = sizeof(mode_fields) / sizeof(mode_fields[0]),
 };
 
 typedef struct {
@@ -82,12 +85,15 @@ static bool varies(const group *g, const char *field) {
     return false;
 }
 
-// Does the field help to tell rows apart? A mode brings its recomputation along, and a device says more than where the
-// threads of another one are bound.
+static bool is_mode(const char *field) { return strcmp(field, "mode") == 0; }
+
+// Does the field help to tell rows apart? A device says more than where the threads of another one are bound.
 static bool tells_apart(const group *g, const char *field) {
-    const bool is_implied = (strcmp(field, "recompute") == 0 && varies(g, "mode")) ||
-                            (strcmp(field, "binding") == 0 && varies(g, "device"));
-    return varies(g, field) && !is_implied;
+    bool any_varies = varies(g, field);
+    for (size_t i = 0; i < N_MODE && is_mode(field); i++) {
+        any_varies |= varies(g, mode_fields[i]);
+    }
+    return any_varies && !(strcmp(field, "binding") == 0 && varies(g, "device"));
 }
 
 static void append(char *name, const char *text) {
@@ -104,7 +110,9 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
         if (!tells_apart(g, factor_fields[i])) {
             continue;
         }
-        if (json_is_string(value)) {
+        if (is_mode(factor_fields[i])) {
+            sm_text_mode(row, text, sizeof(text));
+        } else if (json_is_string(value)) {
             snprintf(text, sizeof(text), "%s", json_string_value(value));
         } else if (json_is_integer(value)) {
             snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT " threads", json_integer_value(value));

@@ -2,7 +2,7 @@
 // device, one model, one sequence length, one pass type.
 //
 //   fastest       most tokens/s at the median
-//   per GB        most tokens/s for each GiB that it occupies: on a device with memory of its own what is
+//   per GiB       most tokens/s for each GiB that it occupies: on a device with memory of its own what is
 //                 allocated there, else the process's peak
 //   steadiest     smallest median absolute deviation, in percent of the median
 //   break-even    for a pair of rows that differ in mode only, both steady: after how many steps the mode that

@@ -96,9 +96,6 @@ double sm_pass_tokens(const sm_plan *plan, int n_accum);
 // FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
 
-// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
-double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum);
-
 // Time below which a sample cannot go: FLOPs / peak, and where the optimizer runs then the traffic of its update
 // (sm_op_is_update), the sum of sm_op_bytes, at peak bandwidth. NaN where a peak is not known (NaN or 0). The
 // optimizer runs with its default settings.

@@ -97,7 +97,8 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, sm_op_flops);
 }
 
-double sm_pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
+static double pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, sm_op_bytes);
 }
 
@@ -267,7 +268,7 @@ static void set_overhead(sm_row *row, sm_pass_type pass) {
 sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
     double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
     row->flops = sm_pass_flops(plan, pass, n_accum);
-    row->bytes = sm_pass_bytes(plan, pass, n_accum);
+    row->bytes = pass_bytes(plan, pass, n_accum);
     row->ideal_ns = whole(ideal_ns);
     if (row->samples_ns.n == 0) {
         return SM_OK;

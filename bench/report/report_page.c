@@ -21,7 +21,8 @@ static const struct {
 #undef ASSET
 };
 
-const char *sm_page_asset(const char *file_name) {
+// An embedded file, ending in a zero byte; NULL: there is none of that name.
+static const char *asset(const char *file_name) {
     for (size_t i = 0; i < sizeof(assets) / sizeof(assets[0]); i++) {
         if (strcmp(assets[i].name, file_name) == 0) {
             return assets[i].text;
@@ -31,7 +32,7 @@ const char *sm_page_asset(const char *file_name) {
 }
 
 static void put_asset(FILE *out, const char *file_name) {
-    const char *text = sm_page_asset(file_name);
+    const char *text = asset(file_name);
     fputs(text != NULL ? text : "", out);
 }
 

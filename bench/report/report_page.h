@@ -17,9 +17,6 @@
 
 #include "status.h"
 
-// An embedded file, ending in a zero byte; NULL: there is none of that name.
-const char *sm_page_asset(const char *file_name);
-
 // `styles` and `scripts`: names of embedded files, ended by NULL; NULL: none beside the base's.
 void sm_page_begin(FILE *out, const char *title, const char *const *styles);
 void sm_page_end(FILE *out, const char *const *scripts);

@@ -28,7 +28,8 @@ static json_t *number_of(const char *variable) {
     return text != NULL && end != text && *end == '\0' ? json_integer(value) : json_null();
 }
 
-json_t *sm_scheduler_facts(void) {
+// From the environment; JSON null outside of a Slurm job.
+static json_t *scheduler_facts(void) {
     if (getenv("SLURM_JOB_ID") == NULL) {
         return json_null();
     }
@@ -92,7 +93,7 @@ sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *
     failed |= json_object_set_new(f, "host", gather(machine, of_host));
     failed |= json_object_set(f, "hardware", hardware);
     failed |= json_object_set_new(f, "build", gather(machine, of_build));
-    failed |= json_object_set_new(f, "scheduler", sm_scheduler_facts());
+    failed |= json_object_set_new(f, "scheduler", scheduler_facts());
     json_decref(hardware);
     json_decref(machine);
     if (failed) {

@@ -11,7 +11,4 @@
 // `device` may be NULL. SM_ERR_OOM is its only failure. The caller owns *facts.
 sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
 
-// The scheduler's part, from the environment; JSON null outside of a Slurm job.
-json_t *sm_scheduler_facts(void);
-
 #endif

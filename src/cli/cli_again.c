@@ -170,9 +170,14 @@ static void write_read(const sm_again *result) {
     if (result->conditions[0] != '\0') {
         printf("- conditions that differ: %s\n", result->conditions);
     }
-    const bool other_speed = result->comparison.verdict != SM_VERDICT_SAME;
+    static const char *const of_speed[] = {
+        [SM_VERDICT_SAME] = "",
+        [SM_VERDICT_INCONCLUSIVE] = "; of its speed nothing can be told",
+        [SM_VERDICT_FASTER] = "; the speed differs, which a reproduction may",
+        [SM_VERDICT_SLOWER] = "; the speed differs, which a reproduction may",
+    };
     printf("\nverdict: %s%s\n", result->is_reproduced ? "reproduced" : "not reproduced",
-           result->is_reproduced && other_speed ? "; the speed differs, which a reproduction may" : "");
+           result->is_reproduced ? of_speed[result->comparison.verdict] : "");
 }
 
 // One object, so that a script asks for `.is_reproduced`.

@@ -20,7 +20,8 @@ int cli_loop_attribution(const cli_options *options) {
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
 
-sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cli_loop_steps *s) {
+// Its threads may run where the calling one may now. All that is not opened is zero.
+static sm_status open_data(const cli_options *options, const cli_job *job, cli_loop_steps *s) {
     *s = (cli_loop_steps){.options = *options};
     s->settings = (sm_train_settings){.config = &job->config,
                                       .comm = job->comm,
@@ -36,7 +37,7 @@ sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop
     if (loop == NULL) {
         return cli_workload_open(options, &job->config, job->B, job->T, w);
     }
-    SM_TRY(cli_loop_steps_open(options, job, loop));
+    SM_TRY(open_data(options, job, loop));
     return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
 }
 

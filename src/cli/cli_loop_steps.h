@@ -31,9 +31,6 @@ bool cli_is_loop(const cli_options *options);
 // Attribution steps for as many samples: enough for an interval.
 int cli_loop_attribution(const cli_options *options);
 
-// Opens the data. Its threads may run where the calling one may now. All that is not opened is zero.
-sm_status cli_loop_steps_open(const cli_options *options, const cli_job *job, cli_loop_steps *steps);
-
 // Opens what a row is measured with: the batches of the checks, and, for a loop (else NULL), all that it reads.
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
 

@@ -76,6 +76,8 @@ cli_command cli_command_find(const char *name) {
     nearest = nearest != NULL ? nearest : cli_nearest(name, command_names, CLI_COMMAND_COUNT);
     if (nearest != NULL) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
+    } else if (name[0] == '-') {
+        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, its flags behind it", name);
     } else {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
     }

@@ -90,7 +90,7 @@ static double job_elems(const page *p, const cli_job *job) {
     return n;
 }
 
-// Flags that make it fit, ", with --n-layer 1 it fits"; "": none of these do.
+// Flags that make it fit, "--n-layer 1"; "": none of these do.
 static void find_smaller(const page *p, char *text, size_t size_bytes) {
     static const struct {
         bool is_one_layer, is_short, is_narrow;
@@ -116,7 +116,7 @@ static void find_smaller(const page *p, char *text, size_t size_bytes) {
                      (long long)job.config.d_ff);
         }
         if ((p->options.weights == NULL || !tries[i].is_one_layer) && job_elems(p, &job) <= MOST_VALUES) {
-            snprintf(text, size_bytes, "; with%s%s%s it fits", flags[0], flags[1], flags[2]);
+            snprintf(text, size_bytes, "%s%s%s", flags[0], flags[1], flags[2]);
         }
     }
 }
@@ -128,11 +128,12 @@ static sm_status check_size(const page *p, const sm_plan *plan) {
         return SM_OK;
     }
     find_smaller(p, smaller, sizeof(smaller));
-    return sm_fail(
-        SM_ERR_USAGE,
-        "page: this step writes %.0f thousand values, and a page shows at most %.0f thousand%s; else take -m tiny, or "
-        "less of --n-layer, --d-model, --vocab, batch, sequence; stepmark walk shows steps of any size",
-        n / 1000, MOST_VALUES / 1000, smaller);
+    const bool fits = smaller[0] != '\0';
+    return sm_fail(SM_ERR_USAGE,
+                   "page: this step writes %.0f thousand values, and a page shows at most %.0f thousand; %s%s%s; "
+                   "stepmark walk shows steps of any size",
+                   n / 1000, MOST_VALUES / 1000, fits ? "with" : "", smaller,
+                   fits ? " it fits" : "take -m tiny, or less of --n-layer, --d-model, --vocab, batch, sequence");
 }
 
 // A text where none is given, and the model has words for one that is long enough.

@@ -28,11 +28,20 @@ static const struct {
     {CLI_WALK, &cli_walk_table},
 };
 
+static sm_status no_schema(const char *name) {
+    char known[512] = "run, sweep, loop";
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, ", %s", cli_command_name(tables[i].command));
+    }
+    return sm_fail(SM_ERR_USAGE, "schema: no records of '%s'; there are those of %s", name, known);
+}
+
 static sm_status schema_of(const char *name, json_t **schema) {
     char title[128];
     const cli_command command = cli_command_find(name);
     if (command == CLI_COMMAND_COUNT) {
-        return SM_ERR_USAGE;
+        return no_schema(name);
     }
     if (command == CLI_RUN || command == CLI_SWEEP || command == CLI_LOOP) {
         *schema = sm_row_json_schema();
@@ -45,7 +54,7 @@ static sm_status schema_of(const char *name, json_t **schema) {
             return SM_OK;
         }
     }
-    return sm_fail(SM_ERR_USAGE, "schema: %s prints no records", name);
+    return no_schema(name);
 }
 
 sm_status cli_schema(const cli_options *options) {

@@ -15,7 +15,7 @@ static const sm_column columns[] = {
      .heading = "verdict"},
 };
 
-const sm_table cli_sweep_dry_table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 typedef struct {
     int n_done;
@@ -88,7 +88,7 @@ static void print_totals(const cli_sweep *s, const totals *t) {
 sm_status cli_sweep_dry_run(cli_sweep *s) {
     sm_record_writer *writer = NULL;
     totals t = {0};
-    SM_TRY(sm_record_writer_open(&cli_sweep_dry_table, (sm_format)s->sweeper.options->output, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->output, stdout, &writer));
     sm_status status = list(s, writer, &t);
     sm_status closed = sm_record_writer_close(writer);
     SM_TRY(status);

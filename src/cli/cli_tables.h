@@ -10,7 +10,6 @@ extern const sm_table cli_estimate_table;
 extern const sm_table cli_exercise_table;
 extern const sm_table cli_ladder_table;
 extern const sm_table cli_peaks_table;
-extern const sm_table cli_sweep_dry_table; // of --dry-run
 extern const sm_table cli_verify_table;
 extern const sm_table cli_walk_table; // of ops, in any format but json, whose object has them as "ops"
 

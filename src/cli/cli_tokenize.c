@@ -20,7 +20,7 @@ bool cli_token_stop(void *ctx) {
     return cli_interrupted != 0;
 }
 
-void cli_token_note(void *ctx, const char *line) {
+static void note(void *ctx, const char *line) {
     (void)ctx;
     cli_note("%s", line);
 }
@@ -81,7 +81,7 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .val_percent = options->val_percent,
                                  .n_threads = cli_token_threads(options),
                                  .stop = cli_token_stop,
-                                 .note = cli_token_note,
+                                 .note = note,
                                  .progress = cli_token_progress_note,
                                  .ctx = &progress};
     sm_status status = sm_tokenize(&job, &result);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "encoder.h"
 #include "model_folder.h"
@@ -15,6 +16,11 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     if (!found && snprintf(inner, sizeof(inner), "%s/model", folder) < (int)sizeof(inner)) {
         SM_TRY(sm_model_folder_find(inner, SM_FILE_CONFIG, path, &found));
         folder = found ? inner : folder;
+    }
+    if (!found && snprintf(inner, sizeof(inner), "%s/checkpoints", folder) < (int)sizeof(inner) &&
+        access(inner, F_OK) == 0) {
+        return sm_fail(SM_ERR_IO, "%s: a training that has not ended; name one of its checkpoints, %s/step-N", folder,
+                       inner);
     }
     snprintf(weights, PATH_MAX, "%s", folder);
     return SM_OK;

@@ -42,7 +42,8 @@ static void print_title(const cli_walk_head *head) {
 static void print_shown(const cli_walk_head *head) {
     const int n_left_out = head->plan->n_ops - head->n_shown;
     if (head->options->at != NULL) {
-        printf("Shown: %d ops, those of --at %s\n", head->n_shown, head->options->at);
+        printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
+               head->options->at);
     } else if (n_left_out > 0) {
         printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
                head->n_shown, head->options->layer < 0 ? 0LL : (long long)head->options->layer, n_left_out);

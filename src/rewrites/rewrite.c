@@ -104,7 +104,7 @@ void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {
     plan->cap_ops = (int)cap_ops;
 }
 
-bool sm_rewrite_reads(const sm_op *op, int tensor) {
+static bool reads(const sm_op *op, int tensor) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         if (op->in[i] == tensor) {
             return true;
@@ -116,7 +116,7 @@ bool sm_rewrite_reads(const sm_op *op, int tensor) {
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor) {
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        n += sm_rewrite_reads(&plan->ops[i], tensor);
+        n += reads(&plan->ops[i], tensor);
     }
     return n;
 }

@@ -24,9 +24,6 @@ void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
 sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*forward)(sm_plan *plan, sm_op *op),
                                     sm_status (*backward)(const sm_plan *plan, const sm_op *forward_op, sm_op *op));
 
-// Does the op read that tensor?
-bool sm_rewrite_reads(const sm_op *op, int tensor);
-
 // How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
 
