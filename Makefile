@@ -271,7 +271,7 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 # The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
 # then; it does without.
 LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl opencl_narrow cli recompute sweep exercise screens \
-                  optimizers run_outputs ladder again loop_program cpu_product drivers)
+                  optimizers run_outputs ladder again loop_program cpu_product cpu_split drivers)
 .PHONY: run-tests
 run-tests: tests
 	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
