@@ -35,7 +35,7 @@ static float add_exp(const cpu_data *x, int64_t n, row_sum *sum) {
     int64_t i = 0;
     for (; i + CPU_BLOCK_ELEMS <= n; i += CPU_BLOCK_ELEMS) {
         const cpu_vector *wide = (const cpu_vector *)cpu_widened(x + i, CPU_BLOCK_ELEMS, room);
-        if (sizeof *x < sizeof(float)) { // of floats the processor's own prefetching is a third faster, of half of that slower
+        if (sizeof *x < sizeof(float)) { // of floats the processor's own prefetching is faster
             cpu_ask_for_block(x + i + CPU_AHEAD_ELEMS);
         }
         for (int k = 0; k < N_VECTORS; k++) {
