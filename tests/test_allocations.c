@@ -129,19 +129,30 @@ static long count_of_last_run(void) {
 
 // --- the oracle ------------------------------------------------------------------------------------
 
-// What is measured becomes '#': numbers, with the padding around them and the rules of tables. The warnings of a row
-// and the judgement of its noise follow from what is measured.
-static void normalise(char *text) {
-    char *to = text;
-    for (char *warnings = strstr(text, "\"warnings\": ["); warnings != NULL;
-         warnings = strstr(warnings, "\"warnings\": [")) {
-        for (warnings += 13; *warnings != ']' && *warnings != '\0'; warnings++) {
-            *warnings = ' ';
+// What follows each `opening`, to `end`, becomes spaces.
+static void blank(char *text, const char *opening, char end) {
+    for (char *at = strstr(text, opening); at != NULL; at = strstr(at, opening)) {
+        for (at += strlen(opening); *at != end && *at != '\0'; at++) {
+            *at = ' ';
         }
     }
+}
+
+// What is measured becomes '#': numbers, with the padding around them and the rules of tables; in a list, however many
+// they are, as a loop warms up for as long as its loader needs. The warnings of a row, the judgement of its noise and
+// what there is to say of its utilisation follow from what is measured.
+static void normalise(char *text) {
+    char *to = text;
+    blank(text, "\"warnings\": [", ']');
+    blank(text, "\"utilisation\": {", '}');
+    int n_open = 0; // lists
     for (const char *from = text; *from != '\0';) {
+        n_open += (*from == '[') - (*from == ']');
         bool is_number = isdigit((unsigned char)*from);
         bool is_padding = *from == ' ' || *from == '-' || *from == ':';
+        if (is_number && n_open > 0 && to - text >= 2 && to[-2] == '#' && to[-1] == ' ') {
+            to -= 2;
+        }
         *to++ = is_number ? '#' : is_padding ? ' ' : *from;
         from++;
         while (is_number && (isalnum((unsigned char)*from) || strchr(".+-,:", *from) != NULL) && *from != '\0') {
