@@ -1,5 +1,4 @@
-// cpu_tile_amx.h: the tile of bf16 products in AMX's tile registers (Intel, "Intel 64 and IA-32 Architectures
-// Software Developer's Manual", volume 1, chapter 18).
+// cpu_tile_amx.h: the tile of bf16 products in AMX's tile registers (cpu_amx.h).
 //
 // A tile register is 16 rows of 64 bytes. TDPBF16PS adds to 16x16 floats the product of 16 rows of 32 k by 32 k of 16
 // columns, the latter in pairs along k (cpu_pack_amx.h). Four registers are sums:
@@ -13,6 +12,7 @@
 #ifndef STEPMARK_CPU_TILE_AMX_H
 #define STEPMARK_CPU_TILE_AMX_H
 
+#include "cpu_amx.h"
 #include "cpu_pack_amx.h"
 
 enum {
@@ -22,21 +22,8 @@ enum {
     CPU_PRODUCT_COLS = CPU_PRODUCT_B * CPU_AMX_PAIRS,
 };
 
-// The shapes of all eight registers, for this thread until cpu_product_end().
-static inline void cpu_product_begin(void) {
-    static const struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } shapes = {
-        .palette = 1,
-        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-    };
-    _tile_loadconfig(&shapes);
-}
-
-static inline void cpu_product_end(void) { _tile_release(); }
+static inline void cpu_product_begin(void) { cpu_amx_begin(); }
+static inline void cpu_product_end(void) { cpu_amx_end(); }
 
 // sums (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = a panel x b panel over n_steps of CPU_AMX_K. In each step `meanwhile` is
 // called, for what vector instructions can do beside.
