@@ -62,6 +62,7 @@ typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // allocated for it on the device, all included
+    bool is_later;       // the micro-batch that is run is not its step's first (sm_op_later). Set by who runs it
     int64_t
         deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
                      // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
