@@ -197,7 +197,7 @@ sm_range sm_plan_range(const sm_plan *plan, sm_phase range);
 // ideal machine moves: each input read once, each output written once (and read first if
 // it adds or updates).
 double sm_op_flops(const sm_plan *plan, const sm_op *op);
-double sm_op_bytes(const sm_plan *plan, const sm_op *op); // in a step's first micro-batch
+double sm_op_bytes(const sm_plan *plan, const sm_op *op);                   // in a step's first micro-batch
 double sm_op_mean_bytes(const sm_plan *plan, const sm_op *op, int n_accum); // over the micro-batches of a step
 
 // What later micro-batches of a step do in the op's place: what overwrites in the first adds in them. False: the same

@@ -32,10 +32,10 @@ static void ok(sm_status status) {
     }
 }
 
-static sm_session *open_session(sm_device *device, unsigned without, int n_accum) {
+static sm_session *open_session(sm_device *device, sm_dtype dtype, unsigned without, int n_accum) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
-                                     .dtype = SM_F32,
+                                     .dtype = dtype,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
@@ -105,12 +105,13 @@ static double traffic_bytes(const sm_plan *plan) {
     return bytes;
 }
 
-static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
+static void check_rewrite_of(sm_dtype dtype, const char *backend_name, int n_threads, const char *rewrite,
+                             unsigned without, int n_accum) {
     const sm_backend *backend = sm_backend_find(backend_name);
     sm_device *device = NULL;
     ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
-    sm_session *with_it = open_session(device, without, n_accum);
-    sm_session *without_it = open_session(device, without | 1u << sm_rewrite_find(rewrite), n_accum);
+    sm_session *with_it = open_session(device, dtype, without, n_accum);
+    sm_session *without_it = open_session(device, dtype, without | 1u << sm_rewrite_find(rewrite), n_accum);
     assert_true(traffic_bytes(with_it->plan) != traffic_bytes(without_it->plan)); // it did something
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(with_it, step, n_accum);
@@ -120,6 +121,10 @@ static void check_rewrite(const char *backend_name, int n_threads, const char *r
     sm_session_close(with_it);
     sm_session_close(without_it);
     backend->close(device);
+}
+
+static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
+    check_rewrite_of(SM_F32, backend_name, n_threads, rewrite, without, n_accum);
 }
 
 static void test_recompute(void **state) {
@@ -142,6 +147,7 @@ static void test_first_write(void **state) {
         check_rewrite("cpu", 1, "first_write", 0, n_accum);
         check_rewrite("cpu", 3, "first_write", 0, n_accum);
         check_rewrite("cpu", 3, "first_write", whole_logits, n_accum);
+        check_rewrite_of(SM_BF16, "cpu", 3, "first_write", 0, n_accum);
     }
 }
 
@@ -156,7 +162,7 @@ static sm_device *open_reference(void) {
 static void test_one_micro_batch_is_kept(void **state) {
     (void)state;
     sm_device *device = open_reference();
-    sm_session *s = open_session(device, 0, 1);
+    sm_session *s = open_session(device, SM_F32, 0, 1);
     run_step(s, 1, 1);
     assert_int_equal(sm_session_run(s, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "one micro-batch"));
@@ -187,7 +193,7 @@ static void test_later_micro_batches_add(void **state) {
     (void)state;
     sm_device *device = open_reference();
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
-        sm_session *s = open_session(device, 0, n_accum);
+        sm_session *s = open_session(device, SM_F32, 0, n_accum);
         const sm_plan *plan = s->plan;
         int n_overwrite = 0;
         int n_later = 0;
@@ -229,7 +235,7 @@ static void test_first_follows_zero_grad(void **state) {
     (void)state;
     static const char name[] = "d.h.0.mlp.c_fc.weight";
     sm_device *device = open_reference();
-    sm_session *s = open_session(device, 0, 2);
+    sm_session *s = open_session(device, SM_F32, 0, 2);
     ok(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 2));
     run_micro_batch(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD);
     const float once = first_of(s, name);

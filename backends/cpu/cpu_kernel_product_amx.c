@@ -512,7 +512,8 @@ static void begin_asking(job *j, cpu_range rows, cpu_range cols, int64_t n_turns
     }
     if (p->add) { // floats
         const int64_t size = sizeof *p->c / sizeof(cpu_data);
-        j->w.read = cpu_lines_of((const cpu_data *)(p->c + at), p->n * size, length(rows), length(cols) * size, n_turns);
+        j->w.read =
+            cpu_lines_of((const cpu_data *)(p->c + at), p->n * size, length(rows), length(cols) * size, n_turns);
     }
 }
 

@@ -14,9 +14,8 @@ static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
     sm_op op;
     size_t most = 0;
     for (int i = 0; i < 2 * plan->n_ops; i++) {
-        const size_t n_elems = opencl_op_at(plan, i, &op)
-                                   ? opencl_op_scratch_elems((const opencl_device *)device, plan, &op)
-                                   : 0;
+        const size_t n_elems =
+            opencl_op_at(plan, i, &op) ? opencl_op_scratch_elems((const opencl_device *)device, plan, &op) : 0;
         most = n_elems > most ? n_elems : most;
     }
     return most * sizeof(float);
