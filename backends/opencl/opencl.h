@@ -268,6 +268,13 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 
 // --- opencl_helpers.c ----------------------------------------------------------------------------
 
+// A program, and the family of kernels that it is of: what a helper is given.
+typedef struct {
+    char tier[16];
+    char name[32];
+    char options[384];
+} opencl_named_program;
+
 // Programs that a plan asks for: name and options, each once.
 typedef struct opencl_wanted opencl_wanted;
 void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);

@@ -19,21 +19,14 @@
 #include "opencl_tier.h"
 
 // Fewer programs than LEAST are built sooner than another process has begun with the driver.
-enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7, TIER_SIZE = 16, NAME_SIZE = 32, OPTIONS_SIZE = 384 };
+enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
 
 static const double LIMIT_SECONDS = 30;
-
-// A program, and the family of kernels that it is of.
-typedef struct {
-    char tier[TIER_SIZE];
-    char name[NAME_SIZE];
-    char options[OPTIONS_SIZE];
-} named_program;
 
 struct opencl_wanted {
     const char *tier;
     int n;
-    named_program programs[MOST_PROGRAMS]; // a pipe has room for them
+    opencl_named_program programs[MOST_PROGRAMS]; // a pipe has room for them
 };
 
 // The helpers that were started and have not been waited for.
@@ -55,10 +48,10 @@ void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
         }
     }
     if (wanted->n < MOST_PROGRAMS) {
-        named_program *p = &wanted->programs[wanted->n++];
-        snprintf(p->tier, TIER_SIZE, "%s", wanted->tier);
-        snprintf(p->name, NAME_SIZE, "%s", name);
-        snprintf(p->options, OPTIONS_SIZE, "%s", options);
+        opencl_named_program *p = &wanted->programs[wanted->n++];
+        snprintf(p->tier, sizeof p->tier, "%s", wanted->tier);
+        snprintf(p->name, sizeof p->name, "%s", name);
+        snprintf(p->options, sizeof p->options, "%s", options);
     }
 }
 
@@ -85,7 +78,7 @@ static void drop_built(const opencl_device *device, opencl_wanted *wanted) {
 }
 
 // How long a program takes to build, roughly, in tenths of a second on one card.
-static int build_time(const named_program *p) {
+static int build_time(const opencl_named_program *p) {
     enum { USUAL = 3 };
     static const struct {
         const char *name, *option;
@@ -171,7 +164,7 @@ void opencl_end_helpers(const opencl_device *device) {
 
 // This process's share; a program that does not build is reported by who needs it. How many there were.
 static int build_share(opencl_device *device) {
-    named_program p;
+    opencl_named_program p;
     int n = 0;
     for (; host_take(team.work.take, &p, sizeof p); n++) {
         cl_program program;
@@ -238,7 +231,7 @@ void opencl_build_ahead(opencl_executable *e) {
 }
 
 static void build_all(opencl_device *device) {
-    named_program p;
+    opencl_named_program p;
     while (host_take(STDIN_FILENO, &p, sizeof p)) {
         cl_program program;
         if (opencl_choose_tier(&device->facts, p.tier, device->base.info.id, &device->tier) == SM_OK) {
