@@ -127,6 +127,10 @@ struct sm_backend {
     sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
     void (*close)(sm_device *device); // NULL is fine
 
+    // This process is to open a device and prepare a plan: what takes long on the way there may be begun in processes
+    // of `helper` (sm_open_options) as soon as the device is looked at. NULL: nothing is.
+    void (*foresee)(const char *helper);
+
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);
 
