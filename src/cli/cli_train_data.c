@@ -114,6 +114,11 @@ static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
     return SM_OK;
 }
 
+sm_status cli_check_loader(const cli_options *options) {
+    sm_loader_settings loader;
+    return set_loader(options, &loader);
+}
+
 // --- all -----------------------------------------------------------------------------------
 
 sm_status cli_train_data_open(cli_options *o, const sm_model_config *config, int64_t B, int64_t T, cli_train_data *d,
