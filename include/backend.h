@@ -24,6 +24,7 @@ typedef struct {
     char tier_reason[SM_TEXT_SIZE]; // what made it that one
     char platform[SM_TEXT_SIZE];    // OpenCL: whose implementation; "" elsewhere
     char features[SM_TEXT_SIZE];    // OpenCL: "sub-groups, fp16, ..."; "" elsewhere
+    bool is_host_processor;         // the host's own, whatever computes on it: memory is the process's
     int clock_mhz;                  // the highest, as the driver tells; 0 = unknown
     size_t local_bytes;             // OpenCL: local memory of a work-group; 0 elsewhere
     int n_units;                    // cores or compute units

@@ -16,8 +16,12 @@ static int ref_device_count(void) { return 1; }
 
 static sm_status ref_describe(int index, sm_device_info *info) {
     (void)index;
-    *info = (sm_device_info){
-        .id = "reference", .driver = "serial C, sums in double", .n_units = 1, .n_threads = 1, .available = true};
+    *info = (sm_device_info){.id = "reference",
+                             .driver = "serial C, sums in double",
+                             .is_host_processor = true,
+                             .n_units = 1,
+                             .n_threads = 1,
+                             .available = true};
     host_cpu_name(info->name, sizeof info->name);
     info->memory_bytes = host_total_bytes();
     info->free_bytes = host_available_bytes();
