@@ -29,7 +29,7 @@ typedef struct {
     int64_t step;
     float *pack;       // where a tile that packs a puts these rows;
     int64_t pack_next; // so much further on those of the tile below, which lie beside these: they share cache lines
-    bool asks_next;    // such a tile asks for what is packed after these rows, at the same k; else for these, further on
+    bool asks_next;    // such a tile asks for the rows packed next, at the same k; else for these, further on
 } cpu_a_rows;
 
 // Where a tile's sums go: c, or += with `add`. Rows lie ld apart.
