@@ -59,9 +59,11 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     opencl_build_ahead(e);
     SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
+    opencl_dismiss_helpers(e->device);
     *executable = &e->base;
     return SM_OK;
 cleanup:
+    opencl_dismiss_helpers(e->device);
     opencl_release(&e->base);
     return status;
 }
