@@ -36,6 +36,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->platform, sizeof info->platform, "%s", f->platform_name);
     snprintf(info->driver, sizeof info->driver, "%.40s, %.80s", f->driver, f->version);
     list_features(f, info->features, sizeof info->features);
+    info->is_host_processor = f->is_cpu;
     info->n_units = f->n_units;
     info->n_threads = f->is_cpu ? f->n_units : 0; // a card has none to choose
     info->clock_mhz = f->clock_mhz;

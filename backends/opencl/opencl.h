@@ -157,8 +157,8 @@ typedef struct opencl_executable {
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
-    int *first_launch; // of op i; n_ops + 1 entries
-    int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
+    sm_range *launches_of; // op i, and at n_ops + i as later micro-batches do it
+    int n_on_units; // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
     int n_beside_units;
     cl_event *events;             // n_launches, for the profiled queue
     struct opencl_wanted *wanted; // while ops are bound for the names of their programs alone; else NULL

@@ -59,8 +59,9 @@ void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
 static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
     sm_status status = SM_OK;
     e->wanted = wanted;
-    for (int i = 0; i < e->base.plan->n_ops && status == SM_OK; i++) {
-        status = opencl_bind_op(e, &e->base.plan->ops[i]);
+    for (int i = 0; i < 2 * e->base.plan->n_ops && status == SM_OK; i++) {
+        sm_op op;
+        status = opencl_op_at(e->base.plan, i, &op) ? opencl_bind_op(e, &op) : SM_OK;
     }
     e->wanted = NULL;
     e->n_on_units = 0;
