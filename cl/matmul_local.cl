@@ -48,7 +48,6 @@
 #ifndef PAD
 #define PAD 4 // floats between rows in local memory, against bank conflicts: a multiple of 4
 #endif
-#define FINISHED_ROWS (WORK_M / 4) // of an item, at once: more take registers from groups that could run beside
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
 #define ITEMS   (ITEMS_M * ITEMS_N)
@@ -185,32 +184,17 @@ static inline void multiply_tiles(const local float *a, const local float *b, fl
     }
 }
 
-// What is beside four sums in a row, at element `at` of C, in column n of N: what they are added to, and GELU_BACKWARD's
-// pre.
-typedef struct {
-    float4 sums, pre;
-} neighbours;
-
-static inline neighbours read_neighbours(uint beside, ulong at, ulong n, ulong N, const global result *c,
-                                         const global void *side, ulong side_at) {
-    neighbours x = {(float4)(0.0f), (float4)(0.0f)};
+// Four sums side by side in a row, at element `at` of C, in column n of N.
+static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N, global result *c,
+                               const global void *side, ulong side_at, global data *act) {
     if (beside & ADD) {
-        x.sums = load_result4(c + at, N - n);
+        x += load_result4(c + at, N - n);
     }
     if (beside & BIAS) {
-        x.sums += load4((const global float *)side + side_at + n, N - n);
+        x += load4((const global float *)side + side_at + n, N - n);
     }
     if (beside & GELU_BACKWARD) {
-        x.pre = load_data4((const global data *)side + side_at + at, N - n);
-    }
-    return x;
-}
-
-static inline void finish_sums(uint beside, float4 x, neighbours here, ulong at, ulong n, ulong N, global result *c,
-                               global data *act) {
-    x += here.sums;
-    if (beside & GELU_BACKWARD) {
-        x *= gelu_derivative(here.pre);
+        x *= gelu_derivative(load_data4((const global data *)side + side_at + at, N - n));
     }
     store_result4(x, c + at, N - n);
     if (beside & GELU) {
@@ -287,31 +271,14 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
         now = 1 - now; // the other half was last read before the barrier above
     }
     c += c_at + row_start(place.part * M, N);
-    act += act_at;
-    // What is beside the sums of some rows is asked for at once: no load may pass the stores before it.
 #pragma unroll
-    for (uint first = 0; first < WORK_M; first += FINISHED_ROWS) {
-        neighbours here[FINISHED_ROWS][WORK_N / 4];
+    for (uint r = 0; r < WORK_M; r++) {
 #pragma unroll
-        for (uint i = 0; i < FINISHED_ROWS; i++) {
-#pragma unroll
-            for (uint s = 0; s < WORK_N / 4; s++) {
-                const uint r = first + i;
-                const ulong m = min(place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4, M - 1);
-                const ulong n = min(place.n + (s * ITEMS_N + item_n) * 4, N - LOAD);
-                here[i][s] = read_neighbours(beside, row_start(m, N) + n, n, N, c, side, side_at);
-            }
-        }
-#pragma unroll
-        for (uint i = 0; i < FINISHED_ROWS; i++) {
-#pragma unroll
-            for (uint s = 0; s < WORK_N / 4; s++) {
-                const uint r = first + i;
-                const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
-                const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
-                if (m < M && n < N) {
-                    finish_sums(beside, sum[r][s], here[i][s], row_start(m, N) + n, n, N, c, act);
-                }
+        for (uint s = 0; s < WORK_N / 4; s++) {
+            const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
+            const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
+            if (m < M && n < N) {
+                finish_sums(beside, sum[r][s], row_start(m, N) + n, n, N, c, side, side_at, act + act_at);
             }
         }
     }
@@ -331,6 +298,5 @@ kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const globa
     for (ulong p = 1; p < n_parts; p++) {
         x += load4(parts + parts_at + row_start(p * M, N) + at, N - n);
     }
-    const neighbours here = read_neighbours(beside, at, n, N, c + c_at, side, side_at);
-    finish_sums(beside, x, here, at, n, N, c + c_at, act + act_at);
+    finish_sums(beside, x, at, n, N, c + c_at, side, side_at, act + act_at);
 }

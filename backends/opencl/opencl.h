@@ -291,9 +291,10 @@ sm_status opencl_help(int n_words, char *const *words); // in such a process
 // A plan is to be run in this process, on some device. From then on, processes for its programs are started as soon as
 // it is seen that nothing is known of a device: what they need of the driver takes them as long as this one.
 void opencl_foresee(const char *helper);
-bool opencl_begin_early(const opencl_facts *facts);       // whether a plan is to be run
-void opencl_dismiss_helpers(const opencl_device *device); // their programs are loaded
-void opencl_end_helpers(const opencl_device *device);     // waits for their end
+bool opencl_begin_early(const opencl_facts *facts); // whether a plan is to be run
+void opencl_dismiss_helpers(const opencl_device *device);
+void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs beside their end
+void opencl_end_helpers(const opencl_device *device);   // waits for their end
 
 // --- opencl_tune.c -------------------------------------------------------------------------------
 

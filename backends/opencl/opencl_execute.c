@@ -78,11 +78,9 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     opencl_build_ahead(e);
     SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
-    opencl_dismiss_helpers(e->device);
     *executable = &e->base;
     return SM_OK;
 cleanup:
-    opencl_dismiss_helpers(e->device);
     opencl_release(&e->base);
     return status;
 }
@@ -175,6 +173,7 @@ static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t 
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     opencl_executable *e = (opencl_executable *)executable;
     SM_TRY(opencl_check_lost(e));
+    opencl_end_dismissed(e->device);
     if (op_ns != NULL) {
         return execute_profiled(e, range, op_ns);
     }
@@ -184,5 +183,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 
 sm_status opencl_synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
-    return opencl_wait(e, "clFinish", e->device->queue, NULL);
+    sm_status status = opencl_wait(e, "clFinish", e->device->queue, NULL);
+    opencl_dismiss_helpers(e->device); // the first step is done
+    return status;
 }

@@ -163,6 +163,12 @@ void opencl_dismiss_helpers(const opencl_device *device) {
     }
 }
 
+void opencl_end_dismissed(const opencl_device *device) {
+    if (team.n > 0 && team.device == device->index && team.done.take < 0) {
+        end_team();
+    }
+}
+
 void opencl_end_helpers(const opencl_device *device) {
     if (team.n > 0 && team.device == device->index) {
         end_team();
