@@ -173,7 +173,8 @@ static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool 
     const float *lying = p->a + (of->rows.first + row) * p->a_row + j->slice.first * p->a_col;
     float *packed = j->a_panels + row * depth;
     if (packs) {
-        return (cpu_a_rows){lying, 1, p->a_col, packed, CPU_PRODUCT_ROWS * depth};
+        // Where the second-level cache is large, what two tiles pack stays in it while two others are computed.
+        return (cpu_a_rows){lying, 1, p->a_col, packed, CPU_PRODUCT_ROWS * depth, cpu_level2_is_large()};
     }
     if (row >= of->n_lying) {
         return (cpu_a_rows){.data = packed, .row = 1, .step = CPU_PRODUCT_ROWS};
