@@ -24,6 +24,7 @@ typedef struct {
     char tier_reason[SM_TEXT_SIZE]; // what made it that one
     char platform[SM_TEXT_SIZE];    // OpenCL: whose implementation; "" elsewhere
     char features[SM_TEXT_SIZE];    // OpenCL: "sub-groups, fp16, ..."; "" elsewhere
+    bool is_host_processor;         // the host's own, whatever computes on it: memory is the process's
     int clock_mhz;                  // the highest, as the driver tells; 0 = unknown
     size_t local_bytes;             // OpenCL: local memory of a work-group; 0 elsewhere
     int n_units;                    // cores or compute units
@@ -62,6 +63,7 @@ typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // allocated for it on the device, all included
+    bool is_later;       // the micro-batch that is run is not its step's first (sm_op_later). Set by who runs it
     int64_t
         deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
                      // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
@@ -125,6 +127,10 @@ struct sm_backend {
 
     sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
     void (*close)(sm_device *device); // NULL is fine
+
+    // This process is to open a device and prepare a plan: what takes long on the way there may be begun in processes
+    // of `helper` (sm_open_options) as soon as the device is looked at. NULL: nothing is.
+    void (*foresee)(const char *helper);
 
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);

@@ -121,6 +121,7 @@ static void bad_flags(void **state) {
         {"run --without loss_haed", 2, NULL, "did you mean loss_head?"},
         {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
         {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
+        {"train --lr $(seq -s, 999)", 2, NULL, "997,998,999' is not a number"}, // the end of what is too long stays
         {"train -b 1,2", 2, NULL, "--batch-size: takes one value"},
         {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"},
         {"init", 2, NULL, "--save"},

@@ -22,11 +22,24 @@ static void what_cannot_be_is_refused(void **state) {
         {"loop --data $T/short --data-format bytes " WORK, 1, NULL, "short: 5 tokens"},
         {"loop " WORK "-b 2,4", 2, NULL, "--batch-size"},
         {"loop " WORK "--output-file $T/no/such/folder.jsonl", 1, NULL, "folder.jsonl"},
+        {"loop " WORK "--tokenizer bytes --data $T/short", 2, NULL, "--data-format bytes"},
         {"loop " WORK "--no-phases --no-peaks", 0, "tokens/s, undisturbed", NULL},
         {"train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --profile", 0, "step 3/3",
          "has none that is timed apart"},
     };
     CHECK_ALL(cases);
+}
+
+// The log may be a pipe: one that nobody reads is refused before anything is measured.
+static void a_log_goes_into_a_pipe(void **state) {
+    (void)state;
+    assert_int_equal(system("mkfifo $T/pipe"), 0);
+    expect_exit("loop --progress --log $T/pipe " WORK, 1);
+    expect_text("a pipe", err, "pipe: cannot be written: a pipe that nobody reads");
+    assert_null(strstr(err, "warm-up"));
+    assert_int_equal(system("timeout 60 cat $T/pipe >$T/log &"), 0);
+    expect_exit("loop --no-peaks --log $T/pipe " WORK, 0);
+    assert_int_equal(system("sleep 0.2; test \"$(grep -c '\"loss\"' $T/log)\" -gt 6"), 0);
 }
 
 static json_t *read_rows(const char *arguments) {
@@ -192,9 +205,13 @@ static int set_up(void **state) { return make_folder(state) == 0 && system("prin
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_is_refused), cmocka_unit_test(phases_add_up),
-        cmocka_unit_test(a_run_is_no_loop),          cmocka_unit_test(a_baseline_is_compared_with),
-        cmocka_unit_test(a_trace_has_all_tracks),    cmocka_unit_test(a_profiled_training_is_the_same),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_log_goes_into_a_pipe),
+        cmocka_unit_test(phases_add_up),
+        cmocka_unit_test(a_run_is_no_loop),
+        cmocka_unit_test(a_baseline_is_compared_with),
+        cmocka_unit_test(a_trace_has_all_tracks),
+        cmocka_unit_test(a_profiled_training_is_the_same),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

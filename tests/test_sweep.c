@@ -271,6 +271,9 @@ static void bad_usage(void **state) {
         {"sweep -m tiny -b 1-256 --seq-len 1-64 -w 0-200", "more than 100000"},
         {"sweep -m tiny --accum 1-3,0", "--accum"},
         {"sweep extra", "unexpected argument 'extra'"},
+        {"sweep -m tiny,smal", "did you mean small?"},
+        {"sweep -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
+        {"advise -m smal --backend cpu", "did you mean small?"},
         {"recommend", "give files"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -278,6 +281,7 @@ static void bad_usage(void **state) {
     }
     expect("sweep --file $T/none", 1, NULL, "none");
     expect("recommend $T/none", 1, NULL, "none");
+    expect("sweep -m tiny --backend-library $T/none", 1, NULL, "none");
 }
 
 // --- what becomes of each ------------------------------------------------------------------------

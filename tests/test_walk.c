@@ -73,6 +73,7 @@ static void ops_are_chosen(void **state) {
         {"walk --at attention_forward --layer 1", 0, "--- block 1 ---", NULL},
         {"walk --at adamw --values", 0, "  before ", NULL},
         {"walk --at attention_foward", 2, NULL, "did you mean"},
+        {"walk --at 5,7", 2, NULL, "--at: no op 5,7 is shown"},
         {"walk --at 1000", 2, NULL, "ops are 0 to 81"},
         {"walk --full -m small --seq-len 1", 2, NULL, "--full: "},
     };

@@ -18,7 +18,7 @@ static sm_status describe(int index, sm_device_info *info) {
     if (index != 0) {
         return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
     }
-    *info = (sm_device_info){.available = true};
+    *info = (sm_device_info){.is_host_processor = true, .available = true};
     snprintf(info->id, sizeof info->id, "cpu");
     host_cpu_name(info->name, sizeof info->name);
     snprintf(info->driver, sizeof info->driver, "%s", openmp_name()); // and OpenBLAS, once a plan calls it

@@ -36,6 +36,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->platform, sizeof info->platform, "%s", f->platform_name);
     snprintf(info->driver, sizeof info->driver, "%.40s, %.80s", f->driver, f->version);
     list_features(f, info->features, sizeof info->features);
+    info->is_host_processor = f->is_cpu;
     info->n_units = f->n_units;
     info->n_threads = f->is_cpu ? f->n_units : 0; // a card has none to choose
     info->clock_mhz = f->clock_mhz;
@@ -122,6 +123,7 @@ void opencl_close(sm_device *base) {
         return;
     }
     opencl_end_waiter(device);
+    opencl_end_helpers(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
     for (int i = 0; i < 2; i++) {
@@ -142,6 +144,19 @@ void opencl_close(sm_device *base) {
         opencl.clReleaseDevice(device->part);
     }
     free(device);
+}
+
+sm_status opencl_open_to_build(int index, opencl_device *device) {
+    const char *reason;
+    cl_int code = CL_SUCCESS;
+    if (index < 0 || index >= opencl_n_devices(&reason)) {
+        return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
+    }
+    *device = (opencl_device){.facts = *opencl_device_facts(index), .index = index};
+    describe_found(&device->facts, &device->base.info);
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
+    device->context = opencl.clCreateContext(properties, 1, &device->facts.id, NULL, NULL, &code);
+    return opencl_check(device->base.info.id, "clCreateContext", code);
 }
 
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {
@@ -196,6 +211,7 @@ const sm_backend sm_backend_opencl = {
     .describe = describe,
     .open = opencl_open,
     .close = opencl_close,
+    .foresee = opencl_foresee,
     .supports = supports,
     .emulates = emulates,
     .measure_peaks = opencl_measure_peaks,

@@ -80,6 +80,16 @@ static bool read_line(const char *path, char *line, int size) {
     return found;
 }
 
+// Without the blanks around it: some processors' names end in many.
+static void copy_trimmed(const char *text, char *copy, int size) {
+    const char *start = text + strspn(text, " \t");
+    size_t length = strcspn(start, "\n");
+    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t')) {
+        length--;
+    }
+    snprintf(copy, (size_t)size, "%.*s", (int)length, start);
+}
+
 // What follows `key` and a colon in the first line of a file that begins with it, such as
 // "model name\t: AMD EPYC 9654".
 static bool read_keyed(const char *path, const char *key, char *value, int size) {
@@ -91,9 +101,7 @@ static bool read_keyed(const char *path, const char *key, char *value, int size)
         if (strncmp(line, key, strlen(key)) != 0 || rest[strspn(rest, " \t")] != ':') {
             continue;
         }
-        rest += strspn(rest, " \t") + 1;
-        rest += strspn(rest, " \t");
-        snprintf(value, (size_t)size, "%.*s", (int)strcspn(rest, "\n"), rest);
+        copy_trimmed(rest + strspn(rest, " \t") + 1, value, size);
         found = true;
     }
     if (file != NULL) {
@@ -180,10 +188,12 @@ static json_t *cpu_name(hwloc_topology_t topology) {
     char name[SM_TEXT_SIZE];
     hwloc_obj_t package = topology != NULL ? hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0) : NULL;
     const char *model = package != NULL ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-    if (model == NULL && read_keyed("/proc/cpuinfo", "model name", name, sizeof(name))) {
-        model = name;
+    if (model != NULL) {
+        copy_trimmed(model, name, sizeof(name));
+    } else if (!read_keyed("/proc/cpuinfo", "model name", name, sizeof(name))) {
+        return json_null();
     }
-    return sm_json_text(model);
+    return sm_json_text(name);
 }
 
 static json_t *cache_list(hwloc_topology_t topology) {

@@ -75,11 +75,6 @@ void sm_row_set_machine(sm_row *row, json_t *context) {
     SM_ROW_TEXT(row->cpu_info, cpu != NULL ? cpu : "");
 }
 
-// A device that carries the processor's name, or runs its instruction set, is the processor.
-static bool is_host_processor(const sm_row *row, const sm_device_info *info) {
-    return info->isa[0] != '\0' || row->cpu_info[0] == '\0' || strstr(info->name, row->cpu_info) != NULL;
-}
-
 sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info) {
     SM_ROW_TEXT(row->backend_used, backend);
     SM_ROW_TEXT(row->device, info->id);
@@ -88,7 +83,7 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     SM_ROW_TEXT(row->own_kernels, info->own_kernels);
     row->n_threads = info->n_threads > 0 ? info->n_threads : SM_ABSENT;
     SM_ROW_TEXT(row->binding, info->binding);
-    SM_ROW_TEXT(row->gpu_info, is_host_processor(row, info) ? "" : info->name);
+    SM_ROW_TEXT(row->gpu_info, info->is_host_processor ? "" : info->name);
     for (int i = 0; i < info->n_warnings && i < SM_MAX_WARNINGS; i++) {
         SM_TRY(sm_row_warn(row, "%s", info->warnings[i]));
     }

@@ -381,12 +381,12 @@ static sm_status dry_run(advice *a) {
         SM_TRY_GOTO(sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1));
         n++;
     }
-    cli_note("of %lld configurations these %d are tried first, or beside what is faster by then; at most about %d runs",
-             (long long)a->n_configurations, n, n_most);
     cli_sweep_plan swapped = *plan;
     *plan = first;
     first = swapped;
-    status = cli_sweep_dry_run(&a->sweep);
+    SM_TRY_GOTO(cli_sweep_dry_run(&a->sweep));
+    cli_note("of %lld configurations these %d are tried first, or beside what is faster by then; at most about %d runs",
+             (long long)a->n_configurations, n, n_most);
 cleanup:
     cli_sweep_plan_free(&first);
     return status;

@@ -20,7 +20,8 @@ int cli_loop_attribution(const cli_options *options) {
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
 
-// Its threads may run where the calling one may now. All that is not opened is zero.
+// Opens data and log: what is wrong with them is said before anything is measured. The loader's threads may run where
+// the calling one may now. All that is not opened is zero.
 static sm_status open_data(const cli_options *options, const cli_job *job, cli_loop_steps *s) {
     *s = (cli_loop_steps){.options = *options};
     s->settings = (sm_train_settings){.config = &job->config,
@@ -30,7 +31,8 @@ static sm_status open_data(const cli_options *options, const cli_job *job, cli_l
                                       .seed = (uint64_t)options->seed,
                                       .background = sm_background_here()};
     s->settings.loader.background = s->settings.background;
-    return cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings);
+    SM_TRY(cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings));
+    return options->log != NULL && sm_comm_rank(job->comm) == 0 ? sm_train_log_append(options->log, &s->log) : SM_OK;
 }
 
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
@@ -64,17 +66,13 @@ static sm_status open_loop(cli_loop_steps *s, const sm_train_stepper *stepper, c
                         &s->loop);
 }
 
-sm_status cli_loop_steps_start(cli_loop_steps *s, const cli_job *job, sm_session *session, const sm_workload *checks,
-                               const sm_row *row) {
+sm_status cli_loop_steps_start(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
     sm_train_stepper stepper;
     s->settings.session = session;
     s->settings.optimizer = sm_plan_settings(session->plan);
     SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
     stepper.schedule =
         (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
-    if (s->options.log != NULL && sm_comm_rank(job->comm) == 0) {
-        SM_TRY(sm_train_log_append(s->options.log, &s->log));
-    }
     SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
     stepper.loader = s->loader;
     SM_TRY(open_loop(s, &stepper, checks));

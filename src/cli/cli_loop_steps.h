@@ -31,12 +31,13 @@ bool cli_is_loop(const cli_options *options);
 // Attribution steps for as many samples: enough for an interval.
 int cli_loop_attribution(const cli_options *options);
 
-// Opens what a row is measured with: the batches of the checks, and, for a loop (else NULL), all that it reads.
+// Opens what a row is measured with: the batches of the checks, and, for a loop (else NULL), all that it reads, and its
+// log.
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
 
 // Opens the rest for a session; `checks` are those of the first steps.
-sm_status cli_loop_steps_start(cli_loop_steps *steps, const cli_job *job, sm_session *session,
-                               const sm_workload *checks, const sm_row *row);
+sm_status cli_loop_steps_start(cli_loop_steps *steps, sm_session *session, const sm_workload *checks,
+                               const sm_row *row);
 void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage); // NULL is fine
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row);
 void cli_loop_steps_close(cli_loop_steps *steps); // one that is all zero is fine

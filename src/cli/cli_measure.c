@@ -65,6 +65,7 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
     SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
+    cli_foresee();
     SM_TRY(cli_select_devices(&options->backends, &devices));
     sm_comm *comm = job->comm;
     cli_device device = devices.devices[0];
@@ -263,13 +264,13 @@ bool cli_is_cut_short(sm_status status, const sm_row *row) {
 }
 
 // Under the harness: steps whose batches lie ready, or those of a training loop.
-static sm_status measure_steps(const cli_job *job, sm_session *session, sm_protocol *protocol,
-                               const sm_workload *workload, cli_loop_steps *loop, sm_row *row) {
+static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
+                               cli_loop_steps *loop, sm_row *row) {
     progress *seen = protocol->progress_ctx;
     if (loop == NULL) {
         return sm_harness_measure(session, protocol, workload, row);
     }
-    SM_TRY(cli_loop_steps_start(loop, job, session, workload, row));
+    SM_TRY(cli_loop_steps_start(loop, session, workload, row));
     const sm_workload steps = sm_loop_workload(loop->loop);
     protocol->n_attribution = cli_loop_attribution(&loop->options);
     seen->loop = loop;
@@ -315,7 +316,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
     count_tokens(w, loop, (*session)->plan);
-    return measure_steps(job, *session, &protocol, &workload, loop, row);
+    return measure_steps(*session, &protocol, &workload, loop, row);
 }
 
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {

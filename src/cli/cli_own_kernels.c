@@ -7,6 +7,7 @@
 
 #include "backend_file.h"
 #include "cli_commands.h"
+#include "cli_flag.h"
 #include "digest.h"
 #include "kernel_library.h"
 
@@ -65,13 +66,15 @@ static sm_status add(const char *entry) {
 
 static sm_status add_all(const char *text) {
     char entry[PATH_MAX + CLI_TEXT_SIZE];
-    while (*text != '\0') {
+    for (;;) {
         const size_t length = strcspn(text, ",");
         snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
         SM_TRY(add(entry));
-        text += length + (text[length] == ',');
+        if (text[length] == '\0') {
+            return SM_OK;
+        }
+        text += length + 1;
     }
-    return SM_OK;
 }
 
 static sm_status check_languages(const sm_backend *backend) {
@@ -109,9 +112,20 @@ static struct {
     char text[SM_TEXT_SIZE * 2];
 } brought;
 
+// A sweep's flags are lists, this one's of one value.
+static const char *library_of(const cli_options *options) {
+    const char *path = options->backend_library;
+    for (int i = 0; i < options->axes.n; i++) {
+        if (strcmp(options->axes.axes[i].flag->name, "backend-library") == 0) {
+            path = options->axes.axes[i].text;
+        }
+    }
+    return path;
+}
+
 sm_status cli_load_backend(const cli_options *options) {
     char digest[SM_DIGEST_SIZE];
-    const char *path = options->backend_library;
+    const char *path = library_of(options);
     if (path == NULL || brought.backend != NULL) {
         return SM_OK;
     }

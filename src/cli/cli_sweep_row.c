@@ -7,6 +7,7 @@
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_run_args.h"
+#include "cli_train_data.h"
 #include "read_rows.h"
 #include "show.h"
 #include "sweep_child.h"
@@ -107,7 +108,11 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     const cli_command command = cli_command_find(configuration->args[0]);
     SM_TRY(cli_options_parse(command, configuration->n_args, configuration->args, &c->run));
     SM_TRY(make_job(c));
+    SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
     sm_status status = cli_config(&c->run, c->run.models.texts[0], &c->job.config);
+    if (c->job.config.model == NULL) {
+        return status; // no model is named so: a slip of the pen, or of the shell
+    }
     if (status == SM_OK) {
         status = cli_check_seq_len(&c->job.config, c->job.T);
     }

@@ -4,6 +4,7 @@
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_tokens.h"
+#include "cli_trained.h"
 #include "clock.h"
 #include "host_threads.h"
 #include "show.h"
@@ -47,6 +48,7 @@ static sm_status check_options(const cli_options *options) {
     if (options->tokenizer == NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: say which folder holds the vocabulary");
     }
+    SM_TRY(cli_check_vocabulary(options->tokenizer));
     if (options->output_folder == NULL) {
         return sm_fail(SM_ERR_USAGE, "--output: say which folder to write the tokens to");
     }

@@ -6,6 +6,7 @@
 #include "cli_commands.h"
 #include "cli_model.h"
 #include "cli_tokens.h"
+#include "cli_trained.h"
 #include "encoder.h"
 #include "show.h"
 #include "text_source.h"
@@ -94,6 +95,7 @@ static sm_status train(const cli_options *options) {
 // --- show and convert ----------------------------------------------------------------------
 
 static sm_status read_tokenizer(const cli_options *options, sm_tokenizer **tokenizer) {
+    SM_TRY(cli_check_vocabulary(options->tokenizer));
     return options->tokenizer != NULL ? sm_tokenizer_read(options->tokenizer, tokenizer)
                                       : sm_fail(SM_ERR_USAGE, "--tokenizer: say which folder holds the vocabulary");
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli_session.h"
+#include "cli_trained.h"
 #include "text_tokens.h"
 
 // --- files ---------------------------------------------------------------------------------
@@ -43,6 +44,7 @@ static sm_status check_text(const cli_options *o) {
     if (o->tokenizer == NULL) {
         return SM_OK;
     }
+    SM_TRY(cli_check_vocabulary(o->tokenizer));
     if (o->data == NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
     }
@@ -110,6 +112,11 @@ static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
     loader->n_threads = n;
     loader->queue_depth = (int)o->queue_depth;
     return SM_OK;
+}
+
+sm_status cli_check_loader(const cli_options *options) {
+    sm_loader_settings loader;
+    return set_loader(options, &loader);
 }
 
 // --- all -----------------------------------------------------------------------------------

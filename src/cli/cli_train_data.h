@@ -23,6 +23,9 @@ typedef struct {
     cli_train_file validation;
 } cli_train_data;
 
+// SM_ERR_USAGE where --loader and --queue-depth name none.
+sm_status cli_check_loader(const cli_options *options);
+
 // Sets the settings' sources and loader. Where --data is a folder, the options then name the files in it. A zeroed
 // `data` is an empty one.
 sm_status cli_train_data_open(cli_options *options, const sm_model_config *config, int64_t B, int64_t T,

@@ -73,11 +73,11 @@ sm_status cli_train_facts(const cli_options *options, const sm_device *device, s
 }
 
 json_t *cli_train_end_facts(const sm_session *session) {
-    const bool is_host = session->device->info.platform[0] == '\0';
     const int64_t resident_bytes = sm_machine_peak_rss_bytes();
     return json_pack("{s: I}", "max_memory_bytes",
-                     is_host && resident_bytes > 0 ? (json_int_t)resident_bytes
-                                                   : (json_int_t)session->executable->memory_bytes);
+                     session->device->info.is_host_processor && resident_bytes > 0
+                         ? (json_int_t)resident_bytes
+                         : (json_int_t)session->executable->memory_bytes);
 }
 
 char *cli_command_line(const cli_options *options) {

@@ -49,6 +49,15 @@ sm_status cli_find_tokenizer(const char *given, const char *folder, const char *
                          (long long)vocab, CLI_BYTES_TOKENIZER);
 }
 
+sm_status cli_check_vocabulary(const char *given) {
+    return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark "
+                         "train --data FILE --data-format bytes",
+                         given);
+}
+
 static sm_status append_bytes(const char *flag, const char *text, int64_t vocab, sm_ids *ids) {
     for (; *text != '\0'; text++) {
         if ((uint8_t)*text >= vocab) {

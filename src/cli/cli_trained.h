@@ -17,6 +17,9 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]);
 sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
                              sm_tokenizer **tokenizer);
 
+// SM_ERR_USAGE where a folder with a vocabulary is needed, and `given` says that there is none.
+sm_status cli_check_vocabulary(const char *given);
+
 // Appends the ids of a text; `flag` is what messages name. SM_ERR_INVALID where the model does not know a byte.
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
                           sm_ids *ids);

@@ -27,7 +27,9 @@ typedef struct {
 
 // --at: an op's number, or a kind.
 static bool is_at(const sm_op *op, int index, const char *at) {
-    return isdigit((unsigned char)at[0]) ? atoi(at) == index : strcmp(sm_op_name(op->kind), at) == 0;
+    char *end;
+    return isdigit((unsigned char)at[0]) ? strtol(at, &end, 10) == index && *end == '\0'
+                                         : strcmp(sm_op_name(op->kind), at) == 0;
 }
 
 // A reader gets one block, like which the others are; a program gets every op, unless --layer or --at chooses.

@@ -1,6 +1,7 @@
 // status.c: codes, their texts, and this thread's last error message.
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "status.h"
 
@@ -16,14 +17,26 @@ const char *sm_status_text(sm_status status) {
     return "unknown status";
 }
 
+// What quotes too much loses its middle: what is wrong stands at the end.
+static void keep_both_ends(const char *message) {
+    static const char dots[] = " ... ";
+    const size_t length = strlen(message);
+    const size_t part = (sizeof last_message - sizeof dots) / 2;
+    if (length < sizeof last_message) {
+        memcpy(last_message, message, length + 1);
+    } else {
+        snprintf(last_message, sizeof last_message, "%.*s%s%s", (int)part, message, dots, message + length - part);
+    }
+}
+
 bool sm_keep_message(const char *format, ...) {
     // A message may quote the one that it wraps, so it is formatted apart first.
-    char message[sizeof last_message];
+    char message[16 * sizeof last_message];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    snprintf(last_message, sizeof last_message, "%s", message);
+    keep_both_ends(message);
     return true;
 }
 
