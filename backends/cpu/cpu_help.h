@@ -1,9 +1,9 @@
 // cpu_help.h: threads that help each other with a matrix product.
 //
 // The cores that a machine's owner shares out are unlike in speed from moment to moment (on one with 16 of them, some
-// had half the speed of others), and where each thread has its fixed part all wait for the slowest. So a thread's columns
-// are taken panel by panel, by itself and then by who has none left: first who has the same rows, and so has packed
-// them. Who computes a panel changes nothing in its sums. Two threads are even enough to be left alone.
+// had half the speed of others), and where each thread has its fixed part all wait for the slowest. So a thread's
+// columns are taken panel by panel, by itself and then by who has none left: first who has the same rows, and so has
+// packed them. Who computes a panel changes nothing in its sums. Two threads are even enough to be left alone.
 #ifndef STEPMARK_CPU_HELP_H
 #define STEPMARK_CPU_HELP_H
 
@@ -25,7 +25,8 @@ static inline void cpu_help_begin(const cpu_team *team) {
     *cpu_n_taken(team, team->thread, 1) = 0;
 }
 
-// The thread that is helped in turn `turn`, in a grid in which grid_rows threads have the same columns; turn 0: oneself.
+// The thread that is helped in turn `turn`, in a grid in which grid_rows threads have the same columns; turn 0:
+// oneself.
 static inline int cpu_helped(const cpu_team *team, int grid_rows, int turn) {
     const int grid_cols = team->n_threads / grid_rows;
     const int row = (team->thread / grid_cols + turn / grid_cols) % grid_rows;
