@@ -63,6 +63,7 @@ typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // allocated for it on the device, all included
+    bool is_later;       // the micro-batch that is run is not its step's first (sm_op_later). Set by who runs it
     int64_t
         deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
                      // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
@@ -126,6 +127,10 @@ struct sm_backend {
 
     sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
     void (*close)(sm_device *device); // NULL is fine
+
+    // This process is to open a device and prepare a plan: what takes long on the way there may be begun in processes
+    // of `helper` (sm_open_options) as soon as the device is looked at. NULL: nothing is.
+    void (*foresee)(const char *helper);
 
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
     sm_status (*supports)(const sm_device *device, const sm_plan *plan, const sm_op *op);

@@ -101,7 +101,7 @@ typedef struct {
     uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
     bool decay;        // optimizers: these parameters take weight decay
     double a, b;       // combine
-    bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held
+    bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held; later micro-batches of a step add
     int n_processes;   // communication: N
     bool is_bf16;      // communication: summands and sums are rounded to bf16 on their way
     sm_when when;      // of several processes

@@ -122,8 +122,8 @@ typedef struct {
     int64_t B, T, V;        // the batch's shape and the range of its ids, for who feeds it
     double real_tokens;     // of a mean micro-batch of documents: targets that count; 0: not known, B T
     double attended_pairs;  // likewise, of a position and one that it sees; 0: not known, all of the causal half
-    // A step has one micro-batch: its gradients are no sums with those of another. Rewrites may rely on it, so
-    // a session refuses a backward that does not follow a zero-grad.
+    // A step has one micro-batch: its gradients are no sums with those of another. Rewrites and backends may rely on
+    // it, so a session refuses a backward that does not follow a zero-grad.
     bool one_micro_batch;
 
     // Whose update the optimizer range is (optimizer.h); NULL where the plan has none.
@@ -197,7 +197,12 @@ sm_range sm_plan_range(const sm_plan *plan, sm_phase range);
 // ideal machine moves: each input read once, each output written once (and read first if
 // it adds or updates).
 double sm_op_flops(const sm_plan *plan, const sm_op *op);
-double sm_op_bytes(const sm_plan *plan, const sm_op *op);
+double sm_op_bytes(const sm_plan *plan, const sm_op *op);                   // in a step's first micro-batch
+double sm_op_mean_bytes(const sm_plan *plan, const sm_op *op, int n_accum); // over the micro-batches of a step
+
+// What later micro-batches of a step do in the op's place: what overwrites in the first adds in them. False: the same
+// op, or there are none.
+bool sm_op_later(const sm_plan *plan, const sm_op *op, sm_op *later);
 
 // Checks shapes, dtypes and attributes of one op against its kind.
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op);

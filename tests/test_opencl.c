@@ -12,9 +12,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "clock.h"
+#include "host_helper.h"
+#include "host_memory.h"
 #include "model.h"
 #include "opencl_bind.h"
 #include "op_cases.h"
@@ -615,27 +616,64 @@ static void test_helpers(void **state) {
     }
 }
 
-static void check_helper(const char *words, int exit_code) {
-    char command[256];
-    // The first of its programs is what is left to build.
-    snprintf(command, sizeof command, "printf '\\0' | " SM_TEST_BINARY " --helper opencl %s >/dev/null 2>&1", words);
-    const int end = system(command);
-    assert_true(WIFEXITED(end));
-    assert_int_equal(WEXITSTATUS(end), exit_code);
-}
-
-static void test_help(void **state) {
+// They may wait before there is a plan, and then for one of another device.
+static void test_early_helpers(void **state) {
     (void)state;
-    char words[128];
+    static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false"};
     if (usable < 0) {
         skip();
     }
-    snprintf(words, sizeof words, "%d registers swiglu ''", usable);
-    check_helper(words, 0);
-    snprintf(words, sizeof words, "%d registers nothing ''", usable);
-    check_helper(words, 1);
-    check_helper("", 1);
-    check_helper("1000 registers", 1);
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        char *saved = enter_cache();
+        backend->foresee(helpers[i]);
+        opencl_begin_early(opencl_device_facts(usable));
+        backend->foresee(NULL);
+        prepare_with(helpers[i]);
+        assert_int_equal(count_entries(), 4);
+        leave_cache(saved);
+    }
+}
+
+static bool is_helper_ok(const char *index, host_pipe *work, host_pipe *done) {
+    char *const argv[] = {(char *)SM_TEST_BINARY, (char *)"--helper", (char *)"opencl", (char *)index, NULL};
+    const pid_t helper = host_start_helper(argv, work->take, done->put);
+    assert_true(helper > 0);
+    host_close_end(&work->put);
+    host_close_end(&work->take);
+    host_close_end(&done->put);
+    return host_await_helper(helper, host_now_ns() + (int64_t)60e9);
+}
+
+// Whether a program builds or not, the next is taken, and this process is told.
+static void test_help(void **state) {
+    (void)state;
+    enum { N = 2 };
+    static const opencl_named_program programs[N] = {{"registers", "nothing", ""}, {"registers", "swiglu", ""}};
+    host_pipe work, done;
+    char index[16], byte;
+    if (usable < 0) {
+        skip();
+    }
+    assert_true(host_open_pipe(&work) && host_open_pipe(&done));
+    assert_true(host_put(work.put, programs, sizeof programs));
+    snprintf(index, sizeof index, "%d", usable);
+    assert_true(is_helper_ok(index, &work, &done));
+    for (int i = 0; i < N; i++) {
+        assert_true(host_take(done.take, &byte, 1));
+    }
+    assert_false(host_take(done.take, &byte, 1));
+    host_close_end(&done.take);
+}
+
+static void test_help_without_device(void **state) {
+    (void)state;
+    static const char *const indices[] = {"1000", NULL};
+    for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
+        host_pipe work, done;
+        assert_true(host_open_pipe(&work) && host_open_pipe(&done));
+        assert_false(is_helper_ok(indices[i], &work, &done));
+        host_close_end(&done.take);
+    }
 }
 
 // --- choices by measurement ----------------------------------------------------------------------------
@@ -717,7 +755,9 @@ int main(void) {
         cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_cache),
         cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_early_helpers),
         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help_without_device),
         cmocka_unit_test(test_tuned),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,10 +32,10 @@ static void ok(sm_status status) {
     }
 }
 
-static sm_session *open_session(sm_device *device, unsigned without, int n_accum) {
+static sm_session *open_session(sm_device *device, sm_dtype dtype, unsigned without, int n_accum) {
     const sm_plan_options options = {.B = BATCH,
                                      .T = SEQUENCE,
-                                     .dtype = SM_F32,
+                                     .dtype = dtype,
                                      .dropout_p = 0.1,
                                      .seed = 1,
                                      .backward = true,
@@ -104,12 +105,13 @@ static double traffic_bytes(const sm_plan *plan) {
     return bytes;
 }
 
-static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
+static void check_rewrite_of(sm_dtype dtype, const char *backend_name, int n_threads, const char *rewrite,
+                             unsigned without, int n_accum) {
     const sm_backend *backend = sm_backend_find(backend_name);
     sm_device *device = NULL;
     ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
-    sm_session *with_it = open_session(device, without, n_accum);
-    sm_session *without_it = open_session(device, without | 1u << sm_rewrite_find(rewrite), n_accum);
+    sm_session *with_it = open_session(device, dtype, without, n_accum);
+    sm_session *without_it = open_session(device, dtype, without | 1u << sm_rewrite_find(rewrite), n_accum);
     assert_true(traffic_bytes(with_it->plan) != traffic_bytes(without_it->plan)); // it did something
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(with_it, step, n_accum);
@@ -119,6 +121,10 @@ static void check_rewrite(const char *backend_name, int n_threads, const char *r
     sm_session_close(with_it);
     sm_session_close(without_it);
     backend->close(device);
+}
+
+static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
+    check_rewrite_of(SM_F32, backend_name, n_threads, rewrite, without, n_accum);
 }
 
 static void test_recompute(void **state) {
@@ -136,10 +142,13 @@ static void test_recompute(void **state) {
 static void test_first_write(void **state) {
     (void)state;
     const unsigned whole_logits = 1u << sm_rewrite_find("loss_head");
-    check_rewrite("reference", 0, "first_write", 0, 1);
-    check_rewrite("cpu", 1, "first_write", 0, 1);
-    check_rewrite("cpu", 3, "first_write", 0, 1);
-    check_rewrite("cpu", 3, "first_write", whole_logits, 1);
+    for (int n_accum = 1; n_accum <= 4; n_accum *= 2) {
+        check_rewrite("reference", 0, "first_write", 0, n_accum);
+        check_rewrite("cpu", 1, "first_write", 0, n_accum);
+        check_rewrite("cpu", 3, "first_write", 0, n_accum);
+        check_rewrite("cpu", 3, "first_write", whole_logits, n_accum);
+        check_rewrite_of(SM_BF16, "cpu", 3, "first_write", 0, n_accum);
+    }
 }
 
 static sm_device *open_reference(void) {
@@ -149,11 +158,11 @@ static sm_device *open_reference(void) {
     return device;
 }
 
-// What first_write relies on is refused where it does not hold.
+// What backends rely on is refused where it does not hold.
 static void test_one_micro_batch_is_kept(void **state) {
     (void)state;
     sm_device *device = open_reference();
-    sm_session *s = open_session(device, 0, 1);
+    sm_session *s = open_session(device, SM_F32, 0, 1);
     run_step(s, 1, 1);
     assert_int_equal(sm_session_run(s, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "one micro-batch"));
@@ -165,19 +174,83 @@ static void test_one_micro_batch_is_kept(void **state) {
     device->backend->close(device);
 }
 
-// A plan that may accumulate is left as it is.
-static void test_accumulation_is_left_alone(void **state) {
+// Bytes of the gradients that the plan's ops overwrite.
+static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
+    double bytes = 0;
+    *n_ops = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        if (op->attr.overwrites) {
+            bytes += (double)sm_tensor_bytes(&plan->tensors[op->out[SM_OUT(matmul_backward_weight, dW)]]);
+            ++*n_ops;
+        }
+    }
+    return bytes;
+}
+
+// A weight's gradient is written once a step, and read and written by each micro-batch that follows.
+static void test_later_micro_batches_add(void **state) {
     (void)state;
     sm_device *device = open_reference();
-    for (int n_accum = 1; n_accum <= 2; n_accum++) {
-        sm_session *s = open_session(device, 0, n_accum);
+    for (int n_accum = 1; n_accum <= 3; n_accum++) {
+        sm_session *s = open_session(device, SM_F32, 0, n_accum);
+        const sm_plan *plan = s->plan;
         int n_overwrite = 0;
-        for (int i = 0; i < s->plan->n_ops; i++) {
-            n_overwrite += s->plan->ops[i].attr.overwrites;
+        int n_later = 0;
+        double more_bytes = 0;
+        const double bytes = overwritten_bytes(plan, &n_overwrite);
+        for (int i = 0; i < plan->n_ops; i++) {
+            sm_op later;
+            const sm_op *op = &plan->ops[i];
+            n_later += sm_op_later(plan, op, &later);
+            assert_false(later.attr.overwrites);
+            more_bytes += n_accum * (sm_op_mean_bytes(plan, op, n_accum) - sm_op_bytes(plan, op));
         }
-        assert_int_equal(n_overwrite, n_accum == 1 ? 4 * model.n_layer + 1 : 0);
+        assert_int_equal(n_overwrite, 4 * model.n_layer + 1);
+        assert_int_equal(n_later, n_accum == 1 ? 0 : n_overwrite);
+        assert_true(fabs(more_bytes - (n_accum - 1) * bytes) < 1e-6 * bytes);
         sm_session_close(s);
     }
+    device->backend->close(device);
+}
+
+static void run_micro_batch(sm_session *s, unsigned phases) {
+    int32_t tokens[BATCH * SEQUENCE];
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+        tokens[i] = i % (int)model.vocab;
+    }
+    ok(sm_session_set_batch(s, tokens, tokens));
+    s->n_micro_steps = 0; // the same masks
+    ok(sm_session_run(s, phases, NULL));
+}
+
+static float first_of(sm_session *s, const char *name) {
+    float value;
+    ok(sm_session_read(s, sm_plan_find_tensor(s->plan, name), 1, &value));
+    return value;
+}
+
+// What is first is told by the zero-grad, in whatever pieces a micro-batch is run; a forward alone is none.
+static void test_first_follows_zero_grad(void **state) {
+    (void)state;
+    static const char name[] = "d.h.0.mlp.c_fc.weight";
+    sm_device *device = open_reference();
+    sm_session *s = open_session(device, SM_F32, 0, 2);
+    ok(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 2));
+    run_micro_batch(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD);
+    const float once = first_of(s, name);
+    run_micro_batch(s, SM_RUN_FORWARD);
+    assert_true(once != 0 && first_of(s, name) == once);
+    run_micro_batch(s, SM_RUN_FORWARD | SM_RUN_BACKWARD);
+    assert_true(first_of(s, name) == 2 * once);
+    run_micro_batch(s, SM_RUN_ZERO_GRAD);
+    run_micro_batch(s, SM_RUN_FORWARD);
+    run_micro_batch(s, SM_RUN_BACKWARD);
+    assert_true(first_of(s, name) == once);
+    run_micro_batch(s, SM_RUN_FORWARD);
+    run_micro_batch(s, SM_RUN_BACKWARD);
+    assert_true(first_of(s, name) == 2 * once);
+    sm_session_close(s);
     device->backend->close(device);
 }
 
@@ -186,7 +259,8 @@ int main(void) {
         cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_first_write),
         cmocka_unit_test(test_one_micro_batch_is_kept),
-        cmocka_unit_test(test_accumulation_is_left_alone),
+        cmocka_unit_test(test_later_micro_batches_add),
+        cmocka_unit_test(test_first_follows_zero_grad),
     };
     return cmocka_run_group_tests_name("same bits", tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode 
     assert_int_equal(
         sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // A gradient and a weight a parameter, of which GPT-2 has 28 and Llama 21; loss and norm a step; the copies of
-    // their 10 and 16 matrices. Twice where first_write makes two plans of it.
+    // their 10 and 16 matrices. Twice with first_write, which makes steps of one micro-batch others.
     const int n_copies = sm_dtype_is_narrow(dtype) ? 10 + 16 : 0;
     const bool twice = mode != SM_MODE_NAIVE && !(without & 1u << sm_rewrite_find("first_write"));
     assert_int_equal(t.n_rows, (2 * (28 + 21) + 2 * (2 * 3) + n_copies) * (twice ? 2 : 1));

@@ -46,7 +46,7 @@ typedef struct {
     int n_threads;
     void **scratch;       // n_threads blocks
     size_t scratch_bytes; // of each
-    cpu_choice *choices;  // one an op; NULL: all by default
+    cpu_choice *choices;  // one an op, then one an op of later micro-batches, where it differs; NULL: all by default
 } cpu_executable;
 
 // cpu_isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for

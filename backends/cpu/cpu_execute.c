@@ -130,7 +130,7 @@ void cpu_release(sm_executable *executable) {
         host_unmap(e->scratch[i], e->scratch_bytes);
     }
     free(e->scratch);
-    for (int i = 0; e->choices != NULL && i < e->base.plan->n_ops; i++) {
+    for (int i = 0; e->choices != NULL && i < 2 * e->base.plan->n_ops; i++) {
         cpu_onednn_matmul_free(e->choices[i].matmul);
     }
     free(e->choices);
@@ -160,6 +160,15 @@ static void run_op(const cpu_executable *e, const host_op *op, const cpu_team *t
     }
 }
 
+// Op i, as this micro-batch does it.
+static const host_op *find_op(const cpu_executable *e, int i, host_later *later) {
+    return e->base.is_later ? host_find_later(e->base.plan, &e->ops[i], later) : &e->ops[i];
+}
+
+static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differs) {
+    return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
+}
+
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     const cpu_executable *e = (const cpu_executable *)executable;
 #pragma omp parallel num_threads(e->n_threads)
@@ -171,9 +180,11 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
         const bool keeps_time = op_ns != NULL && team.thread == 0;
         int64_t before_ns = keeps_time ? host_now_ns() : 0;
         for (int i = range.first; i < range.end; i++) {
-            team.choice = e->choices == NULL ? NULL : &e->choices[i];
-            if (!host_is_skipped(&e->ops[i])) {
-                run_op(e, &e->ops[i], &team);
+            host_later later;
+            const host_op *op = find_op(e, i, &later);
+            team.choice = find_choice(e, i, op != &e->ops[i]);
+            if (!host_is_skipped(op)) {
+                run_op(e, op, &team);
             }
 #pragma omp barrier
             if (keeps_time) {

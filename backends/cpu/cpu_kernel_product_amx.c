@@ -253,6 +253,18 @@ static void stream_floats(const finishing *f, int64_t n) {
     }
 }
 
+// n rows of floats are added to those that are there, which were asked for.
+static void add_floats(const finishing *f, int64_t n) {
+    float *to = f->p->c + f->row * f->p->n + f->cols.first;
+    for (int64_t i = 0; i < n; i++) {
+        __m512 line[2];
+        load_line(f, i, line);
+        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), line[0]));
+        _mm512_storeu_ps(to + CPU_VECTOR, _mm512_add_ps(_mm512_loadu_ps(to + CPU_VECTOR), line[1]));
+        to += f->p->n;
+    }
+}
+
 // Adds n rows to the sums of the parts before.
 static void add_to_sums(const finishing *f, int64_t n) {
     for (int64_t i = 0; i < n * COLS; i += CPU_VECTOR) {
@@ -263,8 +275,7 @@ static void add_to_sums(const finishing *f, int64_t n) {
 
 // Whether rows of floats can be stored past the caches: they fill cache lines.
 static bool can_stream(const finishing *f) {
-    const cpu_product *p = f->p;
-    return f->streams && !p->add && p->n % CPU_VECTOR == 0 && (uintptr_t)p->c % 64 == 0;
+    return f->streams && f->p->n % CPU_VECTOR == 0 && (uintptr_t)f->p->c % 64 == 0;
 }
 
 // Work beside tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
@@ -277,8 +288,10 @@ static void finish_rows(finishing *f, int64_t most) {
     }
     if (!f->is_last) {
         add_to_sums(f, n);
-    } else if (length(f->cols) < COLS || (f->p->rounded == NULL && !can_stream(f))) {
+    } else if (length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
         finish_each(f, n);
+    } else if (f->p->add) {
+        add_floats(f, n);
     } else if (f->p->rounded == NULL) {
         stream_floats(f, n);
     } else if (f->p->pre != NULL || f->p->act != NULL) {
@@ -496,6 +509,11 @@ static void begin_asking(job *j, cpu_range rows, cpu_range cols, int64_t n_turns
     }
     if (p->pre != NULL) {
         j->w.read = cpu_lines_of(p->pre + at, p->n, length(rows), length(cols), n_turns);
+    }
+    if (p->add) { // floats
+        const int64_t size = sizeof *p->c / sizeof(cpu_data);
+        j->w.read =
+            cpu_lines_of((const cpu_data *)(p->c + at), p->n * size, length(rows), length(cols) * size, n_turns);
     }
 }
 

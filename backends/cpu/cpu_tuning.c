@@ -393,7 +393,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     const sm_plan *plan = e->base.plan;
     const int64_t start_ns = host_now_ns();
     tuner t = {.device = device, .e = e};
-    e->choices = calloc((size_t)plan->n_ops + 1, sizeof *e->choices);
+    e->choices = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->choices);
     t.sweep = host_map(sweep_bytes);
     if (e->choices == NULL || t.sweep == NULL) {
         SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused"));
@@ -401,8 +401,13 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     SM_TRY_GOTO(open_remembered(&t));
     list_candidates(&t);
     for (int i = 0; i < plan->n_ops; i++) {
+        host_later later;
+        const host_op *differing = host_find_later(plan, &e->ops[i], &later);
         if (is_product(&plan->ops[i])) {
             SM_TRY_GOTO(choose(&t, &e->ops[i], &e->choices[i]));
+        }
+        if (differing != &e->ops[i]) {
+            SM_TRY_GOTO(choose(&t, differing, &e->choices[plan->n_ops + i]));
         }
     }
     host_tuning_save(t.remembered);

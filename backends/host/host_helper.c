@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,42 +15,60 @@
 
 extern char **environ;
 
-int host_offer_work(int n) {
+bool host_open_pipe(host_pipe *pipe) {
     int ends[2];
-    unsigned char numbers[HOST_MOST_WORK];
-    if (n > HOST_MOST_WORK || pipe2(ends, O_CLOEXEC) != 0) {
-        return -1;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        *pipe = (host_pipe){-1, -1};
+        return false;
     }
-    for (int i = 0; i < n; i++) {
-        numbers[i] = (unsigned char)i;
-    }
-    const bool is_offered = write(ends[1], numbers, (size_t)n) == n; // a pipe has room for them
-    close(ends[1]);
-    if (!is_offered) {
-        close(ends[0]);
-    }
-    return is_offered ? ends[0] : -1;
+    *pipe = (host_pipe){.take = ends[0], .put = ends[1]};
+    return true;
 }
 
-int host_take_work(int work) {
-    unsigned char number = 0;
+void host_close_end(int *end) {
+    if (*end >= 0) {
+        close(*end);
+    }
+    *end = -1;
+}
+
+bool host_put(int end, const void *records, size_t n_bytes) {
+    const int flags = fcntl(end, F_GETFL);
+    if (flags < 0 || fcntl(end, F_SETFL, flags | O_NONBLOCK) != 0) {
+        return false;
+    }
+    const bool is_put = write(end, records, n_bytes) == (ssize_t)n_bytes;
+    (void)fcntl(end, F_SETFL, flags);
+    return is_put;
+}
+
+bool host_take(int end, void *record, size_t n_bytes) {
     ssize_t n = 0;
     do {
-        n = read(work, &number, 1);
+        n = read(end, record, n_bytes); // a pipe gives a record that is there as a whole
     } while (n < 0 && errno == EINTR);
-    return n == 1 ? number : -1;
+    return n == (ssize_t)n_bytes;
 }
 
-pid_t host_start_helper(char *const argv[], int work) {
+bool host_await_record(int end, int64_t deadline_ns) {
+    struct pollfd waited = {.fd = end, .events = POLLIN};
+    int n = 0;
+    do {
+        const int64_t left_ns = deadline_ns - host_now_ns();
+        n = poll(&waited, 1, left_ns > 0 ? (int)(left_ns / 1000000 + 1) : 0);
+    } while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+pid_t host_start_helper(char *const argv[], int input, int output) {
     pid_t helper = -1;
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return -1;
     }
-    int failed = posix_spawn_file_actions_adddup2(&actions, work, 0);
-    for (int stream = 1; stream <= 2 && failed == 0; stream++) {
-        failed = posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
-    }
+    int failed = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    failed = failed != 0 ? failed : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     failed = failed != 0 ? failed : posix_spawn(&helper, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return failed == 0 ? helper : -1;

@@ -3,19 +3,30 @@
 #define STEPMARK_HOST_HELPER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-// Work for several processes: `n` things, by number, in a pipe from which each takes the next. The descriptor to take
-// them from, which the caller closes; -1: there is none. n <= HOST_MOST_WORK.
-enum { HOST_MOST_WORK = 255 };
-int host_offer_work(int n);
+// Records of one size, on their way between processes: each takes the next. Neither end outlives a program that is
+// started, but where host_start_helper gives it.
+typedef struct {
+    int take, put; // descriptors; -1: closed
+} host_pipe;
 
-// The number of what is next; -1: all is taken.
-int host_take_work(int work);
+bool host_open_pipe(host_pipe *pipe);
+void host_close_end(int *end);
 
-// Starts a program, which is not heard, and takes work from its standard input; -1 where it cannot be started.
-pid_t host_start_helper(char *const argv[], int work);
+// All at once, without waiting; false: there is no room for them.
+bool host_put(int end, const void *records, size_t n_bytes);
+
+// The next record, waited for; false: nobody puts any more.
+bool host_take(int end, void *record, size_t n_bytes);
+
+// Whether there is something to take, or the end of it, before a time of host_now_ns.
+bool host_await_record(int end, int64_t deadline_ns);
+
+// Starts a program, which is not heard; its standard input and output are these descriptors. -1: it cannot be started.
+pid_t host_start_helper(char *const argv[], int input, int output);
 
 // Waits for its end, until a time of host_now_ns, when it is ended. Whether it succeeded.
 bool host_await_helper(pid_t helper, int64_t deadline_ns);

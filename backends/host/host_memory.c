@@ -202,6 +202,15 @@ host_op host_describe_op(const sm_plan *plan, const sm_op *op) {
     return described;
 }
 
+const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_later *later) {
+    if (!sm_op_later(plan, op->op, &later->op)) {
+        return op;
+    }
+    later->bound = *op;
+    later->bound.op = &later->op;
+    return &later->bound;
+}
+
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops) {
     host_op *bound = calloc((size_t)plan->n_ops + 1, sizeof *bound);
     if (bound == NULL) {

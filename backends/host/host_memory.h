@@ -47,6 +47,13 @@ typedef struct {
 // The op with its tensors and no addresses: what is known before there is memory.
 host_op host_describe_op(const sm_plan *plan, const sm_op *op);
 
+// The bound op as later micro-batches of a step do it: itself, or where that differs (sm_op_later), in `later`.
+typedef struct {
+    sm_op op;
+    host_op bound;
+} host_later;
+const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_later *later);
+
 // Is it an update of a step that is skipped?
 bool host_is_skipped(const host_op *op);
 

@@ -123,6 +123,7 @@ void opencl_close(sm_device *base) {
         return;
     }
     opencl_end_waiter(device);
+    opencl_end_helpers(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
     for (int i = 0; i < 2; i++) {
@@ -143,6 +144,19 @@ void opencl_close(sm_device *base) {
         opencl.clReleaseDevice(device->part);
     }
     free(device);
+}
+
+sm_status opencl_open_to_build(int index, opencl_device *device) {
+    const char *reason;
+    cl_int code = CL_SUCCESS;
+    if (index < 0 || index >= opencl_n_devices(&reason)) {
+        return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
+    }
+    *device = (opencl_device){.facts = *opencl_device_facts(index), .index = index};
+    describe_found(&device->facts, &device->base.info);
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
+    device->context = opencl.clCreateContext(properties, 1, &device->facts.id, NULL, NULL, &code);
+    return opencl_check(device->base.info.id, "clCreateContext", code);
 }
 
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {
@@ -197,6 +211,7 @@ const sm_backend sm_backend_opencl = {
     .describe = describe,
     .open = opencl_open,
     .close = opencl_close,
+    .foresee = opencl_foresee,
     .supports = supports,
     .emulates = emulates,
     .measure_peaks = opencl_measure_peaks,

@@ -157,8 +157,8 @@ typedef struct opencl_executable {
     opencl_launch *launches;
     int n_launches;
     int cap_launches;
-    int *first_launch; // of op i; n_ops + 1 entries
-    int n_on_units;    // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
+    sm_range *launches_of; // op i, and at n_ops + i as later micro-batches do it
+    int n_on_units; // ops on matrix units, and those for which the tier has such kernels, but not for these sizes
     int n_beside_units;
     cl_event *events;             // n_launches, for the profiled queue
     struct opencl_wanted *wanted; // while ops are bound for the names of their programs alone; else NULL
@@ -268,6 +268,13 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 
 // --- opencl_helpers.c ----------------------------------------------------------------------------
 
+// A program, and the family of kernels that it is of: what a helper is given.
+typedef struct {
+    char tier[16];
+    char name[32];
+    char options[384];
+} opencl_named_program;
+
 // Programs that a plan asks for: name and options, each once.
 typedef struct opencl_wanted opencl_wanted;
 void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
@@ -276,6 +283,12 @@ void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
 // What goes wrong is left to who needs the program.
 void opencl_build_ahead(opencl_executable *e);
 sm_status opencl_help(int n_words, char *const *words); // in such a process
+
+// A plan is to be run in this process, on some device. From then on, processes for its programs are started as soon as
+// it is seen that nothing is known of a device: what they need of the driver takes them as long as this one.
+void opencl_foresee(const char *helper);
+void opencl_begin_early(const opencl_facts *facts);
+void opencl_end_helpers(const opencl_device *device); // waits for their end
 
 // --- opencl_tune.c -------------------------------------------------------------------------------
 
@@ -287,6 +300,7 @@ void opencl_free_choices(opencl_device *device);
 // --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
 
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened);
+sm_status opencl_open_to_build(int index, opencl_device *device); // without queues, and without a family of kernels
 void opencl_close(sm_device *device);
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);

@@ -461,6 +461,14 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
 }
 
+bool opencl_op_at(const sm_plan *plan, int i, sm_op *op) {
+    if (i >= plan->n_ops) {
+        return sm_op_later(plan, &plan->ops[i - plan->n_ops], op);
+    }
+    *op = plan->ops[i];
+    return true;
+}
+
 sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
     if (sm_op_is_communication(op->kind)) { // the session's
         return SM_OK;

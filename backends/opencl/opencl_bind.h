@@ -112,6 +112,10 @@ void opencl_bind_own(opencl_binder *b);
 
 // --- whole plans -----------------------------------------------------------------------------------
 
+// What there is to bind: op i of the plan, and at n_ops + i what later micro-batches of a step do in its place. False:
+// nothing else.
+bool opencl_op_at(const sm_plan *plan, int i, sm_op *op);
+
 // Elements of scratch that the op needs.
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op);
 

@@ -11,9 +11,11 @@ static const char *id_of(const opencl_executable *e) { return e->device->base.in
 
 // One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
 static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
+    sm_op op;
     size_t most = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        size_t n_elems = opencl_op_scratch_elems((const opencl_device *)device, plan, &plan->ops[i]);
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        const size_t n_elems =
+            opencl_op_at(plan, i, &op) ? opencl_op_scratch_elems((const opencl_device *)device, plan, &op) : 0;
         most = n_elems > most ? n_elems : most;
     }
     return most * sizeof(float);
@@ -25,21 +27,38 @@ size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0) + opencl_copy_bytes(plan);
 }
 
-static sm_status bind_all(opencl_executable *e) {
-    const sm_plan *plan = e->base.plan;
-    e->first_launch = calloc((size_t)plan->n_ops + 1, sizeof *e->first_launch);
-    if (e->first_launch == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
-    }
-    for (int i = 0; i < plan->n_ops; i++) {
-        SM_TRY(opencl_bind_op(e, &plan->ops[i]));
-        e->first_launch[i + 1] = e->n_launches;
-    }
+static void note_units(opencl_executable *e) {
     if (e->n_beside_units > 0) {
         snprintf(e->base.note, sizeof e->base.note,
                  "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
                  "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
                  e->device->tier->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
+    }
+}
+
+static sm_status bind_at(opencl_executable *e, int i) {
+    sm_op op;
+    const int first = e->n_launches;
+    if (!opencl_op_at(e->base.plan, i, &op)) {
+        e->launches_of[i] = e->launches_of[i - e->base.plan->n_ops];
+        return SM_OK;
+    }
+    SM_TRY(opencl_bind_op(e, &op));
+    e->launches_of[i] = (sm_range){first, e->n_launches};
+    return SM_OK;
+}
+
+static sm_status bind_all(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    e->launches_of = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
+    if (e->launches_of == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
+    }
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        if (i == plan->n_ops) {
+            note_units(e);
+        }
+        SM_TRY(bind_at(e, i));
     }
     e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
     return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);
@@ -85,7 +104,7 @@ void opencl_release(sm_executable *executable) {
         }
     }
     free(e->launches);
-    free(e->first_launch);
+    free(e->launches_of);
     free(e->events);
     free(e);
 }
@@ -96,11 +115,28 @@ static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int
     return opencl_check(id_of(e), "clEnqueueNDRangeKernel", code);
 }
 
+// The launches of an op, as this micro-batch does it.
+static sm_range launches_of(const opencl_executable *e, int op) {
+    return e->launches_of[op + (e->base.is_later ? e->base.plan->n_ops : 0)];
+}
+
+// The launches of a range of ops.
+static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_range range, bool keeps_events) {
+    for (int op = range.first; op < range.end; op++) {
+        const sm_range launches = launches_of(e, op);
+        for (int i = launches.first; i < launches.end; i++) {
+            SM_TRY(enqueue(e, queue, i, keeps_events ? &e->events[i] : NULL));
+        }
+    }
+    return SM_OK;
+}
+
 // Adds what each op of the range took to op_ns, from the events of its launches; releases the events.
 static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op_ns) {
     sm_status status = SM_OK;
     for (int op = range.first; op < range.end; op++) {
-        for (int i = e->first_launch[op]; i < e->first_launch[op + 1]; i++) {
+        const sm_range launches = launches_of(e, op);
+        for (int i = launches.first; i < launches.end; i++) {
             cl_ulong start_ns = 0;
             cl_ulong end_ns = 0;
             if (e->events[i] == NULL) {
@@ -124,11 +160,8 @@ static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op
 
 static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t *op_ns) {
     cl_command_queue queue = e->device->profile;
-    sm_status status = SM_OK;
     SM_TRY(opencl_synchronize(&e->base)); // two queues have no order between them
-    for (int i = e->first_launch[range.first]; status == SM_OK && i < e->first_launch[range.end]; i++) {
-        status = enqueue(e, queue, i, &e->events[i]);
-    }
+    sm_status status = enqueue_range(e, queue, range, true);
     sm_status finished = opencl_wait(e, "clFinish", queue, NULL);
     if (e->device->is_lost) {
         return finished;
@@ -143,9 +176,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
     if (op_ns != NULL) {
         return execute_profiled(e, range, op_ns);
     }
-    for (int i = e->first_launch[range.first]; i < e->first_launch[range.end]; i++) {
-        SM_TRY(enqueue(e, e->device->queue, i, NULL));
-    }
+    SM_TRY(enqueue_range(e, e->device->queue, range, false));
     return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->queue));
 }
 

@@ -349,6 +349,7 @@ static void find(const opencl_facts *facts, opencl_matrix_units *units) {
     if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof *units) {
         memcpy(units, kept, sizeof *units);
     } else {
+        opencl_begin_early(facts);
         run_probe(facts, units);
         if (units->has_mma) {
             opencl_cache_store(key, (const unsigned char *)units, sizeof *units);

@@ -28,18 +28,19 @@ static const source_file files[] = {
 #undef SOURCE
 };
 
-// What a program is made of. The kernels of nearly every step are all in one: a driver needs about as long to begin
-// with a program as to compile such a kernel. Others are built where a plan has them.
+// What a program is made of. The kernels of nearly every step are in two, which take about as long to build: a driver
+// needs as long to begin with a program as to compile such a kernel. Others are built where a plan has them.
 enum { MOST_STEMS = 8 };
 
 typedef struct {
-    const char *name;              // what is asked for by this name: a file's stem, or "plain"
+    const char *name;              // what is asked for by this name: a file's stem, or that of a common program
     const char *stems[MOST_STEMS]; // its files, in their order; philox and the prelude come before
     bool is_retargeted;            // opencl_retarget.c
 } recipe;
 
 static const recipe recipes[] = {
-    {"plain", {"bias", "embedding", "gelu", "grad_norm", "loss", "optimizer", "residual", "zero"}, false},
+    {"plain", {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}, false},
+    {"ends", {"embedding", "loss"}, false}, // of a model
     {"tensor_probe", {"tensor", "tensor_probe"}, false},
     {"operand_tensor", {"tensor", "operand_tensor"}, false},
     {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
@@ -49,7 +50,7 @@ static const recipe recipes[] = {
     {"peaks_tensor", {"tensor", "peaks_tensor"}, false},
     {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, true},
 };
-enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0], N_COMMON = 2 };
 
 static bool has_stem(const recipe *r, const char *stem) {
     for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
@@ -62,11 +63,8 @@ static bool has_stem(const recipe *r, const char *stem) {
 
 // The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
 static recipe find_recipe(const char *stem) {
-    if (has_stem(&recipes[0], stem)) {
-        return recipes[0];
-    }
     for (int i = 0; i < N_RECIPES; i++) {
-        if (strcmp(recipes[i].name, stem) == 0) {
+        if (strcmp(recipes[i].name, stem) == 0 || (i < N_COMMON && has_stem(&recipes[i], stem))) {
             return recipes[i];
         }
     }
@@ -317,7 +315,14 @@ static const opencl_program *find_program(const opencl_device *device, const cha
     return p;
 }
 
-const char *opencl_program_name(const char *stem) { return has_stem(&recipes[0], stem) ? recipes[0].name : stem; }
+const char *opencl_program_name(const char *stem) {
+    for (int i = 0; i < N_COMMON; i++) {
+        if (has_stem(&recipes[i], stem)) {
+            return recipes[i].name;
+        }
+    }
+    return stem;
+}
 
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
     char key[OWN_KEY_SIZE];

@@ -65,7 +65,14 @@ cleanup:
 
 // --- an executable's maps ---------------------------------------------------------------------------------
 
-size_t opencl_map_bytes(const sm_plan *plan) { return (size_t)plan->n_ops * OPENCL_MOST_MAPS * OPENCL_MAP_BYTES; }
+size_t opencl_map_bytes(const sm_plan *plan) {
+    sm_op op;
+    size_t n = 0;
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        n += opencl_op_at(plan, i, &op);
+    }
+    return n * OPENCL_MOST_MAPS * OPENCL_MAP_BYTES;
+}
 
 static sm_status make_room(opencl_executable *e) {
     cl_int code = CL_SUCCESS;

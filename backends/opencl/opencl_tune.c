@@ -307,8 +307,9 @@ sm_status opencl_tune(opencl_executable *e) {
     const int64_t end_ns = start_ns + (int64_t)(TUNE_SECONDS * 1e9);
     SM_TRY(open_tuning(e->device, &tuning));
     sm_status status = SM_OK;
-    for (int i = 0; i < plan->n_ops && status == SM_OK; i++) {
-        status = tune_op(e->device, plan, &plan->ops[i], end_ns, tuning);
+    for (int i = 0; i < 2 * plan->n_ops && status == SM_OK; i++) {
+        sm_op op;
+        status = opencl_op_at(plan, i, &op) ? tune_op(e->device, plan, &op, end_ns, tuning) : SM_OK;
     }
     host_tuning_save(tuning);
     if (host_tuning_warning(tuning)[0] != '\0') {

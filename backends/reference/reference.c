@@ -167,13 +167,15 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
     const bool is_rounded = ref_is_rounded(plan);
     for (int i = range.first; i < range.end; i++) {
         int64_t start_ns = op_ns == NULL ? 0 : host_now_ns();
-        if (host_is_skipped(&exe->ops[i])) {
+        host_later later;
+        const host_op *op = executable->is_later ? host_find_later(plan, &exe->ops[i], &later) : &exe->ops[i];
+        if (host_is_skipped(op)) {
             continue;
         }
         if (is_rounded) {
-            ref_run_rounded(&exe->ops[i], plan->products, exe->scratch, exe->room);
+            ref_run_rounded(op, plan->products, exe->scratch, exe->room);
         } else {
-            run(&exe->ops[i], exe->scratch);
+            run(op, exe->scratch);
         }
         if (op_ns != NULL) {
             op_ns[i] += host_now_ns() - start_ns;

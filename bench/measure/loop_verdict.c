@@ -53,6 +53,7 @@ static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op
         op_ns[i] = row->op_ns.values[i] / times_a_step(row, &plan->ops[i]);
     }
     const sm_profile_input input = {.plan = plan,
+                                    .n_accum = (int)row->n_accum,
                                     .op_ns = op_ns,
                                     .wall_ns = row->attribution_ns,
                                     .headline_ns = row->median_ns,

@@ -69,15 +69,16 @@ static bool is_covered(const sm_op *op, sm_pass_type pass) {
     return sm_pass_phases(pass) & (1u << op->range);
 }
 
-// What the ops of a sample have of something, each as often as it runs.
+// What the ops of a sample have of something, each as often as it runs; of_op: once, on the average.
 static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
-                           double (*of_op)(const sm_plan *plan, const sm_op *op)) {
+                           double (*of_op)(const sm_plan *plan, const sm_op *op, int n_times)) {
     double sum = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        bool every_micro_batch = op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD;
+        const bool every_micro_batch = op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD;
+        const int n_times = every_micro_batch ? n_accum : 1;
         if (is_covered(op, pass)) {
-            sum += of_op(plan, op) * (every_micro_batch ? n_accum : 1);
+            sum += of_op(plan, op, n_times) * n_times;
         }
     }
     return sum;
@@ -93,13 +94,18 @@ double sm_pass_tokens(const sm_plan *plan, int n_accum) {
            (plan->real_tokens > 0 ? plan->real_tokens : (double)plan->B * (double)plan->T);
 }
 
-double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
-    return sum_over_ops(plan, pass, n_accum, sm_op_flops);
+static double mean_flops(const sm_plan *plan, const sm_op *op, int n_times) {
+    (void)n_times; // all alike
+    return sm_op_flops(plan, op);
 }
 
-// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_bytes.
+double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    return sum_over_ops(plan, pass, n_accum, mean_flops);
+}
+
+// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_mean_bytes.
 static double pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
-    return sum_over_ops(plan, pass, n_accum, sm_op_bytes);
+    return sum_over_ops(plan, pass, n_accum, sm_op_mean_bytes);
 }
 
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {

@@ -21,7 +21,7 @@ static double compute_ns(const sm_profile_input *in, const sm_op *op) {
 }
 
 static double memory_ns(const sm_profile_input *in, const sm_op *op) {
-    return sm_op_bytes(in->plan, op) / in->peak_bandwidth * 1e9;
+    return sm_op_mean_bytes(in->plan, op, in->n_accum) / in->peak_bandwidth * 1e9;
 }
 
 static double roofline_ns(const sm_profile_input *in, const sm_op *op) {
@@ -79,7 +79,7 @@ static void add_op(sm_profile_line *line, const sm_profile_input *in, int index,
     line->one_phase &= line->phase == op->phase;
     line->self_ns += in->op_ns[index];
     line->flops += sm_op_flops(in->plan, op);
-    line->bytes += sm_op_bytes(in->plan, op);
+    line->bytes += sm_op_mean_bytes(in->plan, op, in->n_accum);
     line->roofline_ns += roofline_ns(in, op);
     line->above_ns = (double)line->self_ns - line->roofline_ns;
     line->bound_ns[bound_of(in, op, overhead_ns)] += in->op_ns[index];

@@ -38,6 +38,7 @@ const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
 // What was measured of one step.
 typedef struct {
     const sm_plan *plan;
+    int n_accum;          // micro-batches that the times of ops are a mean of; 0: one
     const int64_t *op_ns; // plan->n_ops entries: an attribution step
     const int64_t *
         op_least_ns; // likewise, the least of several such steps: what the verdict names is named by these; NULL: op_ns

@@ -65,6 +65,7 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
     SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
     SM_TRY(cli_check_single("--threads", options->threads.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
+    cli_foresee();
     SM_TRY(cli_select_devices(&options->backends, &devices));
     sm_comm *comm = job->comm;
     cli_device device = devices.devices[0];

@@ -123,6 +123,17 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     return SM_OK;
 }
 
+// This program as the backends' helper.
+static const char helper[] = "/proc/self/exe";
+
+void cli_foresee(void) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        if (sm_backend_at(b)->foresee != NULL) {
+            sm_backend_at(b)->foresee(helper);
+        }
+    }
+}
+
 static void note_progress(const char *text) { cli_note("%s", text); }
 
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
@@ -133,7 +144,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
                                     .cpu_mask = options->cpu_mask,
                                     .keep_env = options->keep_env,
                                     .progress = options->progress ? note_progress : NULL,
-                                    .helper = "/proc/self/exe"};
+                                    .helper = helper};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {

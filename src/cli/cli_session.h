@@ -32,6 +32,9 @@ typedef struct {
 // unavailable device that is named outright is in the list.
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 
+// Before that, in a process that opens one of them and trains: what takes long may be begun.
+void cli_foresee(void);
+
 // A backend whose drivers did not say which devices there are: none of them is selected any more.
 void cli_lose_backend(const sm_backend *backend);
 

@@ -93,6 +93,7 @@ static sm_status set_accum(training *t) {
 static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
+    cli_foresee();
     SM_TRY(cli_select_devices(&options->backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
     return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);

@@ -368,6 +368,12 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     }
 }
 
+bool sm_op_later(const sm_plan *plan, const sm_op *op, sm_op *later) {
+    *later = *op;
+    later->attr.overwrites = false;
+    return op->attr.overwrites && !plan->one_micro_batch;
+}
+
 // What a process sends, and as much that it receives: (N-1)/N of the elements for the sums of slices, and as much again
 // where all need them all (Patarasuk and Yuan 2009, the least that is possible).
 static double communication_bytes(const sm_plan *plan, const sm_op *op) {
@@ -426,4 +432,11 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
                 2 * n_tables(op->out[SM_OUT(embedding_backward, dwpe)]) * elems(dx) * real_bytes;
     }
     return bytes;
+}
+
+double sm_op_mean_bytes(const sm_plan *plan, const sm_op *op, int n_accum) {
+    sm_op later;
+    const double first = sm_op_bytes(plan, op);
+    const double rest = sm_op_later(plan, op, &later) ? sm_op_bytes(plan, &later) : first;
+    return n_accum > 1 ? (first + (n_accum - 1) * rest) / n_accum : first;
 }

@@ -4,10 +4,9 @@
 //   ...                          =>  ...
 //   dW += x^T dy                     dW  = x^T dy      for the first op that adds to dW
 //
-// Equal because 0 + x = x, as long as a step has one micro-batch: with more, the second must add to what the
-// first left, and the same op runs for both. So this applies only to plans of one micro-batch a step. Gradients
-// that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors,
-// which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
+// Equal because 0 + x = x. Of several micro-batches the first writes so, and later ones add to what it left
+// (sm_op_later). Gradients that other kinds of op write first are still zeroed, each by an op of its own; so is the
+// group of vectors, which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
 #include <stdlib.h>
 
 #include "rewrite_passes.h"
@@ -60,9 +59,6 @@ sm_status sm_rewrite_first_write(sm_plan *plan) {
     sm_status status = SM_OK;
     const size_t cap = (size_t)plan->n_ops + (size_t)plan->n_tensors;
     int n = 0;
-    if (!plan->one_micro_batch) {
-        return SM_OK;
-    }
     sm_op *ops = malloc(cap * sizeof *ops);
     if (ops == NULL) {
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);

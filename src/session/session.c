@@ -256,9 +256,10 @@ static sm_status advance_rng(sm_session *session) {
     return session->device->backend->upload(session->executable, session->plan->rng_step, 0, 2, words);
 }
 
-// Keeps to the plan's word that a step has one micro-batch.
+// Tells the first micro-batch behind a zero-grad from later ones, and keeps to the plan's word that there are none.
 static sm_status check_gradients(sm_session *session, unsigned phases) {
     session->zeroed |= (phases & SM_RUN_ZERO_GRAD) != 0;
+    session->executable->is_later = !session->zeroed && !session->plan->one_micro_batch;
     if (phases & SM_RUN_BACKWARD) {
         if (session->plan->one_micro_batch && !session->zeroed) {
             return sm_fail(SM_ERR_INTERNAL, "a plan of one micro-batch a step was asked to add up gradients");

@@ -42,8 +42,8 @@ sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_veri
 // Trains a very small model of each architecture for three steps of two micro-batches, with dropout, clipping and
 // weight decay: the device in that data type and mode, with that recomputation, less the rewrites in `without`
 // (rewrite.h), the reference in f32 and mode naive. Compares the loss, every gradient, the gradient norm, and the
-// weights at the end. Where a step of one micro-batch has another plan (the rewrite first_write), the same for
-// that. Returns as sm_verify_ops.
+// weights at the end. Where ops differ between a step's first micro-batch and later ones (the rewrite first_write), the
+// same for steps of one, for which backends prepare nothing else. Returns as sm_verify_ops.
 sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
                          unsigned without, sm_verify_report report, void *context);
 
