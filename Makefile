@@ -270,8 +270,8 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 # Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
 # The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
 # then; it does without.
-LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify opencl opencl_narrow cli recompute sweep exercise screens \
-                  optimizers run_outputs ladder again loop_program cpu_product cpu_split drivers)
+LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify cli exercise recompute trainer screens cpu_product sweep opencl \
+                  bf16_training run_outputs loader drivers opencl_narrow cpu_split again ladder optimizers loop_program)
 .PHONY: run-tests
 run-tests: tests
 	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \

@@ -12,7 +12,7 @@
 #if ROW_ITEMS == 1
 #define RUN 64
 #else
-#define RUN 8
+#define RUN 4
 #endif
 enum { HYPER_GRAD_CLIP = 7 }; // enum sm_hyper of include/plan.h
 

@@ -336,14 +336,17 @@ static void slowing_environment_is_dropped(void **state) {
     (void)state;
     assert_int_equal(setenv("OPENBLAS_CORETYPE", "Prescott", 1), 0);
     expect_exit(RUN_CPU "--mode naive", 0);
-    bool is_dropped = strstr(out, "OPENBLAS_CORETYPE=Prescott was set") != NULL;
+    const bool is_baseline = strstr(out, "\"isa\": \"baseline\"") != NULL; // without AVX2 nothing is held back
+    const bool is_dropped = strstr(out, "OPENBLAS_CORETYPE=Prescott was set") != NULL;
     assert_null(strstr(out, "\"blas_core\": null"));
-    assert_null(strstr(out, "\"blas_core\": \"Prescott\""));
+    assert_true(is_baseline || strstr(out, "\"blas_core\": \"Prescott\"") == NULL);
     expect_exit(RUN_CPU "--mode naive --keep-env", 0);
     assert_true(is_dropped == (strstr(out, "OPENBLAS_CORETYPE=Prescott is set") != NULL));
-    expect_exit(RUN_CPU, 0); // mode fused does not call it
-    assert_null(strstr(out, "=Prescott was set"));
-    assert_non_null(strstr(out, "\"blas_core\": null"));
+    expect_exit(RUN_CPU, 0); // mode fused calls it on the baseline alone
+    if (!is_baseline) {
+        assert_null(strstr(out, "=Prescott was set"));
+        assert_non_null(strstr(out, "\"blas_core\": null"));
+    }
     assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
 }
 

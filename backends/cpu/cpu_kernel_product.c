@@ -19,15 +19,16 @@
 //           for each b panel:
 //             for each row of tiles:          a tile
 //
-// Each thread does this for a rectangle of c of its own. It shares nothing that is written: lines of a packed
-// operand that go from core to core cost more than packing twice. a is read where it lies when its rows are
-// contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache is large and many
-// columns use them: then its block is packed. So it is when its columns are contiguous, which then is only a copy. What
-// is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is packed by the first
-// tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
+// Each thread does this for a rectangle of c of its own, and then helps others (cpu_help.h). It shares nothing that is
+// written: lines of a packed operand that go from core to core cost more than packing twice. a is read where it lies
+// when its rows are contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache
+// is large and many columns use them: then its block is packed. So it is when its columns are contiguous, which then is
+// only a copy. What is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is
+// packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
 #include "cpu_gate.h"
+#include "cpu_help.h"
 #include "cpu_product.h"
 #include "cpu_tile_f32.h"
 #include "cpu_transpose.h"
@@ -92,7 +93,7 @@ static void pack_rows(const float *from, int64_t ld, int64_t n, int64_t k, float
 
 // --- the part of a thread -----------------------------------------------------------------------
 
-// A slice of k of this thread's rectangle.
+// A slice of k of a thread's rectangle, as a rule this one's.
 typedef struct {
     const cpu_product *p;
     cpu_range rows;
@@ -100,8 +101,11 @@ typedef struct {
     cpu_range slice; // of k
     bool last_slice;
     cpu_blocking blocking;
-    float *b_panels; // of a block of columns, packed
-    float *a_panels; // what of a block of rows is packed
+    int grid_rows;         // rectangles of the same columns
+    float *b_panels;       // of a block of columns, packed
+    float *a_panels;       // what of a block of rows is packed
+    cpu_range packed_rows; // that a_panels holds, or else are read where they lie
+    int64_t n_lying;       // of them
 } job;
 
 // Slices are equally deep, so that none is too short to be worth its traffic.
@@ -118,7 +122,8 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
     (void)k;
     (void)n_threads;
     const cpu_blocking d = cpu_default_blocking();
-    return (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
+    return CPU_HELP_BYTES +
+           (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
 }
 
 // A block of rows, over a block of columns.
@@ -149,7 +154,7 @@ static void pack_a(const job *j, block *of) {
         of->n_lying = 0;
     } else {
         int64_t done = n_rows / CPU_PRODUCT_ROWS * CPU_PRODUCT_ROWS;
-        if (packs_lying_rows(length(of->cols))) {
+        if (packs_lying_rows(length(j->cols))) {
             done = n_rows / CPU_VECTOR * CPU_VECTOR;
             for (int64_t row = 0; row < done; row += CPU_VECTOR) {
                 pack_tiles_of_lines(from + row * p->a_row, p->a_row, depth, j->a_panels + row * depth);
@@ -307,7 +312,7 @@ static int64_t cost_of_a_row(const job *j, int64_t cell_rows, int64_t cell_cols)
 
 // Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. What each cell spends on
 // its operands is counted as rows and columns of c that could have been computed meanwhile.
-static void choose_part(const cpu_team *team, job *j) {
+static void choose_grid(const cpu_team *team, job *j) {
     const cpu_product *p = j->p;
     const int64_t b_cost_rows = p->b_col == 1 ? 6 : 16;
     int64_t best = INT64_MAX;
@@ -319,27 +324,81 @@ static void choose_part(const cpu_team *team, job *j) {
         const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
         if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
             best = cost;
-            j->rows = cpu_split(p->m, CPU_PRODUCT_ROWS, team->thread / grid_cols, grid_rows);
-            j->cols = cpu_split(p->n, CPU_VECTOR, team->thread % grid_cols, grid_cols);
+            j->grid_rows = grid_rows;
+        }
+    }
+}
+
+// The rectangle of a thread.
+static void enter_cell(job *j, const cpu_team *team, int thread) {
+    const int grid_cols = team->n_threads / j->grid_rows;
+    j->rows = cpu_split(j->p->m, CPU_PRODUCT_ROWS, thread / grid_cols, j->grid_rows);
+    j->cols = cpu_split(j->p->n, CPU_VECTOR, thread % grid_cols, grid_cols);
+}
+
+static void enter_slice(job *j, int64_t slice, int64_t n_slices) {
+    j->slice = slice_of(j->p->k, slice, n_slices);
+    j->last_slice = slice + 1 == n_slices;
+}
+
+// --- all threads --------------------------------------------------------------------------------
+
+// Takes panels of a thread's rectangle until none is left.
+static void take_panels(job *j, const cpu_team *team, int thread, int64_t slice) {
+    enter_cell(j, team, thread);
+    const int64_t n_panels = length(j->rows) > 0 ? cpu_divide_up(length(j->cols), CPU_PRODUCT_COLS) : 0;
+    int64_t panel;
+    while ((panel = cpu_take_panel(team, thread, j->grid_rows, slice, n_panels)) >= 0) {
+        const int64_t col = j->cols.first + panel * CPU_PRODUCT_COLS;
+        block of = {
+            .rows = j->rows, .cols = {col, cpu_min64(col + CPU_PRODUCT_COLS, j->cols.end)}, .n_lying = j->n_lying};
+        if (j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end) {
+            pack_a(j, &of);
+            j->packed_rows = j->rows;
+            j->n_lying = of.n_lying;
+        }
+        multiply_panel(j, &of, col, j->b_panels, true);
+    }
+}
+
+static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
+    cpu_help_begin(team);
+#pragma omp barrier
+    for (int64_t slice = 0; slice < n_slices; slice++) {
+        enter_slice(j, slice, n_slices);
+        j->packed_rows = (cpu_range){0, 0};
+        for (int turn = 0; turn < team->n_threads; turn++) {
+            take_panels(j, team, cpu_helped(team, j->grid_rows, turn), slice);
+        }
+        cpu_help_end(team, slice);
+    }
+}
+
+// This thread's rectangle alone.
+static void multiply_own(job *j, const cpu_team *team, int64_t n_slices) {
+    enter_cell(j, team, team->thread);
+    const int64_t block_cols = n_row_blocks(j) == 1 ? length(j->cols) : j->blocking.block_cols;
+    for (int64_t slice = 0; slice < n_slices; slice++) {
+        enter_slice(j, slice, n_slices);
+        for (int64_t col = j->cols.first; col < j->cols.end; col += block_cols) {
+            multiply_columns(j, (cpu_range){col, cpu_min64(col + block_cols, j->cols.end)});
         }
     }
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    float *scratch = team->scratch[team->thread];
+    float *scratch = (float *)team->scratch[team->thread] + CPU_HELP_BYTES / sizeof(float);
     job j = {.p = p, .b_panels = scratch, .blocking = cpu_default_blocking()};
     if (team->choice != NULL && team->choice->method == CPU_BY_PACKED) {
         j.blocking = team->choice->blocking;
     }
     j.a_panels = scratch + j.blocking.block_cols * j.blocking.slice_k;
     const int64_t n_slices = cpu_divide_up(p->k, j.blocking.slice_k);
-    choose_part(team, &j);
-    const int64_t block_cols = n_row_blocks(&j) == 1 ? length(j.cols) : j.blocking.block_cols;
-    for (int64_t slice = 0; slice < n_slices; slice++) {
-        j.slice = slice_of(p->k, slice, n_slices);
-        j.last_slice = slice + 1 == n_slices;
-        for (int64_t col = j.cols.first; col < j.cols.end; col += block_cols) {
-            multiply_columns(&j, (cpu_range){col, cpu_min64(col + block_cols, j.cols.end)});
-        }
+    choose_grid(team, &j);
+    enter_cell(&j, team, 0); // none is larger
+    if (cpu_helps(team) && n_row_blocks(&j) == 1) {
+        multiply_together(&j, team, n_slices);
+    } else {
+        multiply_own(&j, team, n_slices);
     }
 }

@@ -21,6 +21,7 @@
 // added in which order depends on k alone.
 #include "cpu_ask.h"
 #include "cpu_finish_bf16.h"
+#include "cpu_help.h"
 #include "cpu_product.h"
 #include "cpu_tile_amx.h"
 #include "cpu_topology.h"
@@ -32,6 +33,7 @@ enum {
     A_STEP = CPU_PRODUCT_A * CPU_AMX_WORDS, // packed, of a panel and step
     B_STEP = CPU_PRODUCT_B * CPU_AMX_WORDS,
     TILE_SUMS = ROWS * COLS,
+    COUNTERS = CPU_HELP_BYTES / (int)sizeof(float),
     PART_STEPS = 16,        // most steps of k whose panel of b stays in the first-level cache: 32 KiB
     DEEPEST = 1536,         // k that is not cut into slices
     SLICE_STEPS = 32,       // most steps of a slice of what is deeper
@@ -142,7 +144,7 @@ static int64_t sum_elems(const division *of) {
            (of->n_slices > 1 ? panels_of(of->block_cols) : 1) * TILE_SUMS;
 }
 static size_t scratch_elems(const division *of) {
-    return (size_t)(b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
+    return (size_t)(COUNTERS + b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
 }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
@@ -334,7 +336,9 @@ typedef struct {
     const cpu_product *p;
     const cpu_team *team;
     division of;
-    cpu_range cell_rows; // this thread's
+    int64_t first_col;   // of the block, in each cell
+    int cell;            // a thread's, as a rule this one's
+    cpu_range cell_rows; // its
     cpu_range rows;      // of the block
     cpu_range cols;      // of the block
     cpu_range slices;    // of the group
@@ -343,9 +347,11 @@ typedef struct {
     int64_t n_parts; // of the slice
     int64_t n_tiles; // of the block's rows
     bool streams;
-    cpu_packed *a;  // packed: part by part, and in each panel by panel
-    float *sums;    // of parts, tile by tile; of slices, for each panel of b
-    float *tile[2]; // sums of this tile, and the last
+    bool packs_a;          // beside the tiles of this panel
+    cpu_range packed_rows; // of a
+    cpu_packed *a;         // packed: part by part, and in each panel by panel
+    float *sums;           // of parts, tile by tile; of slices, for each panel of b
+    float *tile[2];        // sums of this tile, and the last
     beside w;
 } job;
 
@@ -363,11 +369,11 @@ static cpu_range part_steps(const job *j, int64_t part) {
 // of them each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
     if (!j->of.shares_b) {
-        return (cpu_packed *)j->team->scratch[j->team->thread] + index % 2 * panel_elems(&j->of);
+        return (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + index % 2 * panel_elems(&j->of);
     }
     const int grid_cols = j->team->n_threads / j->of.grid_rows;
-    const int64_t owner = index % j->of.grid_rows * grid_cols + j->team->thread % grid_cols;
-    return (cpu_packed *)j->team->scratch[owner] + index / j->of.grid_rows * panel_elems(&j->of);
+    const int64_t owner = index % j->of.grid_rows * grid_cols + j->cell % grid_cols;
+    return (cpu_packed *)j->team->scratch[owner] + COUNTERS + index / j->of.grid_rows * panel_elems(&j->of);
 }
 
 // What it is packed of; nothing beyond the last.
@@ -546,7 +552,7 @@ static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
     if (is_last) {
         begin_asking(j, rows, cols, n_steps);
     }
-    if (panel == 0) {
+    if (j->packs_a) {
         begin_a(j, part, tile + 1, n_steps);
     }
     const cpu_packed *b = b_panel(j, index_of(j, panel));
@@ -596,10 +602,61 @@ static void multiply_block(job *j) {
         begin_a(j, 0, 0, 1);
         cpu_pack_rest(&j->w.a);
         for (int64_t panel = 0; panel < panels_of(length(j->cols)); panel++) {
+            j->packs_a = panel == 0;
             multiply_panel(j, panel);
         }
     }
 }
+
+// --- threads that help each other ---------------------------------------------------------------
+
+// The cell of a thread.
+static void enter_cell(job *j, int thread) {
+    const int grid_cols = j->team->n_threads / j->of.grid_rows;
+    const cpu_range cols = cpu_split(j->p->n, COLS, thread % grid_cols, grid_cols);
+    j->cell = thread;
+    j->cell_rows = cpu_split(j->p->m, ROWS, thread / grid_cols, j->of.grid_rows);
+    j->cols = (cpu_range){cpu_min64(cols.first + j->first_col, cols.end),
+                          cpu_min64(cols.first + j->first_col + j->of.block_cols, cols.end)};
+    // Sums of a slice lie with the cell, as the next slice may be another thread's.
+    const int keeper = j->of.n_slices > 1 ? thread : j->team->thread;
+    j->sums = (float *)j->team->scratch[keeper] + COUNTERS + b_elems(&j->of) + a_elems(&j->of);
+}
+
+// Takes panels of a thread's cell until none is left.
+static void take_panels(job *j, int thread) {
+    enter_cell(j, thread);
+    j->rows = j->cell_rows;
+    j->n_tiles = tiles_of(length(j->rows));
+    const int64_t n_panels = j->n_tiles > 0 ? panels_of(length(j->cols)) : 0;
+    int64_t panel;
+    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->slice, n_panels)) >= 0) {
+        j->packs_a = j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end;
+        if (j->packs_a) {
+            begin_a(j, 0, 0, 1);
+            cpu_pack_rest(&j->w.a);
+            j->packed_rows = j->rows;
+        }
+        multiply_panel(j, panel);
+    }
+}
+
+static void multiply_together(job *j) {
+    for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++) {
+        j->steps = slice_steps(j, j->slice);
+        j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
+        j->packed_rows = (cpu_range){0, 0};
+        for (int turn = 0; turn < j->team->n_threads; turn++) {
+            take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
+        }
+        finish_rows(&j->w.last, ROWS);
+        cpu_help_end(j->team, j->slice);
+    }
+    enter_cell(j, j->team->thread);
+}
+
+// Whether threads help each other: where each has one block of rows.
+static bool helps(const job *j) { return cpu_helps(j->team) && j->of.shares_b && j->of.cell_rows <= j->of.block_rows; }
 
 // A block of this thread's columns over a group of slices. Threads meet before and after b is packed for all.
 static void multiply_group(job *j, int64_t group) {
@@ -610,6 +667,10 @@ static void multiply_group(job *j, int64_t group) {
         pack_shared_b(j);
 #pragma omp barrier
     }
+    if (helps(j)) {
+        multiply_together(j);
+        return;
+    }
     for (int64_t row = j->cell_rows.first; row < j->cell_rows.end; row += of->block_rows) {
         j->rows = (cpu_range){row, cpu_min64(row + of->block_rows, j->cell_rows.end)};
         multiply_block(j);
@@ -618,23 +679,19 @@ static void multiply_group(job *j, int64_t group) {
 
 // Lays out this thread's scratch, behind b.
 static void place_scratch(job *j) {
-    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + b_elems(&j->of);
-    j->sums = (float *)(j->a + a_elems(&j->of));
-    j->tile[0] = j->sums + sum_elems(&j->of);
+    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + b_elems(&j->of);
+    j->tile[0] = (float *)(j->a + a_elems(&j->of)) + sum_elems(&j->of);
     j->tile[1] = j->tile[0] + TILE_SUMS;
+    cpu_help_begin(j->team);
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     job j = {.p = p, .team = team, .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
-    const int grid_cols = team->n_threads / j.of.grid_rows;
-    const cpu_range cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);
-    j.cell_rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
     j.streams = leaves_caches(p, team->n_threads);
     place_scratch(&j);
     cpu_product_begin();
-    for (int64_t col = 0; col < j.of.cell_cols; col += j.of.block_cols) {
-        j.cols =
-            (cpu_range){cpu_min64(cols.first + col, cols.end), cpu_min64(cols.first + col + j.of.block_cols, cols.end)};
+    for (; j.first_col < j.of.cell_cols; j.first_col += j.of.block_cols) {
+        enter_cell(&j, team->thread);
         for (int64_t group = 0; group < j.of.n_groups; group++) {
             multiply_group(&j, group);
         }

@@ -50,8 +50,8 @@ bool host_take(int end, void *record, size_t n_bytes) {
     return n == (ssize_t)n_bytes;
 }
 
-bool host_await_record(int end, int64_t deadline_ns) {
-    struct pollfd waited = {.fd = end, .events = POLLIN};
+static bool await_events(int end, short events, int64_t deadline_ns) {
+    struct pollfd waited = {.fd = end, .events = events};
     int n = 0;
     do {
         const int64_t left_ns = deadline_ns - host_now_ns();
@@ -59,6 +59,10 @@ bool host_await_record(int end, int64_t deadline_ns) {
     } while (n < 0 && errno == EINTR);
     return n > 0;
 }
+
+bool host_await_record(int end, int64_t deadline_ns) { return await_events(end, POLLIN, deadline_ns); }
+
+void host_await_no_reader(int end, int64_t deadline_ns) { (void)await_events(end, 0, deadline_ns); } // told as an error
 
 pid_t host_start_helper(char *const argv[], int input, int output) {
     pid_t helper = -1;

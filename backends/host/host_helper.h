@@ -25,6 +25,9 @@ bool host_take(int end, void *record, size_t n_bytes);
 // Whether there is something to take, or the end of it, before a time of host_now_ns.
 bool host_await_record(int end, int64_t deadline_ns);
 
+// Waits until nobody takes from there any more, or a time of host_now_ns.
+void host_await_no_reader(int end, int64_t deadline_ns);
+
 // Starts a program, which is not heard; its standard input and output are these descriptors. -1: it cannot be started.
 pid_t host_start_helper(char *const argv[], int input, int output);
 

@@ -105,7 +105,10 @@ static sm_status create_queues(opencl_device *device) {
     cl_device_id target = device->part != NULL ? device->part : device->facts.id;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
     cl_int code = CL_SUCCESS;
-    device->context = opencl.clCreateContext(properties, 1, &target, NULL, NULL, &code);
+    device->context = device->part != NULL ? NULL : opencl_take_context(&device->facts);
+    if (device->context == NULL) {
+        device->context = opencl.clCreateContext(properties, 1, &target, NULL, NULL, &code);
+    }
     SM_TRY(opencl_check(id, "clCreateContext", code));
     device->queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
     SM_TRY(opencl_check(id, "clCreateCommandQueue", code));

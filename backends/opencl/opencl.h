@@ -187,6 +187,10 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
+// The context that its units were tried in, where nothing went wrong and a plan is to be run; NULL: there is none. The
+// caller's from then on.
+cl_context opencl_take_context(const opencl_facts *facts);
+
 // Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
@@ -287,8 +291,10 @@ sm_status opencl_help(int n_words, char *const *words); // in such a process
 // A plan is to be run in this process, on some device. From then on, processes for its programs are started as soon as
 // it is seen that nothing is known of a device: what they need of the driver takes them as long as this one.
 void opencl_foresee(const char *helper);
-void opencl_begin_early(const opencl_facts *facts);
-void opencl_end_helpers(const opencl_device *device); // waits for their end
+bool opencl_begin_early(const opencl_facts *facts); // whether a plan is to be run
+void opencl_dismiss_helpers(const opencl_device *device);
+void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs beside their end
+void opencl_end_helpers(const opencl_device *device);   // waits for their end
 
 // --- opencl_tune.c -------------------------------------------------------------------------------
 

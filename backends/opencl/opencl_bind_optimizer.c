@@ -162,7 +162,7 @@ void opencl_bind_scaler_update(opencl_binder *b) {
 
 // Parts that a sum of squares is cut into.
 int64_t opencl_count_norm_parts(const opencl_device *device) {
-    enum { CPU_PARTS = 64, GROUPS_A_UNIT = 8 };
+    enum { CPU_PARTS = 64, GROUPS_A_UNIT = 16 };
     return (int64_t)(device->tier->row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
 }
 

@@ -173,6 +173,7 @@ static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t 
 sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     opencl_executable *e = (opencl_executable *)executable;
     SM_TRY(opencl_check_lost(e));
+    opencl_end_dismissed(e->device);
     if (op_ns != NULL) {
         return execute_profiled(e, range, op_ns);
     }
@@ -182,5 +183,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 
 sm_status opencl_synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
-    return opencl_wait(e, "clFinish", e->device->queue, NULL);
+    sm_status status = opencl_wait(e, "clFinish", e->device->queue, NULL);
+    opencl_dismiss_helpers(e->device); // the first step is done
+    return status;
 }

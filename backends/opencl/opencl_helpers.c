@@ -7,7 +7,7 @@
 // this process tries its matrix units and makes the plan.
 //
 //   this process     work: programs ->   helpers
-//                    <- done: a byte each
+//                    <- done: a byte each; the end of a helper, when nobody reads there
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static void start_team(const char *helper, int device, int n) {
     host_close_end(&team.done.put);
 }
 
-// They end by themselves when there is no more work.
+// They end by themselves when there is no more work and nobody listens.
 static void end_team(void) {
     const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
     host_close_end(&team.work.put);
@@ -145,13 +145,27 @@ static void end_team(void) {
 
 void opencl_foresee(const char *helper) { foreseen = helper; }
 
-void opencl_begin_early(const opencl_facts *facts) {
+bool opencl_begin_early(const opencl_facts *facts) {
     const char *reason;
     const int n_devices = opencl_n_devices(&reason);
     for (int i = 0; i < n_devices && foreseen != NULL && team.n == 0; i++) {
         if (opencl_device_facts(i)->id == facts->id) {
             start_team(foreseen, i, count_helpers(MOST_PROGRAMS));
         }
+    }
+    return foreseen != NULL;
+}
+
+void opencl_dismiss_helpers(const opencl_device *device) {
+    if (team.device == device->index) {
+        host_close_end(&team.work.put);
+        host_close_end(&team.done.take);
+    }
+}
+
+void opencl_end_dismissed(const opencl_device *device) {
+    if (team.n > 0 && team.device == device->index && team.done.take < 0) {
+        end_team();
     }
 }
 
@@ -242,7 +256,8 @@ static void build_all(opencl_device *device) {
     }
 }
 
-// The word is the device's index; what to build comes from standard input.
+// The word is the device's index; what to build comes from standard input. The end of a process holds up whoever else
+// asks the driver for something: so it waits until this one is not needed there.
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
     if (n_words < 1) {
@@ -250,6 +265,7 @@ sm_status opencl_help(int n_words, char *const *words) {
     }
     SM_TRY(opencl_open_to_build(atoi(words[0]), &device));
     build_all(&device);
+    host_await_no_reader(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
     opencl_free_programs(&device);
     opencl.clReleaseContext(device.context);
     return SM_OK;

@@ -300,10 +300,25 @@ static void close_device(opencl_device *d) {
     }
 }
 
+static struct {
+    cl_device_id id;
+    cl_context context; // NULL: none
+} clean;
+
+cl_context opencl_take_context(const opencl_facts *facts) {
+    cl_context context = clean.id == facts->id ? clean.context : NULL;
+    if (context != NULL) {
+        clean.context = NULL;
+    }
+    return context;
+}
+
 static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     enum { WGMMA_CAPABILITY = 90 };
     opencl_device d;
+    bool is_awaited = false;
     if (open_device(facts, &d)) {
+        is_awaited = opencl_begin_early(facts); // other processes would have kept this one from its context
         units->has_mma = computes(&d, "probe_bf16", AS_BF16) && computes(&d, "probe_f16", AS_F16) &&
                          computes(&d, "probe_tf32", AS_F32);
     }
@@ -312,6 +327,11 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     } else {
         try_wgmma(&d, &wide_kinds[SM_PRODUCTS_PLAIN], units->no_wgmma, sizeof units->no_wgmma);
         units->has_wgmma = units->no_wgmma[0] == '\0';
+    }
+    if (is_awaited && units->has_wgmma && clean.context == NULL) {
+        clean.id = facts->id;
+        clean.context = d.context;
+        d.context = NULL;
     }
     close_device(&d);
     if (!units->has_mma) {
@@ -349,7 +369,6 @@ static void find(const opencl_facts *facts, opencl_matrix_units *units) {
     if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof *units) {
         memcpy(units, kept, sizeof *units);
     } else {
-        opencl_begin_early(facts);
         run_probe(facts, units);
         if (units->has_mma) {
             opencl_cache_store(key, (const unsigned char *)units, sizeof *units);

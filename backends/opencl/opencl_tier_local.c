@@ -63,7 +63,7 @@ static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p,
     return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
 }
 
-enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 16 * 1024 * 1024 };
+enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 32 * 1024 * 1024 };
 
 static bool can_cut(const opencl_product *p, int n_parts) {
     return n_parts <= MOST_PARTS && p->K / n_parts >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;

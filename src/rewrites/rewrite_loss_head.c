@@ -18,17 +18,20 @@
 
 // Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
 // rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below
-// half a gibibyte. In whole tiles, the last chunk apart.
+// half a gibibyte. Products of narrow data are faster beside memory, and want as many more rows as they have room for.
+// In whole tiles, the last chunk apart.
 enum { LEAST_ROWS = 512, TILE_ROWS = 128, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
-    const int64_t row_bytes = sm_tensor_cols(logits) * (int64_t)sm_dtype_size(logits->dtype);
+    const int64_t elem_bytes = (int64_t)sm_dtype_size(logits->dtype);
+    const int64_t row_bytes = sm_tensor_cols(logits) * elem_bytes;
+    const int64_t least = LEAST_ROWS * (int64_t)sizeof(float) / elem_bytes;
     const int64_t most = MOST_LOGITS_BYTES / row_bytes / TILE_ROWS * TILE_ROWS;
     int64_t rows = round_up((n_rows + CHUNKS - 1) / CHUNKS, TILE_ROWS);
     rows = rows < most ? rows : most;
-    rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
+    rows = rows > least ? rows : least;
     const int64_t n_chunks = (n_rows + rows - 1) / rows;
     rows = round_up((n_rows + n_chunks - 1) / n_chunks, TILE_ROWS);
     return rows < n_rows ? rows : n_rows;
