@@ -680,6 +680,16 @@ static void test_help_without_device(void **state) {
 
 enum { TUNED_ELEMS = 36 * 40 };
 
+// Prepares, and again as long as tuning was cut off by its time: on a busy machine one go does not try everything.
+static void prepare_whole(sm_device *device, const sm_plan *plan, sm_executable **e) {
+    check(backend->prepare(device, plan, e));
+    for (int again = 0; again < 10 && (*e)->tune_warning[0] != '\0'; again++) {
+        backend->release(*e);
+        check(backend->prepare(device, plan, e));
+    }
+    assert_string_equal((*e)->tune_warning, "");
+}
+
 // The gradient of a weight (36,40), from 700 rows: K is long, so that it can be cut.
 static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     const sm_op_kind kind = SM_OP_MATMUL_BACKWARD_WEIGHT;
@@ -694,9 +704,8 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     check(sm_op_case_plan(kind, --index, (sm_precision){.dtype = SM_F32}, &plan));
     plan->tuned = tuned;
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
-    check(backend->prepare(device, plan, &e));
+    prepare_whole(device, plan, &e);
     assert_int_equal(e->tune_ns > 0, tuned);
-    assert_string_equal(e->tune_warning, "");
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         float *values = calloc((size_t)n, sizeof *values);

@@ -9,7 +9,8 @@ BUILD_COMMIT=$(git rev-parse --short=12 HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 BUILD_DIRTY=0
 export BUILD_COMMIT SOURCE_DATE_EPOCH BUILD_DIRTY
-unset MAKEFLAGS MFLAGS MAKELEVEL CCACHE_BASEDIR
+unset MAKEFLAGS MFLAGS MAKELEVEL
+export CCACHE_DISABLE=1 # an object that a cache hands to both would be compared with itself
 
 # build FOLDER: its copy of the sources, built.
 build() {
