@@ -484,7 +484,8 @@ static void sweeps_measure_loops(void **state) {
           "grep -q 'as printed.* 66% ' table && test $(grep -cE '[+-][0-9.]+% \\|$' table) = 4"); // two are published
     static const expectation cases[] = {
         {"sweep -m tiny -b 1 --queue-depth 2 --loader inline --backend cpu --dry-run", 0, NULL, NULL},
-        {"sweep -m tiny -b 1 --loader fast --backend cpu --no-peaks -w 0 -r 1", 1, NULL, NULL},
+        {"sweep -m tiny -b 1 --loader fast --backend cpu --no-peaks -w 0 -r 1", 2, NULL,
+         "--loader: unknown value 'fast'"},
         {"run -m tiny --loader inline", 2, NULL, "--loader is a flag of"},
     };
     CHECK_ALL(cases);

@@ -91,7 +91,7 @@ static sm_status open_source(const cli_options *o, const sm_model_config *config
 
 // --- loader --------------------------------------------------------------------------------
 
-static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
+static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) {
     int n = 1;
     int end = 0;
     if (strcmp(o->loader, "inline") == 0) {
@@ -106,17 +106,22 @@ static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
     if (n < 1 || n > SM_LOADER_MAX_THREADS) {
         return sm_fail(SM_ERR_USAGE, "--loader: %d threads are out of range; give 1 to %d", n, SM_LOADER_MAX_THREADS);
     }
+    loader->n_threads = n;
+    return SM_OK;
+}
+
+static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
+    SM_TRY(parse_loader(o, loader));
     if (loader->kind == SM_LOADER_INLINE && o->queue_depth > 0) {
         return sm_fail(SM_ERR_USAGE, "--queue-depth: --loader inline makes nothing ahead; leave one out");
     }
-    loader->n_threads = n;
     loader->queue_depth = (int)o->queue_depth;
     return SM_OK;
 }
 
 sm_status cli_check_loader(const cli_options *options) {
     sm_loader_settings loader;
-    return set_loader(options, &loader);
+    return parse_loader(options, &loader);
 }
 
 // --- all -----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ typedef struct {
     cli_train_file validation;
 } cli_train_data;
 
-// SM_ERR_USAGE where --loader and --queue-depth name none.
+// SM_ERR_USAGE where --loader names none.
 sm_status cli_check_loader(const cli_options *options);
 
 // Sets the settings' sources and loader. Where --data is a folder, the options then name the files in it. A zeroed

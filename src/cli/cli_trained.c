@@ -50,7 +50,7 @@ sm_status cli_find_tokenizer(const char *given, const char *folder, const char *
 }
 
 sm_status cli_check_vocabulary(const char *given) {
-    return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0
+    return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0 || access(given, F_OK) == 0
                ? SM_OK
                : sm_fail(SM_ERR_USAGE,
                          "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark "

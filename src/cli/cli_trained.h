@@ -17,7 +17,7 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]);
 sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
                              sm_tokenizer **tokenizer);
 
-// SM_ERR_USAGE where a folder with a vocabulary is needed, and `given` says that there is none.
+// SM_ERR_USAGE where a folder with a vocabulary is needed, and `given` says that there is none, nor is a folder's name.
 sm_status cli_check_vocabulary(const char *given);
 
 // Appends the ids of a text; `flag` is what messages name. SM_ERR_INVALID where the model does not know a byte.
