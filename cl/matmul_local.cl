@@ -13,7 +13,8 @@
 //             |     | |4  item          item           TILE_N / (WORK_N/4) columns apart, so that items side by
 //             +-----+ +--------------------+           side read and write side by side
 //
-// The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored. Where C has too
+// The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored; each has a program of
+// its own (BESIDE), as branches over what else may be beside a product keep its loads apart. Where C has too
 // few tiles to keep the device busy, K is cut into parts: `matmul` then leaves the sums of each part in scratch,
 // and `matmul_sum` adds them up, always in the same order, and applies the epilogue. Operands are widened on their way
 // into local memory.
@@ -48,9 +49,16 @@
 #ifndef PAD
 #define PAD 4 // floats between rows in local memory, against bank conflicts: a multiple of 4
 #endif
+#ifndef BESIDE
+#define BESIDE 0 // what is always beside the product, where `matmul` is built for that alone; 0: its argument says
+#endif
+#ifndef PRE_AHEAD
+#define PRE_AHEAD 4 // fours of GELU_BACKWARD's pre that are on their way while the ones before them are used
+#endif
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
 #define ITEMS   (ITEMS_M * ITEMS_N)
+#define FOURS   (WORK_M * WORK_N / 4) // of sums side by side in a row, an item's
 #define ROW_A   (TILE_M + PAD)
 #define ROW_B   (TILE_N + PAD)
 #define LOADS_A (TILE_M * TILE_K / ITEMS / LOAD) // loads that bring an item's part of a tile
@@ -202,6 +210,66 @@ static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N
     }
 }
 
+// An item's sums are FOURS times four: where number i begins in C.
+static inline ulong row_of(product_tile place, uint item_m, uint i) {
+    const uint r = i / (WORK_N / 4);
+    return place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
+}
+
+static inline ulong column_of(product_tile place, uint item_n, uint i) {
+    return place.n + (i % (WORK_N / 4) * ITEMS_N + item_n) * 4;
+}
+
+static inline void finish_tile(uint beside, product_tile place, uint item_m, uint item_n,
+                               float4 sum[WORK_M][WORK_N / 4], ulong M, ulong N, global result *c,
+                               const global void *side, ulong side_at, global data *act) {
+#pragma unroll
+    for (uint i = 0; i < FOURS; i++) {
+        const ulong m = row_of(place, item_m, i);
+        const ulong n = column_of(place, item_n, i);
+        if (m < M && n < N) {
+            const float4 x = sum[i / (WORK_N / 4)][i % (WORK_N / 4)];
+            finish_sums(beside, x, row_start(m, N) + n, n, N, c, side, side_at, act);
+        }
+    }
+}
+
+// Four of pre (M,N), or, beyond its last row or column, four that are of no use but may be read.
+static inline float4 load_pre(const global data *pre, ulong m, ulong n, ulong M, ulong N) {
+    const ulong inside = min(n, N - LOAD);
+    const global data *from = pre + row_start(min(m, M - 1), N) + inside;
+#if LOAD == 4
+    return widen4(*(const global data4 *)from);
+#else
+    return load_data4(from, N - inside);
+#endif
+}
+
+// finish_tile with GELU_BACKWARD alone. Compilers move no load past a store before it; so the next fours of pre are
+// asked for here before the one that has come is used.
+static inline void finish_tile_by_pre(product_tile place, uint item_m, uint item_n, float4 sum[WORK_M][WORK_N / 4],
+                                      ulong M, ulong N, global result *c, const global data *pre) {
+    float4 ahead[PRE_AHEAD];
+#pragma unroll
+    for (uint i = 0; i < PRE_AHEAD; i++) {
+        ahead[i] = load_pre(pre, row_of(place, item_m, i), column_of(place, item_n, i), M, N);
+    }
+#pragma unroll
+    for (uint i = 0; i < FOURS; i++) {
+        const uint next = i + PRE_AHEAD;
+        const ulong m = row_of(place, item_m, i);
+        const ulong n = column_of(place, item_n, i);
+        const float4 here = ahead[i % PRE_AHEAD];
+        if (next < FOURS) {
+            ahead[i % PRE_AHEAD] = load_pre(pre, row_of(place, item_m, next), column_of(place, item_n, next), M, N);
+        }
+        const float4 x = sum[i / (WORK_N / 4)][i % (WORK_N / 4)] * gelu_derivative(here);
+        if (m < M && n < N) {
+            store_result4(x, c + row_start(m, N) + n, N - n);
+        }
+    }
+}
+
 // side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
 // k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N), with C_REAL, and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
@@ -271,16 +339,10 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
         now = 1 - now; // the other half was last read before the barrier above
     }
     c += c_at + row_start(place.part * M, N);
-#pragma unroll
-    for (uint r = 0; r < WORK_M; r++) {
-#pragma unroll
-        for (uint s = 0; s < WORK_N / 4; s++) {
-            const ulong m = place.m + r / 4 * (ITEMS_M * 4) + item_m * 4 + r % 4;
-            const ulong n = place.n + (s * ITEMS_N + item_n) * 4;
-            if (m < M && n < N) {
-                finish_sums(beside, sum[r][s], row_start(m, N) + n, n, N, c, side, side_at, act + act_at);
-            }
-        }
+    if (BESIDE == GELU_BACKWARD) {
+        finish_tile_by_pre(place, item_m, item_n, sum, M, N, c, (const global data *)side + side_at);
+    } else {
+        finish_tile(BESIDE != 0 ? BESIDE : beside, place, item_m, item_n, sum, M, N, c, side, side_at, act + act_at);
     }
 }
 

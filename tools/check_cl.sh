@@ -19,7 +19,7 @@ for file in cl/*.cl; do
     case $file in
     *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
-    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/attention_wgmma.cl" ;;
     *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
     *attention_local*)

@@ -147,12 +147,13 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
 
 static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles *t, const char *kernel,
                          bool to_scratch) {
+    const uint32_t always_beside = t->n_parts > 1 ? 0 : opencl_epilogue(p);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
-             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d%s%s%s", t->tile_m,
-             t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1, p->K % t->tile_k != 0,
-             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
-             opencl_result_option(p, to_scratch));
+             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d -DBESIDE=%u%s%s%s",
+             t->tile_m, t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1,
+             p->K % t->tile_k != 0, always_beside, p->a_transposed ? " -DA_TRANSPOSED" : "",
+             p->b_transposed ? " -DB_TRANSPOSED" : "", opencl_result_option(p, to_scratch));
     opencl_begin(b, "matmul_local", options, kernel);
 }
 
