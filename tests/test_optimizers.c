@@ -1,5 +1,5 @@
-// test_optimizers.c: every optimizer against its source on fixed gradients (tests/golden/README.md), on every backend;
-// what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against PyTorch's, with
+// test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md), on
+// every backend; what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against PyTorch's, with
 // steps that are skipped.
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,10 @@
 #include "optimizer.h"
 #include "safetensors.h"
 #include "session.h"
+#include "tokens.h"
+#include "weights.h"
 
-enum { MOST_ELEMS = 640 };
+enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
 
 static const sm_param_spec specs[] = {
     {.name = "embed", .rows = 24, .cols = 16},
@@ -205,14 +207,115 @@ static void check_goldens(const char *backend) {
     json_decref(goldens);
 }
 
+// --- trainings --------------------------------------------------------------------------------
+
+// A model of the goldens, whose vocabulary is not a multiple of what its matrices are padded to.
+static sm_session *open_model(sm_device *device, const char *folder, const sm_optimizer *optimizer, int64_t *vocab) {
+    char path[256];
+    sm_model_config config;
+    sm_plan *plan;
+    sm_session *session = NULL;
+    snprintf(path, sizeof path, SM_TEST_GOLDEN_DIR "/%s/model", folder);
+    ok(sm_weights_read_config(path, &config));
+    assert_true(sm_model_padded_vocab(&config) > config.vocab);
+    *vocab = config.vocab;
+    ok(sm_model_build(
+        &config,
+        &(sm_plan_options){.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer}, &plan));
+    ok(sm_session_open(device, plan, &session));
+    ok(sm_weights_load(path, &config, session, NULL));
+    return session;
+}
+
+// Weights, gradients and state behind the rows that the model has are 0: none of them counts in a norm, or moves.
+static void check_padding(sm_session *session) {
+    const sm_plan *plan = session->plan;
+    int n_padded = 0;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        char gradient[SM_NAME_SIZE];
+        float values[64 * 16];
+        const int64_t n = sm_tensor_elems(&plan->tensors[t]);
+        const int64_t n_real = plan->tensors[t].real_elems;
+        if (n == n_real) {
+            continue;
+        }
+        snprintf(gradient, sizeof gradient, "d.%.50s", plan->tensors[t].name);
+        const int tensors[2] = {t, sm_plan_is_param(plan, t) ? sm_plan_find_tensor(plan, gradient) : t};
+        assert_true(n <= (int64_t)(sizeof values / sizeof values[0]));
+        for (int k = 0; k < 2; k++) {
+            ok(sm_session_read(session, tensors[k], n, values));
+            for (int64_t i = n_real; i < n; i++) {
+                assert_true(values[i] == 0);
+            }
+        }
+        n_padded++;
+    }
+    assert_true(n_padded > 0);
+}
+
+// The largest difference of a loss, relative to it.
+static double run_training(sm_device *device, const json_t *golden) {
+    const sm_optimizer *optimizer = sm_optimizer_find(json_string_value(json_object_get(golden, "optimizer")));
+    const json_t *losses = json_object_get(golden, "losses");
+    int32_t inputs[RUN_B * RUN_T];
+    int32_t targets[RUN_B * RUN_T];
+    sm_tokens *stream;
+    int64_t vocab;
+    double worst = 0;
+    assert_non_null(optimizer);
+    assert_int_equal(json_array_size(losses), 20);
+    const sm_step_settings settings = read_settings(optimizer, golden);
+    sm_session *session = open_model(device, json_string_value(json_object_get(golden, "model")), optimizer, &vocab);
+    ok(sm_tokens_open(SM_TEST_GOLDEN_DIR "/stream.bin", SM_TOKENS_UINT16, vocab, &stream));
+    for (size_t i = 0; i < json_array_size(losses); i++) {
+        const double want = json_number_value(json_array_get(losses, i));
+        double loss;
+        ok(sm_tokens_batch(stream, (int64_t)i, RUN_B, RUN_T, inputs, targets));
+        ok(sm_session_set_batch(session, inputs, targets));
+        ok(sm_session_set_hyper(session, &settings, (int64_t)i + 1, 1));
+        ok(sm_session_run(session, SM_RUN_STEP, NULL));
+        ok(sm_session_loss(session, &loss));
+        worst = fmax(worst, isnan(loss) ? INFINITY : fabs(loss - want) / want);
+    }
+    check_padding(session);
+    sm_tokens_close(stream);
+    sm_session_close(session);
+    return worst;
+}
+
+// Of 8 bits, rounding decides where a number lies half-way between two codes.
+static double loss_tolerance_of(const char *optimizer) { return strcmp(optimizer, "adamw8bit") == 0 ? 1e-4 : 1e-5; }
+
+static void check_trainings(const char *backend) {
+    json_error_t error;
+    json_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
+    assert_non_null(goldens);
+    sm_device *device = open_device(backend);
+    size_t i;
+    json_t *golden;
+    json_array_foreach(json_object_get(goldens, "runs"), i, golden) {
+        const char *optimizer = json_string_value(json_object_get(golden, "optimizer"));
+        const double difference = run_training(device, golden);
+        if (!(difference <= loss_tolerance_of(optimizer))) {
+            fail_msg("%s on %s, model %s: losses differ by %.3g from the golden's", optimizer, backend,
+                     json_string_value(json_object_get(golden, "model")), difference);
+        }
+    }
+    assert_int_equal(json_array_size(json_object_get(goldens, "runs")), 2 * sm_optimizer_count());
+    device->backend->close(device);
+    json_decref(goldens);
+}
+
 static void test_goldens_reference(void **state) {
     (void)state;
     check_goldens("reference");
+    check_trainings("reference");
 }
 
 static void test_goldens_cpu(void **state) {
     (void)state;
     check_goldens("cpu");
+    check_trainings("cpu");
 }
 
 static void test_goldens_opencl(void **state) {
@@ -222,6 +325,7 @@ static void test_goldens_opencl(void **state) {
         skip();
     }
     check_goldens("opencl");
+    check_trainings("opencl");
 }
 
 // --- the loss scaler --------------------------------------------------------------------------

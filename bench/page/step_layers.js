@@ -98,7 +98,7 @@ const layers = (() => {
     const activationRows = () => walk.ops.flatMap((op, i) => (op.phase !== 'forward' || op.attributes.recomputed ? [] : op.operands
         .filter((o) => step.isOutput(o) && o.role === 'activations' && step.count(o.dims) > 1).map((o) => rowOf(op.layer, o.tensor, step.valuesOf(i, o)))));
     const layerOf = (name) => Number((name.match(/^(?:h|model\.layers)\.(\d+)\./) || [0, -1])[1]);
-    const parameterRows = () => walk.tensors.filter((t) => t.role === 'parameters' && t.view_of && !/^(bf16|f16)\./.test(t.name))
+    const parameterRows = () => walk.tensors.filter((t) => t.role === 'parameters' && t.view_of && !/^(bf16|f16|rows)\./.test(t.name))
         .map((t) => rowOf(layerOf(t.name), t.name, step.valuesAt(t.name, 0)));
     const table = (id, first, rows) => make('div', {class: 'wide tall'}, make('table', {id},
         make('thead', {}, make('tr', {}, ...['block', first, 'values', 'std', 'largest', 'gradient', 'std', 'largest'].map((text, k) => make('th', {class: [0, 3, 4, 6, 7].includes(k) ? 'n' : null}, text)))),

@@ -5,16 +5,28 @@
 
 #include "optimizer.h"
 
+// The rows of a matrix that the model has: padding is 0, and would count in every mean.
+static sm_status add_model_rows(sm_plan *plan, const sm_param *param, int64_t rows, int of, int *added) {
+    const int64_t dims[2] = {rows, param->cols};
+    *added = of;
+    if (of != SM_NO_TENSOR && rows < param->rows) {
+        *added = sm_plan_add_view(plan, of, 0, 2, dims, "rows.%.50s", plan->tensors[of].name);
+        return *added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+    }
+    return SM_OK;
+}
+
 static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
+    const int64_t rows = plan->tensors[param->value].real_elems / param->cols;
     sm_op op = sm_op_make(SM_OP_ADAFACTOR, SM_PHASE_OPTIMIZER, -1);
     op.attr.decay = true;
-    op.in[SM_IN(adafactor, g)] = param->gradient;
     op.in[SM_IN(adafactor, hyper)] = plan->hyper;
     op.in[SM_IN(adafactor, clip)] = clip;
-    op.out[SM_OUT(adafactor, p)] = param->value;
-    op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &param->rows);
+    SM_TRY(add_model_rows(plan, param, rows, param->gradient, &op.in[SM_IN(adafactor, g)]));
+    SM_TRY(add_model_rows(plan, param, rows, param->value, &op.out[SM_OUT(adafactor, p)]));
+    SM_TRY(add_model_rows(plan, param, rows, plan->tensors[param->value].working_copy, &op.out[SM_OUT(adafactor, w)]));
+    op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &rows);
     op.out[SM_OUT(adafactor, col)] = sm_param_add_state(plan, param, "col", plan->real, 1, &param->cols);
-    op.out[SM_OUT(adafactor, w)] = plan->tensors[param->value].working_copy;
     if (op.out[SM_OUT(adafactor, row)] == SM_NO_TENSOR || op.out[SM_OUT(adafactor, col)] == SM_NO_TENSOR) {
         return SM_ERR_INVALID; // its message was set where it failed
     }

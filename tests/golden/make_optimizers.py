@@ -1,16 +1,20 @@
 """Makes optimizers.json and optimizers.safetensors: what PyTorch's optimizers, lion-pytorch and bitsandbytes make of
-fixed weights and gradients (README.md). Writes into this folder, or into one named on the command line.
+fixed weights and gradients, and the losses of models that they train (README.md). Writes into this folder, or into one
+named on the command line.
 """
 
 import json
 import pathlib
 import sys
 
+import bitsandbytes.backends.cpu.ops as bitsandbytes_cpu
 import numpy as np
 import torch
 from bitsandbytes.optim import AdamW8bit
 from lion_pytorch import Lion
 from safetensors.numpy import save_file
+
+from make_goldens import loss_of, make_model, stream_batch
 
 N_STEPS = 4
 SHAPES = {"embed": (24, 16), "h.0.wide": (16, 40), "h.0.tall": (40, 16), "h.0.bias": (40,)}
@@ -29,6 +33,22 @@ CASES = {
     "muon": dict(optimizer="muon", lr=0.02, momentum=0.8, weight_decay=0.1, **ADAM),
 }
 
+# Trainings of the models of make_goldens.py, whose vocabulary is odd: a case's settings, at a rate that learns. Where a
+# second moment is so small that its code is that of 0, eps decides how large the update is: with a small one, a code
+# that rounding moved by one would part trainings.
+RUN_STEPS = 20
+RUN_FOLDERS = (".", "llama")
+RUNS = {
+    "sgd_nesterov": dict(lr=0.02),
+    "adam": dict(lr=2e-3),
+    "adamw": dict(lr=2e-3),
+    "adamw8bit": dict(lr=2e-3, eps=1e-4),
+    "adafactor": dict(lr=0.02),
+    "lion": dict(lr=1e-4),
+    "muon": dict(lr=5e-3),
+}
+RUN_CLIP = 2.0
+
 
 def make_inputs():
     """Initial weights, and a gradient of its own size for each step, as a dictionary of arrays."""
@@ -40,8 +60,8 @@ def make_inputs():
     return {name: value.numpy() for name, value in arrays.items()}
 
 
-def make_optimizers(settings, params):
-    """The optimizers of one case: decay is on matrices only; bitsandbytes and Muon work on matrices."""
+def make_optimizers(settings, params, hidden):
+    """The optimizers of one case: decay is on matrices only; bitsandbytes and Muon work on matrices, Muon on hidden ones."""
     settings = dict(settings)
     kind = settings.pop("optimizer")
     settings.pop("grad_clip", None)
@@ -64,9 +84,8 @@ def make_optimizers(settings, params):
         return [torch.optim.Adafactor(groups, lr=lr)]
     if kind == "lion":
         return [Lion(groups, lr=lr, betas=adam["betas"])]
-    hidden = [params["h.0.wide"], params["h.0.tall"]]
-    groups[0]["params"] = [params["embed"]]
-    muon = torch.optim.Muon(hidden, lr=lr, momentum=settings["momentum"], weight_decay=decay)
+    groups[0]["params"] = [p for name, p in params.items() if p.dim() == 2 and name not in hidden]
+    muon = torch.optim.Muon([params[name] for name in hidden], lr=lr, momentum=settings["momentum"], weight_decay=decay)
     return [muon, torch.optim.AdamW(groups, **adam)]
 
 
@@ -74,7 +93,7 @@ def run(settings, arrays):
     """The weights after the last step."""
     dtype = torch.float32 if settings["optimizer"] == "adamw8bit" else torch.float64
     params = {name: torch.nn.Parameter(torch.tensor(arrays[name], dtype=dtype)) for name in SHAPES}
-    optimizers = make_optimizers(settings, params)
+    optimizers = make_optimizers(settings, params, ("h.0.wide", "h.0.tall"))
     for step in range(N_STEPS):
         for name, param in params.items():
             param.grad = torch.tensor(arrays[f"grad.{step}.{name}"], dtype=dtype)
@@ -83,6 +102,33 @@ def run(settings, arrays):
         for optimizer in optimizers:
             optimizer.step()
     return {name: param.detach().to(torch.float32).numpy() for name, param in params.items()}
+
+
+def quantize_exactly(values, code, absmax, codes, blocksize):
+    """The nearest code of each value. bitsandbytes on a CPU takes the one beside it now and then."""
+    n = values.numel()
+    blocks = torch.nn.functional.pad(values.flatten().double(), (0, -n % blocksize)).view(-1, blocksize)
+    absmax.copy_(blocks.abs().amax(dim=1))
+    ratios = (blocks / absmax.double().clamp(min=1e-300)[:, None]).flatten()[:n]
+    codes.copy_(torch.bucketize(ratios, (code[1:].double() + code[:-1].double()) / 2).view(codes.shape))
+
+
+def train(settings, folder, stream):
+    """The losses of a training, in float64; bitsandbytes has float32 only."""
+    model = make_model(folder).to(torch.float32 if settings["optimizer"] == "adamw8bit" else torch.float64)
+    params = dict(model.named_parameters())
+    hidden = [name for name, p in params.items() if p.dim() == 2 and (".h." in name or ".layers." in name)]
+    optimizers = make_optimizers(settings, params, hidden)
+    losses = []
+    for step in range(RUN_STEPS):
+        model.zero_grad()
+        loss, _ = loss_of(model, *stream_batch(stream, step))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params.values(), settings["grad_clip"])
+        for optimizer in optimizers:
+            optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
 def main():
@@ -97,7 +143,14 @@ def main():
     save_file({name: np.ascontiguousarray(value) for name, value in (arrays | results).items()},
               out / "optimizers.safetensors")
     cases = [dict(name=name, **settings) for name, settings in CASES.items()]
-    (out / "optimizers.json").write_text(json.dumps(dict(n_steps=N_STEPS, cases=cases), indent=1) + "\n")
+    bitsandbytes_cpu._quant_blockwise_fp32_direct = quantize_exactly
+    stream = torch.from_numpy(np.fromfile(pathlib.Path(__file__).parent / "stream.bin", dtype="<u2").astype(np.int64))
+    runs = []
+    for folder in RUN_FOLDERS:
+        for case, changed in RUNS.items():
+            settings = CASES[case] | changed | dict(grad_clip=RUN_CLIP)
+            runs.append(dict(model=folder, **settings, losses=train(settings, folder, stream)))
+    (out / "optimizers.json").write_text(json.dumps(dict(n_steps=N_STEPS, cases=cases, runs=runs), indent=1) + "\n")
 
 
 main()
