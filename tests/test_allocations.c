@@ -180,8 +180,12 @@ static bool file_is_whole(const result *r, const result *undisturbed) {
     if (undisturbed->file == NULL) {
         return r->file == NULL;
     }
-    bool is_old = r->file != NULL && strcmp(r->file, "old") == 0;
-    return is_old || (r->file != NULL && r->file_bytes == undisturbed->file_bytes);
+    if (r->file == NULL || strcmp(r->file, "old") == 0) {
+        return r->file != NULL;
+    }
+    // A text that tells of the machine has figures, of the memory that is free for one, of other lengths now.
+    const bool is_text = strlen(r->file) == r->file_bytes && strlen(undisturbed->file) == undisturbed->file_bytes;
+    return r->file_bytes == undisturbed->file_bytes || (is_text && same_text(r->file, undisturbed->file));
 }
 
 // NULL, or what is wrong.

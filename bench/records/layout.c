@@ -123,14 +123,15 @@ static void choose_columns(sm_layout *l) {
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to lay out a table"); }
 
-static void put_clean(const sm_layout *l, const char *text, FILE *out) {
+static bool put_clean(const sm_layout *l, const char *text, FILE *out) {
     char *clean = sm_clean_text(text, !l->is_text);
-    fputs(clean != NULL ? clean : "", out);
+    const bool put = clean != NULL && fputs(clean, out) >= 0;
     free(clean);
+    return put;
 }
 
-static sm_status close_text(FILE *out, char **text) {
-    if (out != NULL && fclose(out) == 0) {
+static sm_status close_text(FILE *out, bool is_whole, char **text) {
+    if (out != NULL && fclose(out) == 0 && is_whole) {
         return SM_OK;
     }
     free(*text);
@@ -142,7 +143,8 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
     size_t size_bytes = 0;
     *text = NULL;
     FILE *out = open_memstream(text, &size_bytes);
-    for (int i = 0; out != NULL && i < l->n_common; i++) {
+    bool is_whole = out != NULL;
+    for (int i = 0; is_whole && i < l->n_common; i++) {
         char value[SM_CELL_SIZE];
         bool varied;
         const sm_column *column = &l->table->columns[l->common[i]];
@@ -152,9 +154,9 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
                 : l->is_text && json_array_size(l->records) == 1 ? ""
                                                                  : "All rows: ",
                 heading_of(l, column));
-        put_clean(l, value, out);
+        is_whole = put_clean(l, value, out);
     }
-    return close_text(out, text);
+    return close_text(out, is_whole, text);
 }
 
 // --- notes ---------------------------------------------------------------------------------------
@@ -306,18 +308,19 @@ sm_status sm_layout_note_text(const sm_layout *l, int index, char **text) {
     size_t size_bytes = 0;
     *text = NULL;
     FILE *out = open_memstream(text, &size_bytes);
+    bool is_whole = false;
     if (out != NULL) {
         char mark[32] = "";
         if (n->mark > 0) {
             snprintf(mark, sizeof(mark), "[%d] ", n->mark);
         }
         fprintf(out, "%s%s: ", mark, n->column->heading);
-        put_clean(l, n->text, out);
+        is_whole = put_clean(l, n->text, out);
         if (n->has_variants) {
             fprintf(out, " (figures of the first of %d rows)", n->n_records);
         }
     }
-    return close_text(out, text);
+    return close_text(out, is_whole, text);
 }
 
 sm_status sm_layout_make(sm_layout *l) {
