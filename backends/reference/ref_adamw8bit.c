@@ -23,7 +23,8 @@ static void read_block(const double *map, const uint8_t *code, real max, int64_t
 static void write_block(const double *map, int64_t n, const real *x, uint8_t *code, real *max) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
-        largest = fmax(largest, fabs((double)x[i]));
+        const double magnitude = fabs((double)x[i]);
+        largest = magnitude > largest ? magnitude : largest;
     }
     *max = (real)largest;
     for (int64_t i = 0; i < n; i++) {

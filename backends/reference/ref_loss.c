@@ -35,9 +35,9 @@ void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *log
                                real *losses, real *lse) {
     for (int64_t n = 0; n < N; n++) {
         const real *row = logits + n * Vp;
-        double largest = (double)row[0]; // subtracted so that exp does not overflow
-        for (int64_t v = 1; v < V; v++) {
-            largest = fmax(largest, (double)row[v]);
+        double largest = -(double)INFINITY; // subtracted so that exp does not overflow
+        for (int64_t v = 0; v < V; v++) {
+            largest = (double)row[v] > largest ? (double)row[v] : largest;
         }
         double sum = 0;
         for (int64_t v = 0; v < V; v++) {
