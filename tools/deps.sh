@@ -1,13 +1,16 @@
 #!/bin/sh
-# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, browser, torture, slurm, package); says nothing when all are there.
+# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, browser, torture, slurm, package); says nothing
+# when all are there. One at a time, as make may run targets that install side by side; and while another program installs
+# packages it waits. ONE|OTHER: what releases of Debian call the same package.
 set -eu
-run="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libdnnl-dev opencl-headers ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev mandoc zsh fish"
+run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp libdnnl2|libdnnl3.6 ocl-icd-libopencl1"
+dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
-torture="valgrind oclgrind libllvmspirvlib15 libclc-15"
+torture="valgrind oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"
 slurm="slurmctld slurmd slurm-client munge"
 packaging="debhelper dpkg-dev lintian debootstrap"
+longest_wait_s=600
 packages=""
 for set in "$@"; do
     case $set in
@@ -20,9 +23,48 @@ for set in "$@"; do
     slurm) packages="$packages $slurm" ;;
     esac
 done
+
+is_installed() {
+    for name in $(echo "$1" | tr '|' ' '); do
+        ! dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -q '^installed$' || return 0
+    done
+    return 1
+}
+
+# names PACKAGE...: each by the name that apt knows here.
+names() {
+    for package in "$@"; do
+        for name in $(echo "$package" | tr '|' ' '); do
+            ! apt-cache show "$name" 2>/dev/null | grep -q . || break
+        done
+        printf ' %s' "$name"
+    done
+}
+
+# install_by WORD...: apt-get, after any other program that holds its locks, of which one line tells.
+install_by() {
+    waited_s=0
+    until said=$($as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -y -qq "$@" 2>&1 >/dev/null 9<&-); do
+        case $said in
+        *"Could not get lock"*) ;;
+        *) waited_s=$longest_wait_s ;;
+        esac
+        if [ "$waited_s" -ge "$longest_wait_s" ]; then
+            echo "$said" >&2
+            exit 1
+        fi
+        [ "$waited_s" -gt 0 ] || echo "waiting for another program that installs packages: ${said%%
+*}" >&2
+        sleep 1
+        waited_s=$((waited_s + 1))
+    done
+}
+
+exec 9<"$0"
+flock 9 2>/dev/null || true # not every network's file system has it; apt has locks of its own
 missing=""
 for package in $packages; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' || missing="$missing $package"
+    is_installed "$package" || missing="$missing $package"
 done
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ]; then
@@ -31,10 +73,13 @@ elif command -v sudo >/dev/null 2>&1; then
     as_root="sudo"
 else
     echo "stepmark needs packages that are not installed. As root, run:" >&2
-    echo "    apt-get install -y$missing" >&2
+    # shellcheck disable=SC2086 # a list of packages
+    echo "    apt-get install -y$(names $missing)" >&2
     exit 1
 fi
+install_by update
+# shellcheck disable=SC2086 # likewise
+missing=$(names $missing)
 echo "installing:$missing" >&2
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
-# shellcheck disable=SC2086 # a list of packages
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null
+# shellcheck disable=SC2086 # likewise
+install_by install $missing

@@ -22,7 +22,7 @@ programs() {
     $make pages && $make CONFIG=mpi build >/dev/null &&
         tools/run_tests.sh tools/test_readme.sh "tools/test_report_page.py build/release/stepmark" tools/test_mpi.sh \
             "tools/test_step_page.py build/release/stepmark" "tools/test_scaling_page.py build/mpi/stepmark" \
-            "tools/test_pages.sh build/release/stepmark build/release/pages" tools/test_slurm_scripts.sh
+            "tools/test_pages.sh build/release/stepmark build/release/pages" tools/test_slurm_scripts.sh tools/test_deps.sh
 }
 tests_sanitized() { $make CONFIG=asan tests >/dev/null && $make CONFIG=asan run-tests; }
 
