@@ -1,7 +1,6 @@
 #!/bin/sh
 # check_deps.sh: each folder includes only what is below it: src/cli -> bench -> src -> include <- backends, and
-# within bench and src as `floors` says. Only backends/cpu includes <cblas.h>. File names are unique, and a file that a
-# comment or a document names exists.
+# within bench and src as `floors` says. File names are unique, and a file that a comment or a document names exists.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0

@@ -4,16 +4,17 @@
 #ifndef STEPMARK_CPU_BLAS_H
 #define STEPMARK_CPU_BLAS_H
 
-#include <cblas.h>
-
 #include "cpu.h"
 
+// Declared as the library's binary has them, so that none of its headers is needed to build.
+enum { CPU_BLAS_ROW_MAJOR = 101, CPU_BLAS_PLAIN = 111, CPU_BLAS_TRANSPOSED = 112 };
 typedef struct {
-    __typeof__(cblas_sgemm) *sgemm;
-    __typeof__(openblas_get_config) *config;
-    __typeof__(openblas_get_corename) *core_name;
-    __typeof__(openblas_get_parallel) *parallel;
-    __typeof__(openblas_set_num_threads) *set_num_threads;
+    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    char *(*config)(void);
+    char *(*core_name)(void);
+    int (*parallel)(void);
+    void (*set_num_threads)(int n_threads);
 } cpu_blas_functions;
 
 // Valid after cpu_blas_load() has returned true.

@@ -76,9 +76,9 @@ static void scatter(const head *h, const float *packed, int64_t t0, int64_t t1, 
 // c (m,n) = alpha a' b', or += with `add`; rows lda, ldb, n apart.
 static void small_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                        const float *b, bool add, float *c) {
-    cpu_blas.sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m,
-                   (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)(tb ? k : n), add ? 1.0f : 0.0f, c,
-                   (blasint)n);
+    cpu_blas.sgemm(CPU_BLAS_ROW_MAJOR, ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN,
+                   tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
+                   (int)(tb ? k : n), add ? 1.0f : 0.0f, c, (int)n);
 }
 
 // Softmax of the scores of row t, which are of keys key0..end-1; those of keys that it does not see become 0. All

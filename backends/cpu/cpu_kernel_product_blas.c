@@ -22,9 +22,9 @@ typedef struct {
 typedef void (*serial_sgemm)(const sgemm *g);
 
 static void call_blas(const sgemm *g) {
-    cpu_blas.sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans,
-                   g->b_transposed ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0f, g->a,
-                   (blasint)g->lda, g->b, (blasint)g->ldb, g->beta, g->c, (blasint)g->ldc);
+    cpu_blas.sgemm(CPU_BLAS_ROW_MAJOR, g->a_transposed ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN,
+                   g->b_transposed ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, (int)g->m, (int)g->n, (int)g->k, 1.0f, g->a,
+                   (int)g->lda, g->b, (int)g->ldb, g->beta, g->c, (int)g->ldc);
 }
 
 // oneDNN's sgemm is of row-major matrices, too. It runs on the thread that calls it.

@@ -13,9 +13,10 @@ bool cpu_onednn_find(const char *name, void *function, size_t size_bytes) {
 }
 
 static bool load(void) {
-    library = host_library_open("libdnnl.so.2", "libdnnl.so.3");
-    return cpu_onednn_find("dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm) &&
-           cpu_onednn_find("dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version);
+    library = host_library_open("libdnnl.so.3", "libdnnl.so.2");
+    return cpu_onednn_find("dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version) &&
+           (cpu_onednn.version()->major == 2 || cpu_onednn.version()->major == 3) &&
+           cpu_onednn_find("dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm);
 }
 
 bool cpu_onednn_load(void) {
@@ -30,7 +31,7 @@ bool cpu_onednn_load(void) {
 
 void cpu_onednn_name(char *text, size_t size_bytes) {
     if (cpu_onednn_load()) {
-        const dnnl_version_t *version = cpu_onednn.version();
+        const cpu_onednn_version *version = cpu_onednn.version();
         snprintf(text, size_bytes, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
     } else {
         snprintf(text, size_bytes, "no oneDNN");

@@ -7,44 +7,94 @@
 #include "cpu_geometry.h"
 #include "cpu_onednn_matmul.h"
 
-#define FUNCTIONS(X)                      \
-    X(engine_create)                      \
-    X(stream_create)                      \
-    X(stream_destroy)                     \
-    X(memory_desc_init_by_strides)        \
-    X(memory_desc_get_size)               \
-    X(memory_create)                      \
-    X(memory_destroy)                     \
-    X(memory_set_data_handle)             \
-    X(post_ops_create)                    \
-    X(post_ops_destroy)                   \
-    X(post_ops_append_sum)                \
-    X(primitive_attr_create)              \
-    X(primitive_attr_destroy)             \
-    X(primitive_attr_set_post_ops)        \
-    X(primitive_attr_set_scratchpad_mode) \
-    X(matmul_desc_init)                   \
-    X(primitive_desc_create)              \
-    X(primitive_desc_destroy)             \
-    X(primitive_desc_query)               \
-    X(primitive_desc_query_md)            \
-    X(primitive_create)                   \
-    X(primitive_destroy)                  \
-    X(primitive_execute)
+// --- the library's interface ---------------------------------------------------------------------
 
-#define DECLARE(name) __typeof__(dnnl_##name) *name;
-static struct { FUNCTIONS(DECLARE) } dnnl;
-static dnnl_engine_t engine; // the processor; kept until the program ends
+typedef struct dnnl_engine *engine_handle;
+typedef struct dnnl_stream *stream_handle;
+typedef struct dnnl_memory *memory_handle;
+typedef struct dnnl_post_ops *post_ops_handle;
+typedef struct dnnl_primitive_attr *attributes_handle;
+typedef struct dnnl_primitive_desc *description_handle;
+typedef struct dnnl_primitive *primitive_handle;
+typedef const struct dnnl_memory_desc *layout_handle; // of an operand: shape, type and strides
+typedef int64_t dims[12];
+
+typedef struct {
+    int name;
+    memory_handle memory;
+} argument;
+
+enum { SUCCESS = 0, PROCESSOR = 1, IN_ORDER = 1, BF16 = 2, F32 = 3, SCRATCHPAD_IS_OURS = 1 };
+enum { ASK_IMPLEMENTATION = 8, ASK_SCRATCHPAD = 136 };
+enum { SOURCE = 1, DESTINATION = 17, WEIGHTS = 33, SCRATCHPAD = 80 }; // names of arguments
+
+// Version 2 has its caller keep layouts, and what describes a product, in structures of so many bytes; version 3 makes
+// them.
+enum { LAYOUT_2_BYTES = 696, MATMUL_2_BYTES = 2800 };
+
+// X(version that has it, 0: both; name; parameters)
+#define FUNCTIONS(X)                                                                                               \
+    X(0, engine_create, (engine_handle *, int kind, size_t index))                                                 \
+    X(0, stream_create, (stream_handle *, engine_handle, unsigned flags))                                          \
+    X(0, stream_destroy, (stream_handle))                                                                          \
+    X(0, memory_create, (memory_handle *, layout_handle, engine_handle, void *data))                               \
+    X(0, memory_destroy, (memory_handle))                                                                          \
+    X(0, memory_set_data_handle, (memory_handle, void *data))                                                      \
+    X(0, post_ops_create, (post_ops_handle *))                                                                     \
+    X(0, post_ops_destroy, (post_ops_handle))                                                                      \
+    X(2, post_ops_append_sum_v3, (post_ops_handle, float scale, int32_t zero, int type))                           \
+    X(3, post_ops_append_sum, (post_ops_handle, float scale, int32_t zero, int type))                              \
+    X(0, primitive_attr_create, (attributes_handle *))                                                             \
+    X(0, primitive_attr_destroy, (attributes_handle))                                                              \
+    X(0, primitive_attr_set_post_ops, (attributes_handle, post_ops_handle))                                        \
+    X(0, primitive_attr_set_scratchpad_mode, (attributes_handle, int mode))                                        \
+    X(2, memory_desc_init_by_strides, (void *, int n_dims, const dims, int type, const dims strides))              \
+    X(3, memory_desc_create_with_strides, (layout_handle *, int n_dims, const dims, int type, const dims strides)) \
+    X(3, memory_desc_destroy, (layout_handle))                                                                     \
+    X(2, matmul_desc_init, (void *, layout_handle a, layout_handle b, layout_handle bias, layout_handle c))        \
+    X(2, primitive_desc_create,                                                                                    \
+      (description_handle *, const void *, attributes_handle, engine_handle, description_handle hint))             \
+    X(3, matmul_primitive_desc_create,                                                                             \
+      (description_handle *, engine_handle, layout_handle a, layout_handle b, layout_handle bias, layout_handle c, \
+       attributes_handle))                                                                                         \
+    X(0, primitive_desc_destroy, (description_handle))                                                             \
+    X(0, primitive_desc_query, (description_handle, int what, int index, void *answer))                            \
+    X(0, primitive_create, (primitive_handle *, description_handle))                                               \
+    X(0, primitive_destroy, (primitive_handle))                                                                    \
+    X(0, primitive_execute, (primitive_handle, stream_handle, int n_arguments, const argument *))
+
+#define DECLARE(version, name, parameters) int(*name) parameters;
+static struct {
+    FUNCTIONS(DECLARE)
+    size_t (*memory_desc_get_size)(layout_handle);
+} dnnl;
+static int version;          // 2 or 3
+static engine_handle engine; // the processor; kept until the program ends
+
+bool cpu_onednn_matmul_load(void) {
+    static bool tried = false;
+    static bool loaded = false;
+    if (!tried && cpu_onednn_load()) {
+        version = cpu_onednn.version()->major;
+#define FIND(only_in, name, parameters) \
+    &&((only_in != 0 && only_in != version) || cpu_onednn_find("dnnl_" #name, &dnnl.name, sizeof dnnl.name))
+        loaded = cpu_onednn_find("dnnl_memory_desc_get_size", &dnnl.memory_desc_get_size,
+                                 sizeof dnnl.memory_desc_get_size) FUNCTIONS(FIND) &&
+                 dnnl.engine_create(&engine, PROCESSOR, 0) == SUCCESS;
+    }
+    tried = true;
+    return loaded;
+}
 
 // One primitive, of one part.
 typedef struct {
-    dnnl_primitive_t primitive; // NULL: no panel has this size
-    dnnl_memory_t a, b, c, scratchpad;
+    primitive_handle primitive; // NULL: no panel has this size
+    memory_handle a, b, c, scratchpad;
 } call;
 
 typedef struct {
     cpu_onednn_cut cut;
-    dnnl_stream_t stream;
+    stream_handle stream;
     call calls[2][2]; // [fewer rows than panel_rows][fewer columns than panel_cols]
 } part_calls;
 
@@ -59,18 +109,6 @@ typedef struct {
     bool add;
 } product;
 
-bool cpu_onednn_matmul_load(void) {
-    static bool tried = false;
-    static bool loaded = false;
-    if (!tried) {
-        tried = true;
-#define FIND(name) &&cpu_onednn_find("dnnl_" #name, &dnnl.name, sizeof dnnl.name)
-        loaded = cpu_onednn_load() && cpu_onednn.version()->major == 2 FUNCTIONS(FIND) &&
-                 dnnl.engine_create(&engine, dnnl_cpu, 0) == dnnl_success;
-    }
-    return loaded;
-}
-
 static product product_of(const host_op *op) {
     const bool is_weight = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
     return (product){cpu_geometry_of(op), !is_weight, is_weight && !op->op->attr.overwrites};
@@ -78,57 +116,85 @@ static product product_of(const host_op *op) {
 
 // --- one primitive ------------------------------------------------------------------------------
 
-static bool describe(dnnl_memory_desc_t *memory, int64_t rows, int64_t cols, dnnl_data_type_t type, int64_t row_stride,
-                     int64_t col_stride) {
-    return dnnl.memory_desc_init_by_strides(memory, 2, (dnnl_dims_t){rows, cols}, type,
-                                            (dnnl_dims_t){row_stride, col_stride}) == dnnl_success;
+typedef struct {
+    layout_handle layout;
+    _Alignas(int64_t) char kept[LAYOUT_2_BYTES]; // version 2: what `layout` points to
+} operand;
+
+static bool describe(operand *o, int64_t rows, int64_t cols, int type, int64_t row_stride, int64_t col_stride) {
+    const dims shape = {rows, cols};
+    const dims strides = {row_stride, col_stride};
+    if (version == 2) {
+        o->layout = (layout_handle)o->kept;
+        return dnnl.memory_desc_init_by_strides(o->kept, 2, shape, type, strides) == SUCCESS;
+    }
+    return dnnl.memory_desc_create_with_strides(&o->layout, 2, shape, type, strides) == SUCCESS;
+}
+
+static void free_operand(operand *o) {
+    if (version == 3) {
+        dnnl.memory_desc_destroy(o->layout);
+    }
 }
 
 // The scratchpad is ours; c may be added to.
-static bool make_attributes(bool add, dnnl_primitive_attr_t *attributes) {
-    dnnl_post_ops_t post_ops = NULL;
-    bool made = dnnl.primitive_attr_create(attributes) == dnnl_success &&
-                dnnl.primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user) == dnnl_success;
+static bool make_attributes(bool add, attributes_handle *attributes) {
+    post_ops_handle post_ops = NULL;
+    bool made = dnnl.primitive_attr_create(attributes) == SUCCESS &&
+                dnnl.primitive_attr_set_scratchpad_mode(*attributes, SCRATCHPAD_IS_OURS) == SUCCESS;
     if (made && add) {
-        made = dnnl.post_ops_create(&post_ops) == dnnl_success &&
-               dnnl.post_ops_append_sum(post_ops, 1.0f) == dnnl_success &&
-               dnnl.primitive_attr_set_post_ops(*attributes, post_ops) == dnnl_success;
+        made = dnnl.post_ops_create(&post_ops) == SUCCESS &&
+               (version == 2 ? dnnl.post_ops_append_sum_v3 : dnnl.post_ops_append_sum)(post_ops, 1.0f, 0, F32) ==
+                   SUCCESS &&
+               dnnl.primitive_attr_set_post_ops(*attributes, post_ops) == SUCCESS;
         dnnl.post_ops_destroy(post_ops);
     }
     return made;
 }
 
+static bool make_description(const operand *a, const operand *b, const operand *c, attributes_handle attributes,
+                             description_handle *description) {
+    if (version == 2) {
+        _Alignas(int64_t) char matmul[MATMUL_2_BYTES];
+        return dnnl.matmul_desc_init(matmul, a->layout, b->layout, NULL, c->layout) == SUCCESS &&
+               dnnl.primitive_desc_create(description, matmul, attributes, engine, NULL) == SUCCESS;
+    }
+    return dnnl.matmul_primitive_desc_create(description, engine, a->layout, b->layout, NULL, c->layout, attributes) ==
+           SUCCESS;
+}
+
 // The library's plain loops, which it has for every shape, are not worth trying.
-static bool is_reference(dnnl_primitive_desc_t description) {
+static bool is_reference(description_handle description) {
     const char *name = "";
-    return dnnl.primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name) != dnnl_success ||
+    return dnnl.primitive_desc_query(description, ASK_IMPLEMENTATION, 0, &name) != SUCCESS ||
            strncmp(name, "ref", 3) == 0;
 }
 
-static bool make_memory(dnnl_memory_t *memory, const dnnl_memory_desc_t *description) {
-    return dnnl.memory_create(memory, description, engine, DNNL_MEMORY_NONE) == dnnl_success;
+static bool make_memory(memory_handle *memory, layout_handle layout) {
+    return dnnl.memory_create(memory, layout, engine, NULL) == SUCCESS;
 }
 
 static bool make_call(const product *p, int64_t n_rows, int64_t n_cols, int64_t ld, call *to) {
-    dnnl_memory_desc_t a, b, c;
-    dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attributes = NULL;
-    dnnl_primitive_desc_t description = NULL;
-    bool made = describe(&a, n_rows, p->of.k, dnnl_bf16, p->of.a_row, p->of.a_col) &&
-                describe(&b, p->of.k, n_cols, dnnl_bf16, p->of.b_row, p->of.b_col) &&
-                describe(&c, n_rows, n_cols, dnnl_f32, ld, 1) &&
-                dnnl.matmul_desc_init(&matmul, &a, &b, NULL, &c) == dnnl_success &&
-                make_attributes(p->add, &attributes) &&
-                dnnl.primitive_desc_create(&description, &matmul, attributes, engine, NULL) == dnnl_success &&
-                !is_reference(description);
-    if (made) {
-        const dnnl_memory_desc_t *scratchpad = dnnl.primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-        made = dnnl.memory_desc_get_size(scratchpad) <= CPU_ONEDNN_SCRATCH_BYTES - CPU_ONEDNN_PANEL_BYTES &&
-               dnnl.primitive_create(&to->primitive, description) == dnnl_success && make_memory(&to->a, &a) &&
-               make_memory(&to->b, &b) && make_memory(&to->c, &c) && make_memory(&to->scratchpad, scratchpad);
-    }
+    operand a = {0};
+    operand b = {0};
+    operand c = {0};
+    attributes_handle attributes = NULL;
+    description_handle description = NULL;
+    layout_handle scratchpad = NULL; // the description's
+    bool made = describe(&a, n_rows, p->of.k, BF16, p->of.a_row, p->of.a_col) &&
+                describe(&b, p->of.k, n_cols, BF16, p->of.b_row, p->of.b_col) &&
+                describe(&c, n_rows, n_cols, F32, ld, 1) && make_attributes(p->add, &attributes) &&
+                make_description(&a, &b, &c, attributes, &description) && !is_reference(description) &&
+                dnnl.primitive_desc_query(description, ASK_SCRATCHPAD, 0, &scratchpad) == SUCCESS &&
+                dnnl.memory_desc_get_size(scratchpad) <= CPU_ONEDNN_SCRATCH_BYTES - CPU_ONEDNN_PANEL_BYTES &&
+                dnnl.primitive_create(&to->primitive, description) == SUCCESS && make_memory(&to->a, a.layout) &&
+                make_memory(&to->b, b.layout) && make_memory(&to->c, c.layout) &&
+                make_memory(&to->scratchpad, scratchpad);
     dnnl.primitive_desc_destroy(description);
     dnnl.primitive_attr_destroy(attributes);
+    free_operand(&a);
+    free_operand(&b);
+    free_operand(&c);
     return made;
 }
 
@@ -156,7 +222,7 @@ static bool make_part(const product *p, int thread, int n_threads, part_calls *t
     const int64_t ld = p->is_rounded ? to->cut.panel_cols : p->of.n;
     const int64_t rows[2] = {to->cut.panel_rows, n_rows % to->cut.panel_rows};
     const int64_t cols[2] = {to->cut.panel_cols, n_cols % to->cut.panel_cols};
-    bool made = dnnl.stream_create(&to->stream, engine, dnnl_stream_default_flags) == dnnl_success;
+    bool made = dnnl.stream_create(&to->stream, engine, IN_ORDER) == SUCCESS;
     for (int i = 0; i < 4; i++) {
         if (made && rows[i / 2] > 0 && cols[i % 2] > 0) {
             made = make_call(p, rows[i / 2], cols[i % 2], ld, &to->calls[i / 2][i % 2]);
@@ -205,8 +271,8 @@ void cpu_onednn_matmul_run(const cpu_onednn_matmul *matmul, int part, int64_t n_
                            const void *b, float *c, void *scratch) {
     const part_calls *mine = &matmul->parts[part];
     const call *by = &mine->calls[n_rows < mine->cut.panel_rows][n_cols < mine->cut.panel_cols];
-    const dnnl_exec_arg_t arguments[] = {
-        {DNNL_ARG_SRC, by->a}, {DNNL_ARG_WEIGHTS, by->b}, {DNNL_ARG_DST, by->c}, {DNNL_ARG_SCRATCHPAD, by->scratchpad}};
+    const argument arguments[] = {
+        {SOURCE, by->a}, {WEIGHTS, by->b}, {DESTINATION, by->c}, {SCRATCHPAD, by->scratchpad}};
     cpu_onednn_one_thread();
     dnnl.memory_set_data_handle(by->a, (void *)(uintptr_t)a); // is only read
     dnnl.memory_set_data_handle(by->b, (void *)(uintptr_t)b);

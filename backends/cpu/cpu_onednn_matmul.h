@@ -17,7 +17,7 @@ enum {
 
 typedef struct cpu_onednn_matmul cpu_onednn_matmul;
 
-// Does the installed library have what is called here (version 2)? Called before any threads are.
+// Does the installed library have what is called here? Called before any threads are.
 bool cpu_onednn_matmul_load(void);
 
 // The primitives of a team of n_threads for that op's shape; its addresses are not looked at. NULL where the library

@@ -80,7 +80,10 @@ static void list_candidates(tuner *t) {
     if (has_onednn) {
         add_candidate(t, CPU_BY_ONEDNN, (cpu_blocking){0});
     } else if (dtype != SM_F16) {
-        warn(t, "mode tuned: oneDNN is not among the candidates: libdnnl.so.2 is not installed (Debian: libdnnl2)");
+        warn(
+            t,
+            "mode tuned: oneDNN is not among the candidates: version 2 or 3 of libdnnl.so is not installed (Debian 12: "
+            "libdnnl2, Debian 13: libdnnl3.6)");
     }
     for (size_t i = 0; packed && i < sizeof blockings / sizeof blockings[0]; i++) {
         add_candidate(t, CPU_BY_PACKED, blockings[i]);
