@@ -496,6 +496,32 @@ static void a_log_that_cannot_be_written_throws_nothing_away(void **state) {
     free(log);
 }
 
+// As a batch system sets it: what would be larger is a failed write (SIGXFSZ), and nothing half-written stays.
+static void a_limit_of_file_size_leaves_nothing_half_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *limit, *command, *line;
+    } cases[] = {
+        {"2", "run -m tiny -b 1 --seq-len 8 --backend reference --no-peaks -r 2 -w 0 -q --output-file $R/row.json",
+         "row.json: cannot write: File too large"},
+        {"100", "train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --save-every 1 --run $R/r",
+         "model.safetensors: cannot write: File too large"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char whole[COMMAND_SIZE];
+        shell("rm -rf $R && mkdir $R");
+        snprintf(whole, sizeof whole, "R=%s; (ulimit -f %s; " SM_TEST_BINARY " %s) >/dev/null 2>%s/err; test $? = 1",
+                 root, cases[i].limit, cases[i].command, temp_folder);
+        const bool ended_in_order = system(whole) == 0;
+        char *err = read_text("err");
+        if (!ended_in_order || strstr(err, cases[i].line) == NULL) {
+            fail_msg("%s\n%s", whole, err);
+        }
+        free(err);
+        shell("test -z \"$(find $R -name '*tmp*')\"");
+    }
+}
+
 static int make_models(void **state) {
     if (set_up(state) != 0) {
         return -1;
@@ -520,6 +546,7 @@ int main(void) {
         cmocka_unit_test(data_that_changes_ends_a_training_in_order),
         cmocka_unit_test(a_reader_that_goes_away_throws_nothing_away),
         cmocka_unit_test(a_log_that_cannot_be_written_throws_nothing_away),
+        cmocka_unit_test(a_limit_of_file_size_leaves_nothing_half_written),
     };
     return cmocka_run_group_tests(tests, make_models, tear_down);
 }

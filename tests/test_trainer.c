@@ -232,6 +232,17 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
     }
 }
 
+// By whoever it was: only what the kernel says of itself is told as want of memory.
+static void a_killed_training_says_what_it_did(void **state) {
+    (void)state;
+    shell("timeout 60 " SM_TEST_BINARY " " RUN "--steps 100000000 --run $T/k >/dev/null 2>$T/err & "
+          "timeout 60 sh -c 'until test -s $T/k/log.jsonl; do sleep 0.02; done'; program=$(cat "
+          "/proc/$!/task/*/children); "
+          "kill -9 $(cat /proc/${program% }/task/${program% }/children); wait $!; test $? = 1");
+    read_file("err", err);
+    expect_text("train", err, "the process was killed (SIGKILL) during: training");
+}
+
 static void what_differs_is_named(void **state) {
     (void)state;
     expect_stopped(RUN "--steps 100000", "half", 25, SIGTERM, 143);
@@ -377,6 +388,7 @@ int main(void) {
         cmocka_unit_test(a_global_batch_is_as_many_micro_batches),
         cmocka_unit_test(a_folder_of_data_brings_validation),
         cmocka_unit_test(an_ended_run_goes_on_as_if_it_had_not_been),
+        cmocka_unit_test(a_killed_training_says_what_it_did),
         cmocka_unit_test(what_differs_is_named),
         cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
         cmocka_unit_test(a_run_without_a_whole_checkpoint_is_refused),

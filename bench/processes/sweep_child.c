@@ -1,6 +1,8 @@
 // sweep_child.c: see sweep_child.h.
 #include "sweep_child.h"
 
+#include "oom_kills.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -230,6 +232,7 @@ static sm_status start(child *c) {
 
 sm_status sm_child_run(const sm_child_job *job, sm_child_result *result) {
     child c = {.job = job, .result = result};
+    const int64_t n_oom_kills = sm_oom_kills();
     memset(result, 0, sizeof(*result));
     sm_status status = append(&c.buffers[OUT], "", 0);
     status = status == SM_OK ? append(&c.buffers[ERR], "", 0) : status;
@@ -246,6 +249,7 @@ sm_status sm_child_run(const sm_child_job *job, sm_child_result *result) {
         }
         sm_status waited = wait_for(&c);
         status = status != SM_OK ? status : waited;
+        result->no_memory = result->signal == SIGKILL && sm_oom_kills() > n_oom_kills;
     }
     keep_last_line(&c.buffers[ERR], result->last_message);
     free(c.buffers[ERR].bytes);

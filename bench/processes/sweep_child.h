@@ -28,6 +28,7 @@ typedef struct {
     char last_message[SM_CHILD_TAIL]; // the last line that it said on stderr; "" if none
     int exit_code;                    // -1 where a signal ended it
     int signal;                       // 0 where it ended by itself
+    bool no_memory;                   // a SIGKILL, and the kernel killed processes for want of memory meanwhile
     bool timed_out;
     bool interrupted;
     int64_t wall_ns;

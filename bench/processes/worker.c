@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "oom_kills.h"
 
 // A terminal and a parent may both pass the same signal on; this much later it is another one.
 static const int64_t again_ns = 300000000;
@@ -268,6 +269,7 @@ static sm_status share_state(shared_state **state) {
 sm_status sm_worker_run(const sm_worker_job *job, sm_worker_end *end) {
     worker w = {.job = job, .end = end, .messages = -1, .deadline_ns = job->deadline_ns};
     shared_state *outer = shared;
+    const int64_t n_oom_kills = sm_oom_kills();
     memset(end, 0, sizeof(*end));
     SM_TRY(share_state(&shared));
     sm_status status = start(&w);
@@ -278,6 +280,7 @@ sm_status sm_worker_run(const sm_worker_job *job, sm_worker_end *end) {
         }
         sm_status waited = wait_for(&w);
         status = status != SM_OK ? status : waited;
+        end->no_memory = end->signal == SIGKILL && !was_killed(&w) && sm_oom_kills() > n_oom_kills;
     }
     if (w.messages >= 0) {
         close(w.messages);

@@ -30,10 +30,11 @@ typedef struct {
 } sm_worker_job;
 
 typedef struct {
-    int exit_code; // -1 where a signal ended it
-    int signal;    // that ended it; 0: none
-    bool late;     // ended by us: its deadline was over
-    bool stopped;  // ended by us: it had been asked to end, and did not
+    int exit_code;  // -1 where a signal ended it
+    int signal;     // that ended it; 0: none
+    bool late;      // ended by us: its deadline was over
+    bool stopped;   // ended by us: it had been asked to end, and did not
+    bool no_memory; // ended by the kernel: it killed processes for want of memory meanwhile
 } sm_worker_end;
 
 // Runs it to its end, and says how it ended. It dies with this process.

@@ -213,15 +213,14 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_
     char reason[SM_ROW_REASON_SIZE];
     char peak[32];
     char limit[32];
-    const bool killed = r->signal == SIGKILL;
-    const char *status = r->timed_out ? "timeout" : killed || speaks_of_memory(r->last_message) ? "oom" : "error";
+    const char *status = r->timed_out ? "timeout" : r->no_memory || speaks_of_memory(r->last_message) ? "oom" : "error";
     sm_text_bytes((double)r->peak_rss_bytes, peak, sizeof(peak));
     sm_text_bytes((double)s->memory_limit_bytes, limit, sizeof(limit));
     if (r->timed_out) {
         snprintf(reason, sizeof(reason),
                  "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
                  last_resort_s(s->options->timeout_s), s->options->timeout_s);
-    } else if (killed) {
+    } else if (r->no_memory) {
         snprintf(reason, sizeof(reason), "killed, by the kernel for want of memory it seems: %s resident, %s allowed",
                  peak, limit);
     } else if (r->signal != 0) {

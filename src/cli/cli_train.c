@@ -11,12 +11,12 @@
 #include "cli_train_facts.h"
 #include "cli_train_profile.h"
 #include "cli_train_show.h"
+#include "cli_worker.h"
 #include "clock.h"
 #include "machine.h"
 #include "run_folder.h"
 #include "trainer.h"
 #include "weights.h"
-#include "worker.h"
 
 enum { DEFAULT_STEPS = 10 };
 
@@ -96,6 +96,7 @@ static sm_status open_device(training *t) {
     cli_foresee();
     SM_TRY(cli_select_devices(&options->backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    cli_stage("opening the device", NULL);
     return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
 }
 
@@ -204,8 +205,10 @@ static sm_status open_profile(training *t) {
 static sm_status set_up(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
+    cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
     SM_TRY(open_device(t));
+    cli_stage("building the step", NULL);
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
     set_work(t);
@@ -266,6 +269,7 @@ static void note(void *ctx, const char *text) {
 static void set_saving(void *ctx, bool saving) {
     const training *t = ctx;
     sm_worker_set_saving(saving || t->options.run != NULL);
+    cli_stage(saving ? "writing what was trained" : "training", NULL);
 }
 
 static json_t *end_facts(void *ctx) { return cli_train_end_facts(((training *)ctx)->session); }

@@ -39,9 +39,12 @@ sm_status cli_worker_failure(const sm_worker_end *end, const char *stage, double
                        "too short",
                        timeout_s, stage);
     }
-    if (end->signal == SIGKILL) {
+    if (end->no_memory) {
         return sm_fail(SM_ERR_OOM, "the process was killed during: %s, by the kernel for want of memory it seems",
                        stage);
+    }
+    if (end->signal == SIGKILL) {
+        return sm_fail(SM_ERR_DEVICE, "the process was killed (SIGKILL) during: %s", stage);
     }
     if (end->signal != 0) {
         return sm_fail(SM_ERR_DEVICE, "the process crashed during: %s, by signal %d (%s)", stage, end->signal,
@@ -67,9 +70,10 @@ static int perform(void *ctx) {
 static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
     performance *p = ctx;
     const char *stage = json_string_value(json_object_get(message, "stage"));
+    const bool has_searched = stage == NULL && json_object_get(message, "search") != NULL;
     (void)deadline_ns;
-    if (stage != NULL) {
-        SM_ROW_TEXT(p->stage, stage);
+    if (stage != NULL || has_searched) {
+        SM_ROW_TEXT(p->stage, has_searched ? cli_command_name(p->options->command) : stage);
     }
     return SM_OK;
 }

@@ -272,6 +272,7 @@ static int front_option(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); // a file beyond its limit (ulimit -f) is a failed write, not the end
     cli_memory_watch();
     if (!has_stack()) {
         return EXIT_ERROR;
