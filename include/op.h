@@ -1,7 +1,7 @@
 // op.h: the kinds of operation that a training step is made of.
 //
-// One table (op_table.h) gives each kind its equation and operands, op_kinds.c its FLOPs and bytes; walk,
-// estimate, verify, profile and every backend read them. Builders and backends name an operand by SM_IN and SM_OUT.
+// One table (op_table.h) gives each kind its equation, operands, FLOPs and attributes; walk, estimate, verify, profile
+// and every backend read them. Builders and backends name an operand by SM_IN and SM_OUT.
 #ifndef STEPMARK_OP_H
 #define STEPMARK_OP_H
 
@@ -10,7 +10,7 @@
 #include "tensor.h"
 
 typedef enum {
-#define OP(code, name, inplace, equation, source) code,
+#define OP(code, ...) code,
 #include "op_table.h"
     SM_OP_KIND_COUNT
 } sm_op_kind;
@@ -62,9 +62,8 @@ enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
 // Blocked attention stores a head's weights in blocks of rows, each as wide as its last row: up to the diagonal.
 //
 //     keys  0 ..63 64..127         block 0: rows 0..63 of 64 weights
-//   rows 0  |#####|                block 1: rows 64..127 of 128 weights, and so on; the last ends with row and key T -
-//   1
-//        64 |#####|#####|
+//   rows 0  |#####|                block 1: rows 64..127 of 128 weights, and so on; the last
+//        64 |#####|#####|                   ends with row and key T - 1
 enum { SM_WEIGHT_BLOCK = 64 };
 
 // Weights of row t of a head.
@@ -87,26 +86,74 @@ typedef enum {
     SM_WHEN_LAST  // in the last alone
 } sm_when;
 
-// Everything about an op that its operands' shapes do not say. Zero where it has no meaning.
+// Everything about an op that its operands' shapes do not say, and where it is said once: the members of sm_attrs, what
+// walk shows, what the cases of verify set, and the arguments of users' kernels. Zero where it has no meaning.
+//
+//   FIELD(type, name, letter, text)        letter: its name in equations, in the texts of cases and for users' kernels;
+//                                          text: of a number what it is, of a switch what is so where it is on
+//   EPILOGUE(code, name, letter, text)     likewise, a bit of the member `epilogue`
+//
+// Which of them a kind has stands in its row of op_table.h.
+#define SM_ATTR_LIST(FIELD, EPILOGUE)                                                                            \
+    FIELD(int, n_head, "NH", "heads")                                                                            \
+    FIELD(int, n_kv_head, "NKV", "heads of keys and values; NH / NKV heads of queries, side by side, share one") \
+    FIELD(double, rope_theta, "theta", "base of the angles")                                                     \
+    FIELD(bool, inverse, "inverse", "angles of the other sign")                                                  \
+    FIELD(int64_t, vocab, "V", "columns that count; those from V to Vp are padding")                             \
+    FIELD(bool, w_transposed, "w_transposed", "the matrix is stored with rows and columns exchanged")            \
+    EPILOGUE(SM_EPILOGUE_BIAS, then_bias, "bias", "then y += b")                                                 \
+    EPILOGUE(SM_EPILOGUE_GELU, then_gelu, "gelu", "then act = gelu(y)")                                          \
+    EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")            \
+    FIELD(bool, overwrites, "overwrites", "dW = x^T dy, whatever dW held") /* the first micro-batch of a step */ \
+    FIELD(double, eps, "eps", "added to the variance")                                                           \
+    FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                  \
+    FIELD(uint64_t, rng_key, "key", "Philox key of the mask, from seed and name (philox.h)")                     \
+    FIELD(bool, decay, "decay", "weight decay")                                                                  \
+    FIELD(double, a, "a", "factor")                                                                              \
+    FIELD(double, b, "b", "factor")                                                                              \
+    FIELD(int, n_processes, "N", "processes")                                                                    \
+    FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                        \
+    FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")         \
+    FIELD(bool, recomputed, "recomputed", "computed again, not kept from forward") /* any kind; counts no FLOPs */
+
+#define NO_EPILOGUE(code, name, letter, text)
 typedef struct {
-    int n_head;        // attention, rope: NH
-    int n_kv_head;     // attention, rope: NKV, heads of keys and of values; NH / NKV heads of queries share one
-    double rope_theta; // rope: the base of the angles
-    bool inverse;      // rope: angles of the other sign, its derivative
-    int64_t vocab;     // matmul of the head, cross-entropy: V; columns V..Vp-1 are padding, masked
-    bool w_transposed; // matmul: W is (OC, C), as the tied head's; otherwise (C, OC), as Conv1D's; muon: x is (C, R)
-    unsigned epilogue; // matmul: SM_EPILOGUE_*
-    double eps;        // layernorm, rmsnorm
-    double dropout_p;  // dropout, attention
-    uint64_t rng_key;  // dropout, attention: Philox key, from seed and name (philox.h)
-    bool decay;        // optimizers: these parameters take weight decay
-    double a, b;       // combine
-    bool overwrites;   // matmul_backward_weight: dW = x^T dy, whatever dW held; later micro-batches of a step add
-    int n_processes;   // communication: N
-    bool is_bf16;      // communication: summands and sums are rounded to bf16 on their way
-    sm_when when;      // of several processes
-    bool recomputed;   // any: gives again what an earlier op gave; not work of the step, so it counts no FLOPs
+#define FIELD(type, name, letter, text) type name;
+    SM_ATTR_LIST(FIELD, NO_EPILOGUE)
+#undef FIELD
+    unsigned epilogue; // SM_EPILOGUE_*
 } sm_attrs;
+#undef NO_EPILOGUE
+
+typedef enum {
+#define FIELD(type, name, letter, text)    SM_ATTR_##name,
+#define EPILOGUE(code, name, letter, text) SM_ATTR_##name,
+    SM_ATTR_LIST(FIELD, EPILOGUE)
+#undef FIELD
+#undef EPILOGUE
+        SM_ATTR_COUNT
+} sm_attr;
+
+typedef enum {
+    SM_ATTR_INTEGER,
+    SM_ATTR_REAL,
+    SM_ATTR_SWITCH,
+    SM_ATTR_EPILOGUE, // a switch
+    SM_ATTR_KEY,      // 64 bits, of which a double has 53
+} sm_attr_type;
+
+typedef struct {
+    const char *name;
+    const char *letter;
+    const char *text;
+    sm_attr_type type;
+} sm_attr_info;
+
+const sm_attr_info *sm_attr_get_info(sm_attr attr);
+
+// Of any type; a switch is 0 or 1.
+double sm_attr_get(const sm_attrs *attrs, sm_attr attr);
+void sm_attr_set(sm_attrs *attrs, sm_attr attr, double value);
 
 typedef struct {
     sm_op_kind kind;
@@ -156,7 +203,10 @@ typedef struct {
     const char *source;            // where the definition comes from (paper, section)
     sm_operand_info in[SM_MAX_IN]; // ends at the first with a null name
     sm_operand_info out[SM_MAX_OUT];
-    int inplace_in; // index of the input that out[0] may overwrite, or SM_NO_OPERAND
+    int inplace_in;      // index of the input that out[0] may overwrite, or SM_NO_OPERAND
+    unsigned attributes; // bits: 1u << SM_ATTR_*
+    bool is_cheap;       // a forward op that is computed again rather than kept
+    bool is_shared;      // done with other processes, by the session: no backend has a kernel
 } sm_op_info;
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
@@ -165,8 +215,8 @@ bool sm_op_is_matmul(sm_op_kind kind);
 bool sm_op_is_attention(sm_op_kind kind); // of any kind, forward or backward
 bool sm_op_is_attention_forward(sm_op_kind kind);
 
-// Is it done by the session, with other processes? No backend then has a kernel for it.
-bool sm_op_is_communication(sm_op_kind kind);
+bool sm_op_is_communication(sm_op_kind kind); // sm_op_info.is_shared
+bool sm_op_has_attr(sm_op_kind kind, sm_attr attr);
 
 // Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);

@@ -2,15 +2,28 @@
 // walk, estimate, verify and the backends read. Included several times, each time with a meaning of its own for these
 // words; those that the includer does not define mean nothing.
 //
-//   OP(code, name, inplace, equation, source)   equation: one line, in the operands' names; source: where the
-//                                               definition comes from; inplace: the input that the first output may
-//                                               overwrite, SM_IN(name, operand), or SM_NO_OPERAND
-//   SHARED_OP(...)                              likewise, of what is done with other processes: no backend has it
-//   INPUTS(name)                                its inputs follow, in their order
-//   IN(operand, shape, type, flags)             flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
-//   OUTPUTS(name)                               its outputs follow: one at least
+//   OP(code, name, inplace,           inplace: the input that the first output may overwrite, SM_IN(name, operand), or
+//                                     SM_NO_OPERAND
+//      work, again, attributes,       three words, below
+//      equation, source)              equation: one line, in the operands' names; source: where the definition comes from
+//   SHARED_OP(...)                    likewise, of what is done with other processes: no backend has it
+//   INPUTS(name)                      its inputs follow, in their order
+//   IN(operand, shape, type, flags)   flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
+//   OUTPUTS(name)                     its outputs follow: one at least
 //   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES
 //   END
+//
+// work: the FLOPs of the equation. A multiply, an add, a comparison and a transcendental function count one each.
+//   EACH_IN(n, name, operand)         n for each element of an input
+//   EACH_OUT(n, name, operand)        n for each element of an output
+//   COUNTED(what)                     the function flops_of_WHAT in op_kinds.c
+//   NO_WORK                           values are set or sent: that is no work of the model
+//
+// again: a forward op that is CHEAP is computed again in the backward where somebody reads what it gave
+// (rewrite_recompute.c); what one that is KEPT gave stays in memory.
+//
+// attributes: those that the kind has of SM_ATTR_LIST (op.h), HAS(eps) | HAS(decay), or NO_ATTRS. An op that sets another
+// is refused. HEADS and DROPS are the pairs of attention.
 //
 // The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
 // grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
@@ -33,10 +46,10 @@
 // A row of the table is a paragraph, an operand a line of it.
 // clang-format off
 #ifndef OP
-#define OP(code, name, inplace, equation, source)
+#define OP(...)
 #endif
 #ifndef SHARED_OP
-#define SHARED_OP(code, name, inplace, equation, source) OP(code, name, inplace, equation, source)
+#define SHARED_OP(...) OP(__VA_ARGS__)
 #endif
 #ifndef INPUTS
 #define INPUTS(name)
@@ -55,6 +68,7 @@
 #endif
 
 OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
+   NO_WORK, KEPT, NO_ATTRS,
    "x = 0",
    "gradients of one step are a sum over its micro-batches, so they start at zero")
 INPUTS(zero)
@@ -63,6 +77,7 @@ OUTPUTS(zero)
 END
 
 OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
+   EACH_IN(1, loss_scale, targets), KEPT, NO_ATTRS,
    "scale = hyper.loss_scale / max(1, number of targets that are not -1), times scaler.scale where there is a scaler",
    "derivative of the mean loss with respect to one token's loss; scaled as in Micikevicius et al. 2018, section 3.2")
 INPUTS(loss_scale)
@@ -74,6 +89,7 @@ OUTPUTS(loss_scale)
 END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
+   EACH_OUT(1, embedding_forward, x), KEPT, NO_ATTRS,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
@@ -86,6 +102,7 @@ OUTPUTS(embedding_forward)
 END
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
+   EACH_IN(2, embedding_backward, dx), KEPT, HAS(when),
    "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]",
    "derivative of embedding_forward")
 INPUTS(embedding_backward)
@@ -98,6 +115,7 @@ OUTPUTS(embedding_backward)
 END
 
 OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
+   EACH_OUT(2, dropout, y), KEPT, DROPS,
    "y = keep * x / (1 - p), keep ~ Bernoulli(1 - p) from Philox(key, element, rng_step); its own derivative",
    "Srivastava et al. 2014, section 4 (inverted form)")
 INPUTS(dropout)
@@ -108,6 +126,7 @@ OUTPUTS(dropout)
 END
 
 OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_NO_OPERAND,
+   EACH_OUT(8, layernorm_forward, y), CHEAP, HAS(eps),
    "mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b",
    "Ba et al. 2016, equations 3 and 4")
 INPUTS(layernorm_forward)
@@ -121,6 +140,7 @@ OUTPUTS(layernorm_forward)
 END
 
 OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
+   COUNTED(layernorm_backward), KEPT, NO_ATTRS,
    "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
    "db += sum_n dy;  dbias += sum_n dx",
    "derivative of layernorm_forward; dbias, where it is asked for, that of the bias last added to x")
@@ -138,6 +158,7 @@ OUTPUTS(layernorm_backward)
 END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
+   COUNTED(matmul_forward), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(then_bias) | HAS(then_gelu),
    "y = x W",
    "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
 INPUTS(matmul_forward)
@@ -150,6 +171,7 @@ OUTPUTS(matmul_forward)
 END
 
 OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
+   COUNTED(matmul_backward_input), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(then_gelu_backward),
    "dx = dy W^T",
    "derivative of matmul_forward with respect to x")
 INPUTS(matmul_backward_input)
@@ -161,6 +183,7 @@ OUTPUTS(matmul_backward_input)
 END
 
 OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
+   COUNTED(matmul_backward_weight), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(overwrites),
    "dW += x^T dy",
    "derivative of matmul_forward with respect to W")
 INPUTS(matmul_backward_weight)
@@ -171,6 +194,7 @@ OUTPUTS(matmul_backward_weight)
 END
 
 OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),
+   EACH_OUT(1, bias_forward, y), KEPT, NO_ATTRS,
    "y = x + b",
    "a linear layer's bias, broadcast over rows")
 INPUTS(bias_forward)
@@ -181,6 +205,7 @@ OUTPUTS(bias_forward)
 END
 
 OP(SM_OP_BIAS_BACKWARD, bias_backward, SM_NO_OPERAND,
+   EACH_IN(1, bias_backward, dy), KEPT, NO_ATTRS,
    "db += sum_n dy",
    "derivative of bias_forward with respect to b")
 INPUTS(bias_backward)
@@ -190,6 +215,7 @@ OUTPUTS(bias_backward)
 END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
+   COUNTED(attention_forward), KEPT, HEADS | DROPS,
    "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t;  y = dropout(att) v",
    "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
    " 2023)")
@@ -203,6 +229,7 @@ OUTPUTS(attention_forward)
 END
 
 OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
+   COUNTED(attention_backward), KEPT, HEADS | DROPS,
    "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
    " = ds^T q / sqrt(HS)",
    "derivative of attention_forward")
@@ -217,6 +244,7 @@ OUTPUTS(attention_backward)
 END
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
+   EACH_OUT(9, gelu_forward, y), CHEAP, NO_ATTRS,
    "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
    "Hendrycks and Gimpel 2016, section 2 (tanh form)")
 INPUTS(gelu_forward)
@@ -226,6 +254,7 @@ OUTPUTS(gelu_forward)
 END
 
 OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
+   EACH_OUT(18, gelu_backward, dx), KEPT, NO_ATTRS,
    "dx = dy gelu'(x)",
    "derivative of gelu_forward")
 INPUTS(gelu_backward)
@@ -236,6 +265,7 @@ OUTPUTS(gelu_backward)
 END
 
 OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_NO_OPERAND,
+   EACH_OUT(4, rmsnorm_forward, y), CHEAP, HAS(eps),
    "rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
    "Zhang and Sennrich 2019, equation 4")
 INPUTS(rmsnorm_forward)
@@ -247,6 +277,7 @@ OUTPUTS(rmsnorm_forward)
 END
 
 OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_NO_OPERAND,
+   EACH_OUT(9, rmsnorm_backward, dx), KEPT, NO_ATTRS,
    "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C);  dw += sum_n dy xh",
    "derivative of rmsnorm_forward")
 INPUTS(rmsnorm_backward)
@@ -260,6 +291,7 @@ OUTPUTS(rmsnorm_backward)
 END
 
 OP(SM_OP_ROPE, rope, SM_IN(rope, x),
+   COUNTED(rope), KEPT, HEADS | HAS(rope_theta) | HAS(inverse),
    "per head of q and k, i < HS/2: angle = (t - starts) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
    " + x[i+HS/2] cos;  v stays",
    "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
@@ -271,6 +303,7 @@ OUTPUTS(rope)
 END
 
 OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
+   EACH_OUT(5, swiglu_forward, y), CHEAP, NO_ATTRS,
    "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up",
    "Shazeer 2020, equation 6")
 INPUTS(swiglu_forward)
@@ -280,6 +313,7 @@ OUTPUTS(swiglu_forward)
 END
 
 OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
+   EACH_IN(12, swiglu_backward, dy), KEPT, NO_ATTRS,
    "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s",
    "derivative of swiglu_forward")
 INPUTS(swiglu_backward)
@@ -290,6 +324,7 @@ OUTPUTS(swiglu_backward)
 END
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
+   EACH_OUT(1, residual, y), KEPT, NO_ATTRS,
    "y = a + b",
    "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
 INPUTS(residual)
@@ -300,6 +335,7 @@ OUTPUTS(residual)
 END
 
 OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
+   COUNTED(crossentropy), KEPT, HAS(vocab),
    "lse = log sum_v<V exp(logits[n,v]);  losses[n] = lse - logits[n,target[n]], or 0 where target is -1",
    "Bridle 1990; negative log likelihood of the softmax over the V real columns")
 INPUTS(crossentropy_forward)
@@ -311,6 +347,7 @@ OUTPUTS(crossentropy_forward)
 END
 
 OP(SM_OP_CROSSENTROPY_BACKWARD, crossentropy_backward, SM_IN(crossentropy_backward, logits),
+   COUNTED(crossentropy), KEPT, HAS(vocab),
    "dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = target[n]]); 0 where target is -1 or v >= V",
    "derivative of crossentropy_forward")
 INPUTS(crossentropy_backward)
@@ -323,6 +360,7 @@ OUTPUTS(crossentropy_backward)
 END
 
 OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
+   EACH_IN(1, loss_mean, losses), KEPT, NO_ATTRS,
    "loss = sum_n losses[n] / max(1, number of targets that are not -1)",
    "mean negative log likelihood of the micro-batch")
 INPUTS(loss_mean)
@@ -333,6 +371,7 @@ OUTPUTS(loss_mean)
 END
 
 OP(SM_OP_GRAD_SQNORM, grad_sqnorm, SM_NO_OPERAND,
+   EACH_IN(2, grad_sqnorm, g), KEPT, NO_ATTRS,
    "sqnorm = sum_i g[i]^2",
    "Pascanu et al. 2013, section 3.2")
 INPUTS(grad_sqnorm)
@@ -342,6 +381,7 @@ OUTPUTS(grad_sqnorm)
 END
 
 OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
+   COUNTED(grad_clip), KEPT, NO_ATTRS,
    "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when hyper.grad_clip"
    " is 0;  with a scaler, norm is divided by scaler.scale, and so is clip then; clip = -1 where norm is not finite",
    "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6; a sum of squares is finite where every gradient is")
@@ -355,6 +395,7 @@ OUTPUTS(grad_clip)
 END
 
 OP(SM_OP_SCALER_UPDATE, scaler_update, SM_NO_OPERAND,
+   COUNTED(scaler_update), KEPT, NO_ATTRS,
    "clip < 0: scale *= hyper.scale_backoff, good = 0, skipped += 1;  else good += 1, and at hyper.scale_interval of them"
    " scale *= hyper.scale_growth unless that is infinite, good = 0",
    "Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler")
@@ -366,6 +407,7 @@ OUTPUTS(scaler_update)
 END
 
 OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
+   EACH_IN(16, adamw, g), KEPT, HAS(decay),
    "g = clip g;  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / "
    "(sqrt(v/bc2) + eps);  w = p",
    "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; w, where there is one, is what"
@@ -382,6 +424,7 @@ OUTPUTS(adamw)
 END
 
 OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
+   EACH_IN(16, adam, g), KEPT, HAS(decay),
    "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
    "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
 INPUTS(adam)
@@ -396,6 +439,7 @@ OUTPUTS(adam)
 END
 
 OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
+   EACH_IN(7, sgd, g), KEPT, HAS(decay),
    "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
    "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
 INPUTS(sgd)
@@ -409,6 +453,7 @@ OUTPUTS(sgd)
 END
 
 OP(SM_OP_LION, lion, SM_NO_OPERAND,
+   EACH_IN(11, lion, g), KEPT, HAS(decay),
    "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
    "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
 INPUTS(lion)
@@ -422,6 +467,7 @@ OUTPUTS(lion)
 END
 
 OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
+   EACH_IN(24, adamw8bit, g), KEPT, HAS(decay),
    "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
    "to m/m_max, v/v_max",
    "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
@@ -439,6 +485,7 @@ OUTPUTS(adamw8bit)
 END
 
 OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
+   EACH_IN(16, adafactor, g), KEPT, HAS(decay),
    "g = clip g;  row, col = b2 row + (1-b2) mean_c g^2, b2 col + (1-b2) mean_r g^2;  u = g / sqrt(row col / mean(row));  "
    "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
    "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
@@ -454,6 +501,7 @@ OUTPUTS(adafactor)
 END
 
 OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
+   EACH_IN(14, adafactor_vector, g), KEPT, NO_ATTRS,
    "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
    "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
 INPUTS(adafactor_vector)
@@ -466,6 +514,7 @@ OUTPUTS(adafactor_vector)
 END
 
 OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
+   EACH_IN(7, muon_momentum, g), KEPT, NO_ATTRS,
    "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
    "Jordan et al. 2024, Muon, as PyTorch's")
 INPUTS(muon_momentum)
@@ -478,6 +527,7 @@ OUTPUTS(muon_momentum)
 END
 
 OP(SM_OP_NORMALIZE, normalize, SM_NO_OPERAND,
+   EACH_IN(1, normalize, u), KEPT, HAS(w_transposed),
    "x = u / max(sqrt(sqnorm), 1e-7), a tall u transposed",
    "Jordan et al. 2024, Muon: singular values of at most 1, before Newton-Schulz")
 INPUTS(normalize)
@@ -488,6 +538,7 @@ OUTPUTS(normalize)
 END
 
 OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
+   EACH_IN(3, combine, x), KEPT, HAS(a) | HAS(b),
    "y = a x + b z",
    "Jordan et al. 2024, Muon: what Newton-Schulz does beside its products")
 INPUTS(combine)
@@ -498,6 +549,7 @@ OUTPUTS(combine)
 END
 
 OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
+   EACH_IN(3, muon_update, x), KEPT, HAS(w_transposed) | HAS(decay),
    "p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x;  w = p",
    "Jordan et al. 2024, Muon, as PyTorch's; x is the orthogonalised update, a tall one's transposed")
 INPUTS(muon_update)
@@ -513,6 +565,7 @@ END
 // communicator (src/comm), which works while the ops behind a start run; backends do not know them.
 
 SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
    "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
    "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward goes on")
 INPUTS(all_reduce_start)
@@ -521,6 +574,7 @@ OUTPUTS(all_reduce_start)
 END
 
 SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
    "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs the gradients of what it updates")
 INPUTS(reduce_scatter_start)
@@ -529,6 +583,7 @@ OUTPUTS(reduce_scatter_start)
 END
 
 SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes),
    "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
 INPUTS(all_gather_start)
@@ -538,6 +593,7 @@ OUTPUTS(all_gather_start)
 END
 
 SHARED_OP(SM_OP_GATHER_ROWS, gather_rows, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes),
    "part r of x and of token = that of process r, for r = 0 ... N-1, at once",
    "the embedding's rows are fewer than the table's that their gradient is added to")
 INPUTS(gather_rows)
@@ -547,6 +603,7 @@ OUTPUTS(gather_rows)
 END
 
 SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes),
    "x is what the op that began its communication says",
    "the wait that is left where communication took longer than the ops beside it")
 INPUTS(communication_finish)
@@ -555,6 +612,7 @@ OUTPUTS(communication_finish)
 END
 
 SHARED_OP(SM_OP_PROCESS_SUM, process_sum, SM_NO_OPERAND,
+   NO_WORK, KEPT, HAS(n_processes),
    "x = x of process 0 + x of process 1 + ... + x of process N-1, at once",
    "squares of the slices' norms add up to that of the whole")
 INPUTS(process_sum)
@@ -565,6 +623,7 @@ END
 // Made by rewrites, each equal to the composition it replaces.
 
 OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
+   EACH_OUT(9, residual_layernorm_forward, r), KEPT, HAS(eps),
    "r = a + b;  y, mean, rstd = layernorm(r; w, beta)",
    "residual, then layernorm_forward, in one pass over a row")
 INPUTS(residual_layernorm_forward)
@@ -580,6 +639,7 @@ OUTPUTS(residual_layernorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
+   COUNTED(residual_layernorm_backward), KEPT, NO_ATTRS,
    "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy;  "
    "dbias += sum_n dx",
    "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
@@ -598,6 +658,7 @@ OUTPUTS(residual_layernorm_backward)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),
+   EACH_OUT(5, residual_rmsnorm_forward, r), KEPT, HAS(eps),
    "r = a + b;  y, rstd = rmsnorm(r; w)",
    "residual, then rmsnorm_forward, in one pass over a row")
 INPUTS(residual_rmsnorm_forward)
@@ -611,6 +672,7 @@ OUTPUTS(residual_rmsnorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_BACKWARD, residual_rmsnorm_backward, SM_IN(residual_rmsnorm_backward, dskip),
+   EACH_OUT(10, residual_rmsnorm_backward, dx), KEPT, NO_ATTRS,
    "dx = dskip + rmsnorm_backward(dy; x, w, rstd);  dw += sum_n dy xh",
    "rmsnorm_backward, then residual (the skip's gradient joins), in one pass over a row")
 INPUTS(residual_rmsnorm_backward)
@@ -625,6 +687,7 @@ OUTPUTS(residual_rmsnorm_backward)
 END
 
 OP(SM_OP_BLOCKED_ATTENTION_FORWARD, blocked_attention_forward, SM_NO_OPERAND,
+   COUNTED(attention_forward), KEPT, HEADS | DROPS,
    "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t, of a block of 64 rows the keys up to its last;  "
    "y = dropout(att) v",
    "attention_forward that stores no weights of keys after a block of rows")
@@ -638,6 +701,7 @@ OUTPUTS(blocked_attention_forward)
 END
 
 OP(SM_OP_BLOCKED_ATTENTION_BACKWARD, blocked_attention_backward, SM_NO_OPERAND,
+   COUNTED(attention_backward), KEPT, HEADS | DROPS,
    "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
    " = ds^T q / sqrt(HS)",
    "derivative of blocked_attention_forward")
@@ -652,6 +716,7 @@ OUTPUTS(blocked_attention_backward)
 END
 
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
+   COUNTED(attention_forward), KEPT, HEADS | DROPS,
    "per head: s = q k^T / sqrt(HS) over keys starts..t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
@@ -665,6 +730,7 @@ OUTPUTS(flash_attention_forward)
 END
 
 OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
+   COUNTED(attention_backward), KEPT, HEADS | DROPS,
    "att = exp(s - lse), tile by tile;  D = sum_c dy y;  dv = dropout(att)^T dy;  ds = att (dropout(dy v^T) -"
    " D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)",
    "Dao et al. 2022, algorithm 4")

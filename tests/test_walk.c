@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "op.h"
 #include "run_program.h"
 
 // Debian's, which has its numpy.
@@ -23,6 +24,19 @@ static void check_schema(void) {
     expect_shell(PYTHON "-W ignore -c \"import json, jsonschema; jsonschema.validate(json.load(open('%s/out')), "
                         "json.load(open('docs/walk.schema.json')))\"",
                  folder);
+}
+
+// The schema has every attribute that an op can have.
+static void schema_has_all_attributes(void **state) {
+    (void)state;
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        char command[COMMAND_SIZE];
+        snprintf(command, sizeof(command), "grep -q '^        \"%s\": {' docs/walk.schema.json",
+                 sm_attr_get_info(attr)->name);
+        if (system(command) != 0) {
+            fail_msg("failed: %s", command);
+        }
+    }
 }
 
 static void json_is_as_its_schema_says(void **state) {
@@ -72,6 +86,8 @@ static void ops_are_chosen(void **state) {
         {"walk --at 5", 0, "Shown: 1 op, that of --at 5\n", NULL},
         {"walk --at attention_forward --layer 1", 0, "--- block 1 ---", NULL},
         {"walk --at adamw --values", 0, "  before ", NULL},
+        {"walk --optimizer lion --at lion", 0, "with     weight decay\n", NULL},
+        {"walk --optimizer lion --at lion", 0, "with     no weight decay\n", NULL},
         {"walk --at attention_foward", 2, NULL, "did you mean"},
         {"walk --at 5,7", 2, NULL, "--at: no op 5,7 is shown"},
         {"walk --at 1000", 2, NULL, "ops are 0 to 81"},
@@ -107,8 +123,11 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_is_as_its_schema_says),   cmocka_unit_test(numpy_computes_the_same_step),
-        cmocka_unit_test(numpy_finds_a_wrong_number),   cmocka_unit_test(ops_are_chosen),
+        cmocka_unit_test(schema_has_all_attributes),
+        cmocka_unit_test(json_is_as_its_schema_says),
+        cmocka_unit_test(numpy_computes_the_same_step),
+        cmocka_unit_test(numpy_finds_a_wrong_number),
+        cmocka_unit_test(ops_are_chosen),
         cmocka_unit_test(says_where_numbers_come_from),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);

@@ -116,8 +116,8 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 #define CPU_MATMUL(name)  void ISA(cpu_matmul_##name)(const host_op *op, const cpu_team *team)
 
 // Every kind's; a linear layer's products are made once more where the instruction set has bf16 arithmetic.
-#define OP(code, name, inplace, equation, source) CPU_KERNEL(name);
-#define SHARED_OP(code, name, inplace, equation, source)
+#define OP(code, name, ...) CPU_KERNEL(name);
+#define SHARED_OP(...)
 #include "op_table.h"
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);

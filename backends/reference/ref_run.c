@@ -351,8 +351,8 @@ RUN(flash_attention_backward) {
 
 // A kind that has no function here does not compile.
 static void (*const runs[SM_OP_KIND_COUNT])(const host_op *op, double *scratch) = {
-#define OP(code, name, inplace, equation, source) [code] = run_##name,
-#define SHARED_OP(code, name, inplace, equation, source)
+#define OP(code, name, ...) [code] = run_##name,
+#define SHARED_OP(...)
 #include "op_table.h"
 };
 

@@ -350,10 +350,10 @@ static int find_mistake(const suspect *s, const sm_mistakes *known) {
 
 // --- known mistakes: all of them ---------------------------------------------------------------------
 
-// A key of the cases' texts, "wt=1", that all wrong cases have and no right one.
+// A key of the cases' texts, "w_transposed=1", that all wrong cases have and no right one.
 static bool find_feature(const sm_exercise_cases *cases, char text[SM_EXERCISE_TEXT]) {
     static const char *const keys[][2] = {
-        {"wt=1", "the matrix is stored transposed (w_transposed is 1)"},
+        {"w_transposed=1", "the matrix is stored transposed"},
         {"inplace=1", "the output lies where an input lies: read an element before it is written"},
         {"NKV=", "heads of queries share a head of keys and values (NKV < NH)"},
         {" p=", "there is dropout: multiply by keep(rng, element)"},

@@ -99,7 +99,7 @@ def layernorm_forward(x, w, b, y, mean, rstd, eps):
     rows(y)[:] = (x - mean.reshape(-1, 1)) * rstd.reshape(-1, 1) * w + b
 
 
-def layernorm_backward(dy, x, w, mean, rstd, dx, dw, db, eps):
+def layernorm_backward(dy, x, w, mean, rstd, dx, dw, db):
     dy, x, mean, rstd = rows(dy), rows(x), mean.reshape(-1, 1), rstd.reshape(-1, 1)
     xh = (x - mean) * rstd
     g = dy * w
@@ -172,7 +172,7 @@ def rmsnorm_forward(x, w, y, rstd, eps):
     rows(y)[:] = rows(x) * rstd.reshape(-1, 1) * w
 
 
-def rmsnorm_backward(dy, x, w, rstd, dx, dw, eps):
+def rmsnorm_backward(dy, x, w, rstd, dx, dw):
     dy, rstd = rows(dy), rstd.reshape(-1, 1)
     xh = rows(x) * rstd
     g = dy * w

@@ -78,33 +78,26 @@ static json_t *operand_json(const sm_plan *plan, const char *verb, const sm_oper
                      sm_role_name(t->role));
 }
 
+static json_t *attribute_json(const sm_attrs *a, sm_attr attr) {
+    char key[24];
+    switch (sm_attr_get_info(attr)->type) {
+    case SM_ATTR_INTEGER: return json_integer((json_int_t)sm_attr_get(a, attr));
+    case SM_ATTR_REAL: return json_real(sm_attr_get(a, attr));
+    case SM_ATTR_SWITCH:
+    case SM_ATTR_EPILOGUE: return json_true();
+    case SM_ATTR_KEY: snprintf(key, sizeof(key), "0x%016" PRIx64, a->rng_key); return json_string(key);
+    }
+    return NULL;
+}
+
 // Those that are not zero.
 static json_t *attributes_json(const sm_attrs *a) {
     json_t *object = json_object();
-    char key[24];
-    snprintf(key, sizeof(key), "0x%016" PRIx64, a->rng_key);
-#define SET(condition, name, value)                      \
-    if (condition) {                                     \
-        json_object_set_new(object, name, json_##value); \
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        if (sm_attr_get(a, attr) != 0) {
+            json_object_set_new(object, sm_attr_get_info(attr)->name, attribute_json(a, attr));
+        }
     }
-    SET(a->n_head > 0, "n_head", integer(a->n_head))
-    SET(a->n_kv_head > 0, "n_kv_head", integer(a->n_kv_head))
-    SET(a->rope_theta > 0, "rope_theta", real(a->rope_theta))
-    SET(a->inverse, "inverse", true())
-    SET(a->vocab > 0, "vocab", integer(a->vocab))
-    SET(a->w_transposed, "w_transposed", true())
-    SET(a->epilogue & SM_EPILOGUE_BIAS, "then_bias", true())
-    SET(a->epilogue & SM_EPILOGUE_GELU, "then_gelu", true())
-    SET(a->epilogue & SM_EPILOGUE_GELU_BACKWARD, "then_gelu_backward", true())
-    SET(a->eps > 0, "eps", real(a->eps))
-    SET(a->dropout_p > 0, "dropout_p", real(a->dropout_p))
-    SET(a->dropout_p > 0, "rng_key", string(key))
-    SET(a->decay, "decay", true())
-    SET(a->a != 0, "a", real(a->a))
-    SET(a->b != 0, "b", real(a->b))
-    SET(a->overwrites, "overwrites", true())
-    SET(a->recomputed, "recomputed", true())
-#undef SET
     return object;
 }
 

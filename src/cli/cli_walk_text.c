@@ -128,30 +128,24 @@ static void print_data(const sm_plan *plan, int tensor, const char *when, const 
     }
 }
 
+// Those that are not zero; but whether weights decay is said either way.
 static void print_attributes(const sm_op *op) {
-    const sm_attrs *a = &op->attr;
     const char *before = "       with     ";
-#define PRINT(condition, ...)  \
-    if (condition) {           \
-        fputs(before, stdout); \
-        printf(__VA_ARGS__);   \
-        before = "; ";         \
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        const sm_attr_info *info = sm_attr_get_info(attr);
+        const double value = sm_attr_get(&op->attr, attr);
+        const bool is_number = info->type == SM_ATTR_INTEGER || info->type == SM_ATTR_REAL;
+        if (info->type == SM_ATTR_KEY || (value == 0 && !(attr == SM_ATTR_decay && sm_op_has_attr(op->kind, attr)))) {
+            continue;
+        }
+        fputs(before, stdout);
+        if (is_number) {
+            printf("%s = %.9g", info->letter, value);
+        } else {
+            printf("%s%s", value == 0 ? "no " : "", info->text);
+        }
+        before = "; ";
     }
-    PRINT(a->n_head > 0, "NH = %d", a->n_head)
-    PRINT(a->n_kv_head > 0 && a->n_kv_head != a->n_head, "NKV = %d", a->n_kv_head)
-    PRINT(a->rope_theta > 0, "theta = %g", a->rope_theta)
-    PRINT(a->inverse, "angles of the other sign")
-    PRINT(a->vocab > 0, "V = %lld (the columns behind it are padding)", (long long)a->vocab)
-    PRINT(a->w_transposed, "W stored as (F,C) and used transposed")
-    PRINT(a->epilogue & SM_EPILOGUE_BIAS, "then y += b")
-    PRINT(a->epilogue & SM_EPILOGUE_GELU, "then act = gelu(y)")
-    PRINT(a->epilogue & SM_EPILOGUE_GELU_BACKWARD, "then dx *= gelu'(pre)")
-    PRINT(a->overwrites, "dW = x^T dy: the first to write it")
-    PRINT(a->recomputed, "computed again, not kept from forward")
-    PRINT(a->eps > 0, "eps = %g", a->eps)
-    PRINT(a->dropout_p > 0, "p = %g", a->dropout_p)
-    PRINT(op->kind == SM_OP_ADAMW, "%s", a->decay ? "weight decay" : "no weight decay")
-#undef PRINT
     if (before[0] == ';') {
         putchar('\n');
     }

@@ -166,8 +166,10 @@ static sm_op attention_op(const sm_builder *b, sm_op_kind kind, sm_phase phase, 
     sm_op op = sm_op_make(kind, phase, layer);
     op.attr.n_head = (int)b->config->n_head;
     op.attr.n_kv_head = (int)sm_model_n_kv_head(b->config);
-    op.attr.dropout_p = b->options->dropout_p;
-    op.attr.rng_key = mask_key(b, layer, "attn.dropout");
+    if (b->options->dropout_p > 0) {
+        op.attr.dropout_p = b->options->dropout_p;
+        op.attr.rng_key = mask_key(b, layer, "attn.dropout");
+    }
     return op;
 }
 

@@ -6,16 +6,64 @@
 #include "op.h"
 #include "plan.h"
 
+// FLOPs of a kind: so many for each element of an operand, or as the function says.
+typedef struct {
+    double n_each;
+    bool is_output;
+    int operand;
+    double (*count)(const sm_plan *plan, const sm_op *op);
+} op_work;
+
+#define COUNTED_BY(what) static double flops_of_##what(const sm_plan *plan, const sm_op *op)
+COUNTED_BY(layernorm_backward);
+COUNTED_BY(residual_layernorm_backward);
+COUNTED_BY(matmul_forward);
+COUNTED_BY(matmul_backward_input);
+COUNTED_BY(matmul_backward_weight);
+COUNTED_BY(attention_forward);
+COUNTED_BY(attention_backward);
+COUNTED_BY(rope);
+COUNTED_BY(crossentropy);
+COUNTED_BY(grad_clip);
+COUNTED_BY(scaler_update);
+
+#define NO_WORK \
+    { 0 }
+#define EACH_IN(n, name, input) \
+    { .n_each = n, .operand = SM_IN(name, input) }
+#define EACH_OUT(n, name, out) \
+    { .n_each = n, .is_output = true, .operand = SM_OUT(name, out) }
+#define COUNTED(what) \
+    { .count = flops_of_##what }
+
+#define CHEAP true
+#define KEPT  false
+
+#define NO_ATTRS  0
+#define HAS(attr) (1u << SM_ATTR_##attr)
+#define HEADS     HAS(n_head) | HAS(n_kv_head)
+#define DROPS     HAS(dropout_p) | HAS(rng_key)
+
+// clang-format off
+static const op_work work_of[SM_OP_KIND_COUNT] = {
+#define OP(code, name, inplace, work, again, attributes, equation, source) [code] = work,
+#include "op_table.h"
+};
+
 #define DATA SM_OPERAND_DATA
 #define REAL SM_OPERAND_REAL
 #define I32  SM_OPERAND_I32
 #define U32  SM_OPERAND_U32
 #define U8   SM_OPERAND_U8
 
-// clang-format off
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
-#define OP(code, its_name, inplace, its_equation, its_source) \
-    [code] = {.name = #its_name, .equation = its_equation, .source = its_source, .inplace_in = inplace,
+#define ROW(code, its_name, inplace, again, its_attributes, its_equation, its_source, shared)                    \
+    [code] = {.name = #its_name, .equation = its_equation, .source = its_source, .inplace_in = inplace,          \
+              .attributes = its_attributes, .is_cheap = again, .is_shared = shared,
+#define OP(code, name, inplace, work, again, attributes, equation, source) \
+    ROW(code, name, inplace, again, attributes, equation, source, false)
+#define SHARED_OP(code, name, inplace, work, again, attributes, equation, source) \
+    ROW(code, name, inplace, again, attributes, equation, source, true)
 #define INPUTS(name)                           .in = {
 #define IN(operand, shape, type, flags)        {#operand, shape, type, SM_WRITES, flags},
 #define OUTPUTS(name)                          {0}}, .out = {
@@ -24,12 +72,6 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 #include "op_table.h"
 };
 // clang-format on
-
-#undef DATA
-#undef REAL
-#undef I32
-#undef U32
-#undef U8
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
@@ -49,10 +91,9 @@ bool sm_op_is_attention_forward(sm_op_kind kind) {
            kind == SM_OP_FLASH_ATTENTION_FORWARD;
 }
 
-bool sm_op_is_communication(sm_op_kind kind) {
-    return kind == SM_OP_ALL_REDUCE_START || kind == SM_OP_REDUCE_SCATTER_START || kind == SM_OP_ALL_GATHER_START ||
-           kind == SM_OP_GATHER_ROWS || kind == SM_OP_COMMUNICATION_FINISH || kind == SM_OP_PROCESS_SUM;
-}
+bool sm_op_is_communication(sm_op_kind kind) { return op_kinds[kind].is_shared; }
+
+bool sm_op_has_attr(sm_op_kind kind, sm_attr attr) { return (op_kinds[kind].attributes >> attr & 1u) != 0; }
 
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
     return attr->w_transposed && (operand->flags & SM_TRANSPOSABLE) != 0;
@@ -204,9 +245,22 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
     return SM_OK;
 }
 
+// Set are only those that the kind has: walk, the cases of verify and users' kernels know of no others.
+static sm_status check_attributes(const sm_op *op) {
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        const bool is_of_any = attr == SM_ATTR_recomputed;
+        if (!is_of_any && !sm_op_has_attr(op->kind, attr) && sm_attr_get(&op->attr, attr) != 0) {
+            return sm_fail(SM_ERR_INTERNAL, "%s: attribute %s is set, and its row of op_table.h has none",
+                           sm_op_name(op->kind), sm_attr_get_info(attr)->name);
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     binding bound = {.n = 0};
+    SM_TRY(check_attributes(op));
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         SM_TRY(check_operand(plan, op, &info->in[i], op->in[i], &bound));
     }
@@ -231,16 +285,11 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) 
 }
 
 // --- FLOPs and bytes ------------------------------------------------------------------
-// A multiply, an add, a comparison and a transcendental function each count as one FLOP.
-// Only work that the equation needs counts: attention over s <= t, the head over V columns,
-// and no recomputation.
+// Only work that the equation needs counts: attention over s <= t, the head over V columns, and no recomputation.
 
 static const sm_tensor *input(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->in[i]]; }
 static const sm_tensor *output(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->out[i]]; }
 static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
-
-enum { GELU_FORWARD_FLOPS = 9, GELU_BACKWARD_FLOPS = 18 };     // per element
-enum { SWIGLU_FORWARD_FLOPS = 5, SWIGLU_BACKWARD_FLOPS = 12 }; // per element of y
 
 // x and y of the linear layer, or their gradients: rows x columns of both suffice, since two of the three operands
 // share each dimension.
@@ -248,15 +297,29 @@ static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor 
     double n_columns = op->attr.vocab > 0 ? (double)op->attr.vocab : (double)sm_tensor_cols(y);
     double flops = 2.0 * elems(x) * n_columns;
     if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
-        flops += elems(y);
+        flops += work_of[SM_OP_BIAS_FORWARD].n_each * elems(y);
     }
     if (op->attr.epilogue & SM_EPILOGUE_GELU) {
-        flops += GELU_FORWARD_FLOPS * elems(y);
+        flops += work_of[SM_OP_GELU_FORWARD].n_each * elems(y);
     }
     if (op->attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) {
-        flops += GELU_BACKWARD_FLOPS * elems(x);
+        flops += work_of[SM_OP_GELU_BACKWARD].n_each * elems(x);
     }
     return flops;
+}
+
+COUNTED_BY(matmul_forward) {
+    return matmul_flops(op, input(plan, op, SM_IN(matmul_forward, x)), output(plan, op, SM_OUT(matmul_forward, y)));
+}
+
+COUNTED_BY(matmul_backward_input) {
+    return matmul_flops(op, output(plan, op, SM_OUT(matmul_backward_input, dx)),
+                        input(plan, op, SM_IN(matmul_backward_input, dy)));
+}
+
+COUNTED_BY(matmul_backward_weight) {
+    return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)),
+                        input(plan, op, SM_IN(matmul_backward_weight, dy)));
 }
 
 // n_products matrix products of (T,HS) by (HS,T) a head, over the causal half, and
@@ -269,6 +332,14 @@ static double attention_flops(const sm_plan *plan, const sm_tensor *y, int n_hea
     return pairs * (n_products * 2.0 * C + (double)pointwise * n_head);
 }
 
+COUNTED_BY(attention_forward) {
+    return attention_flops(plan, output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
+}
+
+COUNTED_BY(attention_backward) {
+    return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
+}
+
 // Elements of q and k: what rope turns.
 static double rope_elems(const sm_plan *plan, const sm_op *op) {
     const int NH = op->attr.n_head;
@@ -276,96 +347,44 @@ static double rope_elems(const sm_plan *plan, const sm_op *op) {
     return elems(input(plan, op, SM_IN(rope, x))) * (NH + NKV) / (NH + 2 * NKV);
 }
 
-// FLOPs for each element of an operand: of the kinds that take the same work for each.
-#define EACH_IN(n_flops, kind, operand) \
-    { n_flops, false, SM_IN(kind, operand) }
-#define EACH_OUT(n_flops, kind, operand) \
-    { n_flops, true, SM_OUT(kind, operand) }
-static const struct {
-    double n_flops;
-    bool is_output;
-    int operand;
-} work_of_each[SM_OP_KIND_COUNT] = {
-    [SM_OP_LOSS_SCALE] = EACH_IN(1, loss_scale, targets),
-    [SM_OP_EMBEDDING_FORWARD] = EACH_OUT(1, embedding_forward, x),
-    [SM_OP_EMBEDDING_BACKWARD] = EACH_IN(2, embedding_backward, dx),
-    [SM_OP_DROPOUT] = EACH_OUT(2, dropout, y),
-    [SM_OP_LAYERNORM_FORWARD] = EACH_OUT(8, layernorm_forward, y),
-    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = EACH_OUT(9, residual_layernorm_forward, r),
-    [SM_OP_RMSNORM_FORWARD] = EACH_OUT(4, rmsnorm_forward, y),
-    [SM_OP_RMSNORM_BACKWARD] = EACH_OUT(9, rmsnorm_backward, dx),
-    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = EACH_OUT(5, residual_rmsnorm_forward, r),
-    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = EACH_OUT(10, residual_rmsnorm_backward, dx),
-    [SM_OP_SWIGLU_FORWARD] = EACH_OUT(SWIGLU_FORWARD_FLOPS, swiglu_forward, y),
-    [SM_OP_SWIGLU_BACKWARD] = EACH_IN(SWIGLU_BACKWARD_FLOPS, swiglu_backward, dy),
-    [SM_OP_BIAS_FORWARD] = EACH_OUT(1, bias_forward, y),
-    [SM_OP_BIAS_BACKWARD] = EACH_IN(1, bias_backward, dy),
-    [SM_OP_GELU_FORWARD] = EACH_OUT(GELU_FORWARD_FLOPS, gelu_forward, y),
-    [SM_OP_GELU_BACKWARD] = EACH_OUT(GELU_BACKWARD_FLOPS, gelu_backward, dx),
-    [SM_OP_RESIDUAL] = EACH_OUT(1, residual, y),
-    [SM_OP_LOSS_MEAN] = EACH_IN(1, loss_mean, losses),
-    [SM_OP_GRAD_SQNORM] = EACH_IN(2, grad_sqnorm, g),
-    [SM_OP_ADAMW] = EACH_IN(16, adamw, g),
-    [SM_OP_ADAM] = EACH_IN(16, adam, g),
-    [SM_OP_SGD] = EACH_IN(7, sgd, g),
-    [SM_OP_LION] = EACH_IN(11, lion, g),
-    [SM_OP_ADAMW8BIT] = EACH_IN(24, adamw8bit, g),
-    [SM_OP_ADAFACTOR] = EACH_IN(16, adafactor, g),
-    [SM_OP_ADAFACTOR_VECTOR] = EACH_IN(14, adafactor_vector, g),
-    [SM_OP_MUON_MOMENTUM] = EACH_IN(7, muon_momentum, g),
-    [SM_OP_NORMALIZE] = EACH_IN(1, normalize, u),
-    [SM_OP_COMBINE] = EACH_IN(3, combine, x),
-    [SM_OP_MUON_UPDATE] = EACH_IN(3, muon_update, x),
-};
+COUNTED_BY(rope) { return 3 * rope_elems(plan, op); } // of a pair 4 products and 2 sums
 
-static double each_flops(const sm_plan *plan, const sm_op *op) {
-    const int i = work_of_each[op->kind].operand;
-    const double n_flops = work_of_each[op->kind].n_flops;
-    return n_flops > 0 ? n_flops * elems(work_of_each[op->kind].is_output ? output(plan, op, i) : input(plan, op, i))
-                       : 0;
-}
-
-// Of layernorm's backward; the gradient of a bias, where there is one, is a sum more.
+// The gradient of a bias, where there is one, is a sum more.
 static double layernorm_backward_flops(const sm_plan *plan, const sm_op *op, int n_each, int dx, int dbias) {
     return (n_each + (op->out[dbias] != SM_NO_TENSOR)) * elems(output(plan, op, dx));
 }
 
+COUNTED_BY(layernorm_backward) {
+    return layernorm_backward_flops(plan, op, 14, SM_OUT(layernorm_backward, dx), SM_OUT(layernorm_backward, dbias));
+}
+
+COUNTED_BY(residual_layernorm_backward) {
+    return layernorm_backward_flops(plan, op, 15, SM_OUT(residual_layernorm_backward, dx),
+                                    SM_OUT(residual_layernorm_backward, dbias));
+}
+
+COUNTED_BY(crossentropy) { // of V columns
+    return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_forward, logits))) * (double)op->attr.vocab;
+}
+
+COUNTED_BY(grad_clip) { return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3; }
+
+COUNTED_BY(scaler_update) {
+    (void)plan;
+    (void)op;
+    return 4;
+}
+
 double sm_op_flops(const sm_plan *plan, const sm_op *op) {
+    const op_work *work = &work_of[op->kind];
     if (op->attr.recomputed) {
         return 0;
     }
-    switch (op->kind) {
-    case SM_OP_LAYERNORM_BACKWARD:
-        return layernorm_backward_flops(plan, op, 14, SM_OUT(layernorm_backward, dx),
-                                        SM_OUT(layernorm_backward, dbias));
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        return layernorm_backward_flops(plan, op, 15, SM_OUT(residual_layernorm_backward, dx),
-                                        SM_OUT(residual_layernorm_backward, dbias));
-    case SM_OP_ROPE: return 3 * rope_elems(plan, op); // of a pair 4 products and 2 sums
-    case SM_OP_MATMUL_FORWARD:
-        return matmul_flops(op, input(plan, op, SM_IN(matmul_forward, x)), output(plan, op, SM_OUT(matmul_forward, y)));
-    case SM_OP_MATMUL_BACKWARD_INPUT:
-        return matmul_flops(op, output(plan, op, SM_OUT(matmul_backward_input, dx)),
-                            input(plan, op, SM_IN(matmul_backward_input, dy)));
-    case SM_OP_MATMUL_BACKWARD_WEIGHT:
-        return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)),
-                            input(plan, op, SM_IN(matmul_backward_weight, dy)));
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_BLOCKED_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-        return attention_flops(plan, output(plan, op, SM_OUT(flash_attention_forward, y)), op->attr.n_head, 2, 5);
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD:
-        return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
-    case SM_OP_CROSSENTROPY_FORWARD:
-    case SM_OP_CROSSENTROPY_BACKWARD:
-        return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_backward, logits))) *
-               (double)op->attr.vocab;
-    case SM_OP_GRAD_CLIP: return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3;
-    case SM_OP_SCALER_UPDATE: return 4;
-    default: return each_flops(plan, op); // none where values are set or sent: that is no work of the model
+    if (work->count != NULL) {
+        return work->count(plan, op);
     }
+    const int i = work->operand;
+    return work->n_each > 0 ? work->n_each * elems(work->is_output ? output(plan, op, i) : input(plan, op, i)) : 0;
 }
 
 bool sm_op_later(const sm_plan *plan, const sm_op *op, sm_op *later) {
@@ -380,20 +399,19 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     const double others = op->attr.n_processes > 1 ? (op->attr.n_processes - 1.0) / op->attr.n_processes : 0;
     const double n = elems(output(plan, op, 0));
     const double elem_bytes = op->attr.is_bf16 ? 2 : (double)sm_dtype_size(plan->real);
-    switch (op->kind) {
-    case SM_OP_ALL_REDUCE_START: return 2 * 2 * n * others * elem_bytes;
-    case SM_OP_REDUCE_SCATTER_START: return 2 * n * others * elem_bytes;
-    case SM_OP_ALL_GATHER_START: {
+    if (op->kind == SM_OP_ALL_GATHER_START) {
         const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
         return 2 * n * others * (double)(sm_dtype_size(plan->real) + (has_copy ? sm_dtype_size(plan->dtype) : 0));
     }
-    case SM_OP_GATHER_ROWS:
+    if (op->kind == SM_OP_GATHER_ROWS) {
         return 2 * others *
                (double)(sm_tensor_bytes(output(plan, op, SM_OUT(gather_rows, x))) +
                         sm_tensor_bytes(output(plan, op, SM_OUT(gather_rows, token))));
-    case SM_OP_PROCESS_SUM: return 2 * n * (op->attr.n_processes - 1) * elem_bytes;
-    default: return 0;
     }
+    return op->kind == SM_OP_ALL_REDUCE_START       ? 2 * 2 * n * others * elem_bytes
+           : op->kind == SM_OP_REDUCE_SCATTER_START ? 2 * n * others * elem_bytes
+           : op->kind == SM_OP_PROCESS_SUM          ? 2 * n * (op->attr.n_processes - 1) * elem_bytes
+                                                    : 0; // a finish waits
 }
 
 // Tables of an embedding: of tokens, and where there is one of positions.

@@ -21,10 +21,10 @@ static bool has(const own_members *m, const char *name, size_t length) {
 }
 
 // Once only: NH is a letter of some kinds and an attribute of others.
-static void add(own_members *m, const char *name, size_t length, own_member_type type, int operand) {
+static void add(own_members *m, const char *name, size_t length, own_member_type type, int index) {
     if (m->n < SM_OWN_MAX_MEMBERS && length < sizeof m->list[0].name && !has(m, name, length)) {
         own_member *fresh = &m->list[m->n++];
-        *fresh = (own_member){.type = type, .operand = operand};
+        *fresh = (own_member){.type = type, .index = index};
         memcpy(fresh->name, name, length);
     }
 }
@@ -41,50 +41,29 @@ static void add_letters(own_members *m, const char *shape) {
     }
 }
 
-// The attributes of a kind by name, with a space behind each; `keep` is two members.
-static const char *attributes_of(sm_op_kind kind) {
-    switch (kind) {
-    case SM_OP_LAYERNORM_FORWARD:
-    case SM_OP_RMSNORM_FORWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return "eps ";
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_BLOCKED_ATTENTION_FORWARD:
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return "NH NKV HS keep ";
-    case SM_OP_DROPOUT: return "keep ";
-    case SM_OP_ROPE: return "NH NKV HS theta inverse ";
-    case SM_OP_MATMUL_FORWARD:
-    case SM_OP_MATMUL_BACKWARD_INPUT: return "w_transposed ";
-    case SM_OP_MATMUL_BACKWARD_WEIGHT: return "w_transposed overwrites ";
-    case SM_OP_CROSSENTROPY_FORWARD:
-    case SM_OP_CROSSENTROPY_BACKWARD: return "V ";
-    case SM_OP_ADAMW:
-    case SM_OP_ADAM:
-    case SM_OP_SGD:
-    case SM_OP_LION:
-    case SM_OP_ADAMW8BIT:
-    case SM_OP_ADAFACTOR: return "decay ";
-    case SM_OP_NORMALIZE: return "w_transposed ";
-    case SM_OP_MUON_UPDATE: return "w_transposed decay ";
-    case SM_OP_COMBINE: return "a b ";
-    default: return "";
+// What a kernel is told of an attribute: nothing of epilogues, whose operands say it, nor that a product's last columns
+// are padding, which it computes like the others.
+static void add_attribute(own_members *m, sm_op_kind kind, sm_attr attr) {
+    const sm_attr_info *info = sm_attr_get_info(attr);
+    const size_t length = strlen(info->letter);
+    if (attr == SM_ATTR_dropout_p) {
+        add(m, "keep", 4, OWN_KEEP, 0);
+        add(m, "rng", 3, OWN_RNG, 0);
+        return;
     }
-}
-
-static void add_attributes(own_members *m, sm_op_kind kind) {
-    for (const char *name = attributes_of(kind); *name != '\0'; name += strcspn(name, " ") + 1) {
-        const size_t length = strcspn(name, " ");
-        const bool is_real =
-            is(name, length, "eps") || is(name, length, "theta") || is(name, length, "a") || is(name, length, "b");
-        if (is(name, length, "keep")) {
-            add(m, "keep", 4, OWN_KEEP, 0);
-            add(m, "rng", 3, OWN_RNG, 0);
-        } else {
-            add(m, name, length, is_real ? OWN_REAL : OWN_INTEGER, 0);
+    switch (info->type) {
+    case SM_ATTR_INTEGER:
+        if (attr != SM_ATTR_vocab || !sm_op_is_matmul(kind)) {
+            add(m, info->letter, length, OWN_INTEGER, (int)attr);
         }
+        break;
+    case SM_ATTR_SWITCH: add(m, info->letter, length, OWN_INTEGER, (int)attr); break;
+    case SM_ATTR_REAL: add(m, info->letter, length, OWN_REAL, (int)attr); break;
+    case SM_ATTR_EPILOGUE:
+    case SM_ATTR_KEY: break;
+    }
+    if (attr == SM_ATTR_n_kv_head) {
+        add(m, "HS", 2, OWN_HEAD_SIZE, 0);
     }
 }
 
@@ -102,7 +81,11 @@ own_members own_members_of(sm_op_kind kind) {
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         add_letters(&m, info->out[i].shape);
     }
-    add_attributes(&m, kind);
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        if (sm_op_has_attr(kind, attr)) {
+            add_attribute(&m, kind, attr);
+        }
+    }
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (!is_hidden(&info->in[i])) {
             add(&m, info->in[i].name, strlen(info->in[i].name), OWN_INPUT, i);
@@ -127,36 +110,8 @@ static float keep(const void *rng, int64_t element) {
     return kept ? (float)(1 / (1 - r->p)) : 0;
 }
 
-static int64_t integer_of(const sm_plan *plan, const sm_op *op, const char *name) {
-    const sm_attrs *a = &op->attr;
-    const struct {
-        const char *name;
-        int64_t value;
-    } values[] = {
-        {"NH", a->n_head},
-        {"NKV", a->n_kv_head},
-        {"HS", a->n_head > 0 ? sm_op_dimension(plan, op, "QKV") / (a->n_head + 2 * (int64_t)a->n_kv_head) : 0},
-        {"inverse", a->inverse},
-        {"V", a->vocab},
-        {"w_transposed", a->w_transposed},
-        {"overwrites", a->overwrites},
-        {"decay", a->decay},
-    };
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (strcmp(values[i].name, name) == 0) {
-            return values[i].value;
-        }
-    }
-    return 0;
-}
-
-static double real_of(const sm_attrs *a, const char *name) {
-    switch (name[0]) {
-    case 'e': return a->eps;
-    case 't': return a->rope_theta;
-    case 'a': return a->a;
-    default: return a->b;
-    }
+static int64_t head_size(const sm_plan *plan, const sm_op *op) {
+    return sm_op_dimension(plan, op, "QKV") / (op->attr.n_head + 2 * (int64_t)op->attr.n_kv_head);
 }
 
 static sm_own_rng rng_of(const sm_op *op, void *const in[SM_MAX_IN]) {
@@ -182,12 +137,13 @@ void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MA
         sm_own_member *to = &args->members[i];
         switch (from->type) {
         case OWN_DIMENSION: to->integer = sm_op_dimension(plan, op, from->name); break;
-        case OWN_INTEGER: to->integer = integer_of(plan, op, from->name); break;
-        case OWN_REAL: to->real = real_of(&op->attr, from->name); break;
+        case OWN_HEAD_SIZE: to->integer = head_size(plan, op); break;
+        case OWN_INTEGER: to->integer = (int64_t)sm_attr_get(&op->attr, (sm_attr)from->index); break;
+        case OWN_REAL: to->real = sm_attr_get(&op->attr, (sm_attr)from->index); break;
         case OWN_KEEP: to->keep = keep; break;
         case OWN_RNG: to->in = &args->rng; break;
-        case OWN_INPUT: to->in = in[from->operand]; break;
-        case OWN_OUTPUT: to->out = out[from->operand]; break;
+        case OWN_INPUT: to->in = in[from->index]; break;
+        case OWN_OUTPUT: to->out = out[from->index]; break;
         case OWN_THREAD: break;
         }
     }
@@ -225,29 +181,6 @@ static const char *c_type(sm_operand_type type) {
     return "";
 }
 
-static const char *meaning_of(const char *attribute) {
-    static const char *const meanings[][2] = {
-        {"eps", "added to the variance"},
-        {"NH", "heads"},
-        {"NKV", "heads of keys and values; NH / NKV heads of queries, side by side, share one"},
-        {"HS", "channels of a head"},
-        {"theta", "base of the angles"},
-        {"inverse", "1: angles of the other sign"},
-        {"V", "columns that count; those from V to Vp are padding"},
-        {"w_transposed", "1: the matrix is stored with rows and columns exchanged"},
-        {"overwrites", "1: dW = x^T dy, whatever dW held"},
-        {"decay", "1: these weights decay"},
-        {"a", "factor"},
-        {"b", "factor"},
-    };
-    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
-        if (strcmp(meanings[i][0], attribute) == 0) {
-            return meanings[i][1];
-        }
-    }
-    return "";
-}
-
 static const char *output_meaning(const sm_operand_info *operand) {
     switch (operand->mode) {
     case SM_WRITES: return "written: what it held does not count";
@@ -258,19 +191,24 @@ static const char *output_meaning(const sm_operand_info *operand) {
 }
 
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m) {
-    return m->type == OWN_INPUT ? &info->in[m->operand] : m->type == OWN_OUTPUT ? &info->out[m->operand] : NULL;
+    return m->type == OWN_INPUT ? &info->in[m->index] : m->type == OWN_OUTPUT ? &info->out[m->index] : NULL;
 }
 
 void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out) {
     const sm_operand_info *operand = own_operand_of(info, m);
+    if (m->type == OWN_HEAD_SIZE) {
+        fputs("channels of a head\n", out);
+        return;
+    }
     if (operand == NULL) {
-        fprintf(out, "%s\n", meaning_of(m->name));
+        const sm_attr_info *attr = sm_attr_get_info((sm_attr)m->index);
+        fprintf(out, "%s%s\n", attr->type == SM_ATTR_SWITCH ? "1: " : "", attr->text);
         return;
     }
     fprintf(out, "%s%s%s%s%s", operand->shape, operand->flags & SM_TRANSPOSABLE ? ", exchanged where w_transposed" : "",
             m->type == OWN_OUTPUT ? "  " : "", m->type == OWN_OUTPUT ? output_meaning(operand) : "",
             operand->flags & SM_OPTIONAL ? "; NULL where it is left out" : "");
-    if (m->type == OWN_OUTPUT && m->operand == 0 && info->inplace_in != SM_NO_OPERAND) {
+    if (m->type == OWN_OUTPUT && m->index == 0 && info->inplace_in != SM_NO_OPERAND) {
         fprintf(out, "; may lie where %s lies", info->in[info->inplace_in].name);
     }
     fputc('\n', out);
@@ -282,6 +220,7 @@ static void print_member(const sm_op_info *info, const own_member *m, FILE *out)
     switch (m->type) {
     case OWN_DIMENSION:
     case OWN_THREAD: fprintf(out, "    int64_t %s;\n", m->name); return;
+    case OWN_HEAD_SIZE:
     case OWN_INTEGER: snprintf(left, sizeof left, "int64_t %s;", m->name); break;
     case OWN_REAL: snprintf(left, sizeof left, "double %s;", m->name); break;
     case OWN_KEEP:
@@ -337,13 +276,14 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out) {
         const char *name = from->name;
         switch (from->type) {
         case OWN_DIMENSION:
+        case OWN_HEAD_SIZE:
         case OWN_INTEGER: fprintf(out, "    const int64_t %s = args->%s;\n", name, name); break;
         case OWN_REAL: fprintf(out, "    const double %s = args->%s;\n", name, name); break;
         case OWN_INPUT:
-            fprintf(out, "    const %s *%s = args->%s;\n", c_type(info->in[from->operand].type), name, name);
+            fprintf(out, "    const %s *%s = args->%s;\n", c_type(info->in[from->index].type), name, name);
             break;
         case OWN_OUTPUT:
-            fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->operand].type), name, name);
+            fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->index].type), name, name);
             break;
         case OWN_KEEP:
         case OWN_RNG:

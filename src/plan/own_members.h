@@ -7,6 +7,7 @@
 
 typedef enum {
     OWN_DIMENSION,
+    OWN_HEAD_SIZE, // HS, a dimension that no shape has
     OWN_INTEGER,
     OWN_REAL,
     OWN_KEEP,
@@ -19,7 +20,7 @@ typedef enum {
 typedef struct {
     char name[16];
     own_member_type type;
-    int operand; // OWN_INPUT, OWN_OUTPUT: its index
+    int index; // OWN_INPUT, OWN_OUTPUT: of the operand; OWN_INTEGER, OWN_REAL: the attribute
 } own_member;
 
 typedef struct {

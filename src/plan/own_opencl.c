@@ -35,11 +35,12 @@ int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parame
         const sm_own_member *value = &args.members[i];
         switch (from->type) {
         case OWN_DIMENSION:
+        case OWN_HEAD_SIZE:
         case OWN_INTEGER: list[n++] = (sm_own_parameter){.type = SM_OWN_LONG, .integer = value->integer}; break;
         case OWN_REAL: list[n++] = (sm_own_parameter){.type = SM_OWN_FLOAT, .real = value->real}; break;
         case OWN_RNG: list[n++] = (sm_own_parameter){.type = SM_OWN_DROPOUT, .tensor = dropout_counter(op)}; break;
-        case OWN_INPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->in[from->operand]}; break;
-        case OWN_OUTPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->out[from->operand]}; break;
+        case OWN_INPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->in[from->index]}; break;
+        case OWN_OUTPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->out[from->index]}; break;
         case OWN_KEEP:
         case OWN_THREAD: break;
         }
@@ -128,7 +129,7 @@ static int64_t read_name(parser *p) {
     for (int i = 0; i < m.n; i++) {
         const own_member *of = &m.list[i];
         if (strlen(of->name) == length && strncmp(of->name, p->at, length) == 0 &&
-            (of->type == OWN_DIMENSION || of->type == OWN_INTEGER)) {
+            (of->type == OWN_DIMENSION || of->type == OWN_HEAD_SIZE || of->type == OWN_INTEGER)) {
             p->at += length;
             return p->args->members[i].integer;
         }
@@ -243,6 +244,7 @@ static void print_parameter(const sm_op_info *info, const own_member *m, const c
     char left[SM_NAME_SIZE * 2] = "";
     switch (m->type) {
     case OWN_DIMENSION: fprintf(out, "    const long %s%s\n", m->name, end); return;
+    case OWN_HEAD_SIZE:
     case OWN_INTEGER: snprintf(left, sizeof left, "const long %s%s", m->name, end); break;
     case OWN_REAL: snprintf(left, sizeof left, "const float %s%s", m->name, end); break;
     case OWN_RNG:

@@ -14,25 +14,20 @@
 
 // The op that computes a forward op's cheap output again; its out[0] is that output. False: there is none.
 static bool cheap_part(const sm_op *op, sm_op *part) {
-    *part = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_BACKWARD, op->layer);
-    switch (op->kind) {
-    case SM_OP_GELU_FORWARD:
-        part->in[SM_IN(gelu_forward, x)] = op->in[SM_IN(gelu_forward, x)];
-        part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(gelu_forward, y)];
-        return true;
-    case SM_OP_MATMUL_FORWARD: // y, gelu(y) = x W + b
-        part->in[SM_IN(gelu_forward, x)] = op->out[SM_OUT(matmul_forward, y)];
-        part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
-        return (op->attr.epilogue & SM_EPILOGUE_GELU) != 0;
-    case SM_OP_LAYERNORM_FORWARD:
-    case SM_OP_RMSNORM_FORWARD:
-    case SM_OP_SWIGLU_FORWARD:
+    if (sm_op_get_info(op->kind)->is_cheap) {
         *part = *op;
         part->phase = SM_PHASE_BACKWARD;
         part->range = SM_PHASE_BACKWARD;
         return true;
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD: // y, mean, rstd = layernorm(r)
-        part->kind = SM_OP_LAYERNORM_FORWARD;
+    }
+    if (op->kind == SM_OP_MATMUL_FORWARD && op->attr.epilogue & SM_EPILOGUE_GELU) { // y, gelu(y) = x W + b
+        *part = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_BACKWARD, op->layer);
+        part->in[SM_IN(gelu_forward, x)] = op->out[SM_OUT(matmul_forward, y)];
+        part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
+        return true;
+    }
+    if (op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD) { // y, mean, rstd = layernorm(r)
+        *part = sm_op_make(SM_OP_LAYERNORM_FORWARD, SM_PHASE_BACKWARD, op->layer);
         part->attr = op->attr;
         part->in[SM_IN(layernorm_forward, x)] = op->out[SM_OUT(residual_layernorm_forward, r)];
         part->in[SM_IN(layernorm_forward, w)] = op->in[SM_IN(residual_layernorm_forward, w)];
@@ -41,16 +36,17 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
         part->out[SM_OUT(layernorm_forward, mean)] = op->out[SM_OUT(residual_layernorm_forward, mean)];
         part->out[SM_OUT(layernorm_forward, rstd)] = op->out[SM_OUT(residual_layernorm_forward, rstd)];
         return true;
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD: // y, rstd = rmsnorm(r)
-        part->kind = SM_OP_RMSNORM_FORWARD;
+    }
+    if (op->kind == SM_OP_RESIDUAL_RMSNORM_FORWARD) { // y, rstd = rmsnorm(r)
+        *part = sm_op_make(SM_OP_RMSNORM_FORWARD, SM_PHASE_BACKWARD, op->layer);
         part->attr = op->attr;
         part->in[SM_IN(rmsnorm_forward, x)] = op->out[SM_OUT(residual_rmsnorm_forward, r)];
         part->in[SM_IN(rmsnorm_forward, w)] = op->in[SM_IN(residual_rmsnorm_forward, w)];
         part->out[SM_OUT(rmsnorm_forward, y)] = op->out[SM_OUT(residual_rmsnorm_forward, y)];
         part->out[SM_OUT(rmsnorm_forward, rstd)] = op->out[SM_OUT(residual_rmsnorm_forward, rstd)];
         return true;
-    default: return false;
     }
+    return false;
 }
 
 // Finds how `tensor`, an input of a backward op, is computed in the forward range at little cost.

@@ -31,7 +31,7 @@ typedef struct {
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
          "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
          "N=120 C=264 F=200")
-#define HEADS LIST("N=5 C=16 F=64 wt=1 vocab=50", "N=33 C=40 F=320 wt=1 vocab=257")
+#define HEADS LIST("N=5 C=16 F=64 w_transposed=1 vocab=50", "N=33 C=40 F=320 w_transposed=1 vocab=257")
 #define ATTENTIONS                                                                                                  \
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
@@ -71,11 +71,15 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, NULL, "C,"},
     [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "dbias=1"), NULL, "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
-                              LIST("", "wt=1", "bias=1", "wt=1 bias=1", "gelu=1", "bias=1 gelu=1",
-                                   "wt=1 bias=1 gelu=1"),
+                              LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1", "bias=1 gelu=1",
+                                   "w_transposed=1 bias=1 gelu=1"),
                               HEADS, "C,"},
-    [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS, LIST("", "wt=1", "gelu_backward=1", "wt=1 gelu_backward=1"), HEADS, "F,"},
-    [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS, LIST("", "wt=1", "overwrites=1", "wt=1 overwrites=1"), HEADS, "N,"},
+    [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS,
+                                     LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1"),
+                                     HEADS, "F,"},
+    [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
+                                      LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1"), HEADS,
+                                      "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
@@ -107,9 +111,9 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ADAFACTOR] = {MATRICES, DECAYED, LIST("R=3 C=5 decay=1 zero=1", "R=33 C=48 decay=1 skip=1"), "R,C,"},
     [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1", "n=1000 skip=1"), "n,"},
     [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
-    [SM_OP_NORMALIZE] = {MATRICES, LIST("", "wt=1"), LIST("R=3 C=5 zero=1"), ""},
+    [SM_OP_NORMALIZE] = {MATRICES, LIST("", "w_transposed=1"), LIST("R=3 C=5 zero=1"), ""},
     [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
-    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "wt=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
+    [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "w_transposed=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, NULL, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
                                            "N,C,"},
@@ -188,19 +192,48 @@ bool sm_op_case_is_naive(sm_op_kind kind, int index) {
 
 // --- plans ----------------------------------------------------------------------------
 
-// The forward op whose outputs a backward op reads, by the same names; or the kind itself.
-static sm_op_kind forward_of(sm_op_kind kind) {
-    switch (kind) {
-    case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD: return SM_OP_LAYERNORM_FORWARD;
-    case SM_OP_RMSNORM_BACKWARD:
-    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return SM_OP_RMSNORM_FORWARD;
-    case SM_OP_ATTENTION_BACKWARD: return SM_OP_ATTENTION_FORWARD;
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD: return SM_OP_BLOCKED_ATTENTION_FORWARD;
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return SM_OP_FLASH_ATTENTION_FORWARD;
-    case SM_OP_CROSSENTROPY_BACKWARD: return SM_OP_CROSSENTROPY_FORWARD;
-    default: return kind;
+static bool has_operand(const sm_operand_info *list, int n_most, const char *name) {
+    for (int i = 0; i < n_most && list[i].name != NULL; i++) {
+        if (strcmp(list[i].name, name) == 0) {
+            return true;
+        }
     }
+    return false;
+}
+
+static bool ends_with(const char *name, const char *end) {
+    const size_t length = strlen(end);
+    return strlen(name) >= length && strcmp(name + strlen(name) - length, end) == 0;
+}
+
+// Does a backward op read, by the same names, the first input and some output of a forward op?
+static bool reads_results(const sm_op_info *backward, const sm_op_info *forward) {
+    bool reads = false;
+    for (int i = 0; i < SM_MAX_OUT && forward->out[i].name != NULL; i++) {
+        reads |= has_operand(backward->in, SM_MAX_IN, forward->out[i].name);
+    }
+    return reads && has_operand(backward->in, SM_MAX_IN, forward->in[0].name);
+}
+
+// The forward op whose statistics or weights a backward op reads, layernorm_forward of residual_layernorm_backward: the
+// one with the longest name. The kind itself: none.
+static sm_op_kind forward_of(sm_op_kind kind) {
+    char name[SM_NAME_SIZE];
+    size_t longest = 0;
+    const sm_op_info *backward = sm_op_get_info(kind);
+    const size_t stem = strlen(backward->name) - strlen("backward");
+    if (!ends_with(backward->name, "_backward")) {
+        return kind;
+    }
+    snprintf(name, sizeof name, "%.*sforward", (int)stem, backward->name);
+    for (sm_op_kind other = 0; other < SM_OP_KIND_COUNT; other++) {
+        const sm_op_info *forward = sm_op_get_info(other);
+        if (strlen(forward->name) > longest && ends_with(name, forward->name) && reads_results(backward, forward)) {
+            longest = strlen(forward->name);
+            kind = other;
+        }
+    }
+    return kind;
 }
 
 // NKV; NH where the text leaves it out.
@@ -283,25 +316,26 @@ static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_
     return *tensor == SM_NO_TENSOR ? SM_ERR_OOM : SM_OK; // the message was set where it failed
 }
 
-static sm_attrs make_attrs(const char *text) {
-    return (sm_attrs){
-        .n_head = (int)value_of(text, "NH"),
-        .n_kv_head = (int)kv_heads(text),
-        .rope_theta = value_of(text, "theta"),
-        .inverse = value_of(text, "inverse") > 0,
-        .vocab = (int64_t)value_of(text, "vocab"),
-        .w_transposed = value_of(text, "wt") > 0,
-        .epilogue = (value_of(text, "bias") > 0 ? SM_EPILOGUE_BIAS : 0u) |
-                    (value_of(text, "gelu") > 0 ? SM_EPILOGUE_GELU : 0u) |
-                    (value_of(text, "gelu_backward") > 0 ? SM_EPILOGUE_GELU_BACKWARD : 0u),
-        .overwrites = value_of(text, "overwrites") > 0,
-        .eps = 1e-5,
-        .dropout_p = value_of(text, "p"),
-        .rng_key = sm_philox_key(1, "op_cases"), // the same for a forward op and its backward
-        .decay = value_of(text, "decay") > 0,
-        .a = 3.4445,
-        .b = -4.775,
-    };
+// Of attributes that a text does not name.
+static const double usual[SM_ATTR_COUNT] = {[SM_ATTR_eps] = 1e-5, [SM_ATTR_a] = 3.4445, [SM_ATTR_b] = -4.775};
+
+// By their letters; V, of which shapes have one, by its name, as Vp stands beside it.
+static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
+    sm_attrs attrs = {.n_head = 0};
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        const sm_attr_info *info = sm_attr_get_info(attr);
+        if (sm_op_has_attr(kind, attr)) {
+            const double value = value_of(text, attr == SM_ATTR_vocab ? info->name : info->letter);
+            sm_attr_set(&attrs, attr, value != 0 ? value : usual[attr]);
+        }
+    }
+    if (sm_op_has_attr(kind, SM_ATTR_n_kv_head)) {
+        attrs.n_kv_head = (int)kv_heads(text);
+    }
+    if (sm_op_has_attr(kind, SM_ATTR_rng_key)) {
+        attrs.rng_key = sm_philox_key(1, "op_cases"); // the same for a forward op and its backward
+    }
+    return attrs;
 }
 
 // Adds an op and the tensors that it needs. Every tensor has memory of its own (batch, result),
@@ -310,7 +344,7 @@ static sm_attrs make_attrs(const char *text) {
 static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const char *overwritten) {
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
-    op.attr = make_attrs(text);
+    op.attr = make_attrs(kind, text);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         bool shared = strcmp(info->in[i].name, overwritten) == 0;
         SM_TRY(

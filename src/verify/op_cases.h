@@ -4,12 +4,10 @@
 //
 // A case is a line of text, such as "N=33 C=7 inplace=1", that gives values to the letters of
 // the kind's shapes (include/op_table.h) and to its attributes; it is its description too:
-//     p        dropout probability            wt       1: W, or muon's x, is stored transposed
-//     vocab    V; the rest is padding         bias, gelu, gelu_backward   1: matmul epilogues
-//     decay    1: weights decay               clip     hyper.grad_clip
+//     its attributes, by their letters (SM_ATTR_LIST in include/op.h); vocab: V, the rest is padding
+//     clip     hyper.grad_clip
 //     nesterov hyper.nesterov                 scaled   1: there is a loss scaler
 //     interval hyper.scale_interval           skip     1: clip is negative
-//     theta    rope_theta                     inverse  1: rope turns back
 //     inplace  1: output 0 may overwrite the input that it may        ignored  1: all targets -1
 //     zero     1: inputs without a special meaning are all 0
 #ifndef STEPMARK_OP_CASES_H

@@ -152,7 +152,6 @@ static int linear_backward(sm_builder *b, int layer, const char *dx_name, int x,
 static int layernorm_backward(sm_builder *b, int layer, const char *dx_name, int dy, int x, int mean, int rstd, int w,
                               int bias) {
     sm_op op = sm_op_make(SM_OP_LAYERNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(layernorm_backward, dy)] = dy;
     op.in[SM_IN(layernorm_backward, x)] = x;
     op.in[SM_IN(layernorm_backward, w)] = sm_build_value(b, w, layer);

@@ -151,7 +151,6 @@ static int linear_backward(sm_builder *b, int layer, const char *dx_name, int x,
 
 static int rmsnorm_backward(sm_builder *b, int layer, const char *dx_name, int dy, int x, int rstd, int w) {
     sm_op op = sm_op_make(SM_OP_RMSNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(rmsnorm_backward, dy)] = dy;
     op.in[SM_IN(rmsnorm_backward, x)] = x;
     op.in[SM_IN(rmsnorm_backward, w)] = sm_build_value(b, w, layer);
