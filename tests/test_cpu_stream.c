@@ -18,24 +18,48 @@ enum { N_ISAS = sizeof isa_names / sizeof isa_names[0], FEW_ROWS = 8, MOST_THREA
 // a row, - none.
 typedef struct {
     sm_op_kind kind;
-    const char *in;
-    const char *out;
+    char in[SM_MAX_IN + 1];
+    char out[SM_MAX_OUT + 1];
 } shape;
 
-static const shape shapes[] = {
-    {SM_OP_LAYERNORM_FORWARD, "Rww", "Rss"},
-    {SM_OP_RESIDUAL_LAYERNORM_FORWARD, "RRww", "RRss"},
-    {SM_OP_LAYERNORM_BACKWARD, "RRwss", "Rww-"},
-    {SM_OP_RESIDUAL_LAYERNORM_BACKWARD, "RRwssR", "Rwww"},
-    {SM_OP_RMSNORM_FORWARD, "Rw", "Rs"},
-    {SM_OP_RESIDUAL_RMSNORM_FORWARD, "RRw", "RRs"},
-    {SM_OP_RMSNORM_BACKWARD, "RRws", "Rw"},
-    {SM_OP_RESIDUAL_RMSNORM_BACKWARD, "RRwsR", "Rw"},
-    {SM_OP_GELU_FORWARD, "R", "R"},
-    {SM_OP_SWIGLU_FORWARD, "D", "R"},
-    {SM_OP_SWIGLU_BACKWARD, "RD", "D"},
-};
-enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+// By the table of op kinds; \0: none of these, as weights and heads are not.
+static char letter_of(const sm_operand_info *operand, bool has_optional) {
+    static const struct {
+        const char *shape;
+        sm_operand_type type;
+        char letter;
+    } letters[] = {
+        {"(N,C)", SM_OPERAND_DATA, 'R'},  {"(N,F)", SM_OPERAND_DATA, 'R'}, {"(n)", SM_OPERAND_DATA, 'R'},
+        {"(N,2F)", SM_OPERAND_DATA, 'D'}, {"(C)", SM_OPERAND_REAL, 'w'},   {"(N)", SM_OPERAND_REAL, 's'},
+    };
+    if ((operand->flags & SM_OPTIONAL) != 0 && !has_optional) {
+        return '-';
+    }
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        if (operand->type == letters[i].type && strcmp(operand->shape, letters[i].shape) == 0) {
+            return letters[i].letter;
+        }
+    }
+    return '\0';
+}
+
+static bool letters_of(const sm_operand_info *operands, int n_most, bool has_optional, char *letters) {
+    for (int i = 0; i < n_most && operands[i].name != NULL; i++) {
+        letters[i] = letter_of(&operands[i], has_optional);
+        if (letters[i] == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+// False: the kind works on something else than rows, or gives none.
+static bool shape_of(sm_op_kind kind, bool has_optional, shape *s) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    *s = (shape){.kind = kind};
+    return letters_of(info->in, SM_MAX_IN, has_optional, s->in) &&
+           letters_of(info->out, SM_MAX_OUT, has_optional, s->out) && strchr("RD", s->out[0]) != NULL;
+}
 
 // An op and the memory that its operands have.
 typedef struct {
@@ -75,6 +99,9 @@ static void bind(const shape *s, sm_dtype data, int64_t rows, int64_t cols, boun
     *b = (bound){.op = {.kind = s->kind, .attr = {.eps = 1e-5}}};
     b->host = (host_op){.op = &b->op};
     for (int k = 0; s->in[k] != '\0'; k++) {
+        if (s->in[k] == '-') {
+            continue;
+        }
         b->in[k] = tensor_of(s->in[k], data, rows, cols);
         b->host.in_tensor[k] = &b->in[k];
         b->host.in[k] = filled(&b->in[k], s->in[k], 17u * (uint32_t)k);
@@ -132,7 +159,7 @@ static void check_shape(const cpu_kernel_table *kernels, const char *isa, const 
             const size_t few_bytes = sm_tensor_bytes(&few.out[k]);
             for (int64_t i = 0; i < many_rows / FEW_ROWS; i++) {
                 if (memcmp((char *)many.host.out[k] + (size_t)i * few_bytes, few.host.out[k], few_bytes) != 0) {
-                    fail_msg("%s, kind %d, output %d, %d columns, %d threads: rows from %d on", isa, (int)s->kind, k,
+                    fail_msg("%s, %s, output %d, %d columns, %d threads: rows from %d on", isa, sm_op_name(s->kind), k,
                              (int)cols, n_threads, (int)(i * FEW_ROWS));
                 }
             }
@@ -149,11 +176,13 @@ static void large_results_have_the_bits_of_small_ones(void **state) {
         if (cpu_isa_find(isa_names[i], &isa) != SM_OK) {
             continue;
         }
-        for (int k = 0; k < N_SHAPES; k++) {
-            // whole cache lines, and not
-            check_shape(isa->kernels, isa_names[i], &shapes[k], SM_F32, 800, 1);
-            check_shape(isa->kernels_bf16, isa_names[i], &shapes[k], SM_BF16, 800, 2);
-            check_shape(isa->kernels_bf16, isa_names[i], &shapes[k], SM_BF16, 1007, 1);
+        for (int k = 0; k < 2 * SM_OP_KIND_COUNT; k++) { // each kind, without and with what is optional
+            shape s;
+            if (shape_of((sm_op_kind)(k / 2), k % 2 == 1, &s)) { // whole cache lines, and not
+                check_shape(isa->kernels, isa_names[i], &s, SM_F32, 800, 1);
+                check_shape(isa->kernels_bf16, isa_names[i], &s, SM_BF16, 800, 2);
+                check_shape(isa->kernels_bf16, isa_names[i], &s, SM_BF16, 1007, 1);
+            }
         }
     }
 }

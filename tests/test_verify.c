@@ -245,6 +245,17 @@ static void test_error_measure(void **state) {
 
 static bool is_empty(const char *text) { return text == NULL || text[0] == '\0'; }
 
+static bool has_case_with(sm_op_kind kind, sm_attr attr) {
+    bool found = false;
+    for (int i = 0; i < sm_op_case_count(kind) && !found; i++) {
+        sm_plan *plan = NULL;
+        assert_int_equal(sm_op_case_plan(kind, i, (sm_precision){.dtype = SM_F64}, &plan), SM_OK);
+        found = sm_attr_get(&plan->ops[plan->n_ops - 1].attr, attr) != 0;
+        sm_plan_free(plan);
+    }
+    return found;
+}
+
 // What a kind needs that the compiler does not ask for; the message names the kind.
 static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
@@ -259,6 +270,12 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     }
     if (sm_op_case_count(kind) == 0) {
         fail_msg("%s has no cases in src/verify/op_cases.c", info->name);
+    }
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        if (sm_op_has_attr(kind, attr) && attr != SM_ATTR_when && !has_case_with(kind, attr)) {
+            fail_msg("%s has no case in src/verify/op_cases.c with its attribute %s", info->name,
+                     sm_attr_get_info(attr)->name);
+        }
     }
     if (cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK) {
         fail_msg("%s; see backends/cpu/cpu_kernel_table.c", sm_error_message());
