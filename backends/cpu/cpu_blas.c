@@ -118,19 +118,11 @@ static void describe_library(sm_device_info *info) {
 static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
     const bool has_products = plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        switch (plan->ops[i].kind) {
-        case SM_OP_ATTENTION_FORWARD:
-        case SM_OP_ATTENTION_BACKWARD:
-        case SM_OP_BLOCKED_ATTENTION_FORWARD:
-        case SM_OP_BLOCKED_ATTENTION_BACKWARD: return &plan->ops[i];
-        case SM_OP_MATMUL_FORWARD:
-        case SM_OP_MATMUL_BACKWARD_INPUT:
-        case SM_OP_MATMUL_BACKWARD_WEIGHT:
-            if (!has_products) {
-                return &plan->ops[i];
-            }
-            break;
-        default: break;
+        const sm_op_kind kind = plan->ops[i].kind;
+        const bool stores_weights =
+            sm_op_is_attention(kind) && kind != SM_OP_FLASH_ATTENTION_FORWARD && kind != SM_OP_FLASH_ATTENTION_BACKWARD;
+        if (stores_weights || (sm_op_is_matmul(kind) && !has_products)) {
+            return &plan->ops[i];
         }
     }
     return NULL;

@@ -442,23 +442,20 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
     const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
     const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
-    switch (op->kind) {
-    case SM_OP_EMBEDDING_BACKWARD: {
+    const bool is_layernorm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
+    const bool is_rmsnorm = op->kind == SM_OP_RMSNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
+    if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
         const int64_t N = sm_tensor_elems(first);
         const int64_t n_positions = op->in[SM_IN(embedding_backward, starts)] == SM_NO_TENSOR ? 0 : N;
         const int dx = op->in[SM_IN(embedding_backward, dx)];
         return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
     }
-    case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
-    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
-    case SM_OP_BIAS_BACKWARD: return (size_t)(opencl_count_strips(device, plan, R, C) * C);
-    case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-        return (size_t)(layernorm_sums(op) * opencl_count_row_strips(device, R) * C);
-    case SM_OP_RMSNORM_BACKWARD:
-    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return (size_t)(opencl_count_row_strips(device, R) * C);
-    default: return 0;
-    }
+    return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
+                    : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2
+                    : op->kind == SM_OP_BIAS_BACKWARD ? opencl_count_strips(device, plan, R, C) * C
+                    : is_layernorm                    ? layernorm_sums(op) * opencl_count_row_strips(device, R) * C
+                    : is_rmsnorm                      ? opencl_count_row_strips(device, R) * C
+                                                      : 0);
 }
 
 bool opencl_op_at(const sm_plan *plan, int i, sm_op *op) {

@@ -58,18 +58,21 @@ void opencl_bind_matmul(opencl_binder *b) {
     b->e->device->tier->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
-// The operands of attention that stores blocks of weights stand where those of attention's do.
-_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+// The operands of all kinds of attention stand at the same places, but that flash's backward also reads y.
+#define SAME_FORWARD(kind)                                          \
+    (SM_IN(kind, qkv) == SM_IN(attention_forward, qkv) &&           \
+     SM_IN(kind, rng_step) == SM_IN(attention_forward, rng_step) && \
+     SM_IN(kind, starts) == SM_IN(attention_forward, starts) && SM_OUT(kind, y) == SM_OUT(attention_forward, y))
+_Static_assert(SAME_FORWARD(blocked_attention_forward) && SAME_FORWARD(flash_attention_forward) &&
                    SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
+                   SM_OUT(flash_attention_forward, lse) == SM_OUT(attention_forward, att) &&
                    SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
                    SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
-               "one function describes both");
+               "one function describes them");
 
 // Which tensors the kinds read and write.
 static opencl_attention attention_operands(const sm_op *op) {
-    switch (op->kind) {
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_BLOCKED_ATTENTION_FORWARD:
+    if (sm_op_is_attention_forward(op->kind)) {
         return (opencl_attention){.dy = SM_NO_TENSOR,
                                   .qkv = op->in[SM_IN(attention_forward, qkv)],
                                   .weights = op->out[SM_OUT(attention_forward, att)],
@@ -77,16 +80,8 @@ static opencl_attention attention_operands(const sm_op *op) {
                                   .dqkv = SM_NO_TENSOR,
                                   .rng_step = op->in[SM_IN(attention_forward, rng_step)],
                                   .starts = op->in[SM_IN(attention_forward, starts)]};
-    case SM_OP_FLASH_ATTENTION_FORWARD:
-        return (opencl_attention){.dy = SM_NO_TENSOR,
-                                  .qkv = op->in[SM_IN(flash_attention_forward, qkv)],
-                                  .weights = op->out[SM_OUT(flash_attention_forward, lse)],
-                                  .y = op->out[SM_OUT(flash_attention_forward, y)],
-                                  .dqkv = SM_NO_TENSOR,
-                                  .rng_step = op->in[SM_IN(flash_attention_forward, rng_step)],
-                                  .starts = op->in[SM_IN(flash_attention_forward, starts)]};
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
+    }
+    if (op->kind != SM_OP_FLASH_ATTENTION_BACKWARD) {
         return (opencl_attention){.dy = op->in[SM_IN(attention_backward, dy)],
                                   .qkv = op->in[SM_IN(attention_backward, qkv)],
                                   .weights = op->in[SM_IN(attention_backward, att)],
@@ -94,15 +89,14 @@ static opencl_attention attention_operands(const sm_op *op) {
                                   .dqkv = op->out[SM_OUT(attention_backward, dqkv)],
                                   .rng_step = op->in[SM_IN(attention_backward, rng_step)],
                                   .starts = op->in[SM_IN(attention_backward, starts)]};
-    default: // SM_OP_FLASH_ATTENTION_BACKWARD
-        return (opencl_attention){.dy = op->in[SM_IN(flash_attention_backward, dy)],
-                                  .qkv = op->in[SM_IN(flash_attention_backward, qkv)],
-                                  .weights = op->in[SM_IN(flash_attention_backward, lse)],
-                                  .y = op->in[SM_IN(flash_attention_backward, y)],
-                                  .dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)],
-                                  .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)],
-                                  .starts = op->in[SM_IN(flash_attention_backward, starts)]};
     }
+    return (opencl_attention){.dy = op->in[SM_IN(flash_attention_backward, dy)],
+                              .qkv = op->in[SM_IN(flash_attention_backward, qkv)],
+                              .weights = op->in[SM_IN(flash_attention_backward, lse)],
+                              .y = op->in[SM_IN(flash_attention_backward, y)],
+                              .dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)],
+                              .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)],
+                              .starts = op->in[SM_IN(flash_attention_backward, starts)]};
 }
 
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op) {

@@ -79,17 +79,14 @@ static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, do
 // Doubles that an op needs beside its operands.
 static int64_t scratch_elems(const host_op *op) {
     const sm_op_kind kind = op->op->kind;
-    const int64_t T = op->in_tensor[0] == NULL ? 0 : op->in_tensor[0]->dims[1]; // of qkv or dy
-    switch (kind) {
-    case SM_OP_EMBEDDING_BACKWARD: return sm_tensor_cols(op->in_tensor[SM_IN(embedding_backward, dx)]);
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_BLOCKED_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD: return T;
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return 2 * T * T;
-    default: return 0;
+    if (kind == SM_OP_EMBEDDING_BACKWARD) {
+        return sm_tensor_cols(op->in_tensor[SM_IN(embedding_backward, dx)]);
     }
+    if (sm_op_is_attention(kind)) {
+        const int64_t T = op->in_tensor[0]->dims[1]; // of qkv or dy
+        return sm_op_is_attention_forward(kind) ? T : 2 * T * T;
+    }
+    return 0;
 }
 
 typedef struct {

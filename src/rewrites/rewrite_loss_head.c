@@ -51,13 +51,17 @@ static bool find_head(const sm_plan *plan, head *h) {
     *h = (head){-1, -1, -1, -1, -1};
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        switch (op->kind) {
-        case SM_OP_MATMUL_FORWARD: h->logits = op->attr.vocab > 0 ? i : h->logits; break;
-        case SM_OP_CROSSENTROPY_FORWARD: h->loss = i; break;
-        case SM_OP_CROSSENTROPY_BACKWARD: h->dlogits = i; break;
-        case SM_OP_MATMUL_BACKWARD_WEIGHT: h->dwte = op->attr.vocab > 0 ? i : h->dwte; break;
-        case SM_OP_MATMUL_BACKWARD_INPUT: h->dlnf = op->attr.vocab > 0 ? i : h->dlnf; break;
-        default: break;
+        const bool is_head = op->attr.vocab > 0;
+        if (op->kind == SM_OP_CROSSENTROPY_FORWARD) {
+            h->loss = i;
+        } else if (op->kind == SM_OP_CROSSENTROPY_BACKWARD) {
+            h->dlogits = i;
+        } else if (is_head && op->kind == SM_OP_MATMUL_FORWARD) {
+            h->logits = i;
+        } else if (is_head && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
+            h->dwte = i;
+        } else if (is_head && op->kind == SM_OP_MATMUL_BACKWARD_INPUT) {
+            h->dlnf = i;
         }
     }
     return h->logits >= 0 && h->loss == h->logits + 1;

@@ -335,15 +335,15 @@ static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, c
 sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int64_t *waited_ns) {
     const sm_op *op = &x->plan->ops[at];
     transfer *t = &x->transfers[2 * at];
-    switch (op->kind) {
-    case SM_OP_ALL_REDUCE_START:
-    case SM_OP_REDUCE_SCATTER_START:
-    case SM_OP_ALL_GATHER_START: return start(x, executable, t, op, waited_ns);
-    case SM_OP_GATHER_ROWS: return gather_now(x, executable, t, op, waited_ns);
-    case SM_OP_COMMUNICATION_FINISH: return finish_of(x, executable, op->out[0], waited_ns);
-    case SM_OP_PROCESS_SUM: return sum_now(x, executable, op->out[0], waited_ns);
-    default: return sm_fail(SM_ERR_INTERNAL, "%s: is no communication", sm_op_name(op->kind));
+    if (op->kind == SM_OP_ALL_REDUCE_START || op->kind == SM_OP_REDUCE_SCATTER_START ||
+        op->kind == SM_OP_ALL_GATHER_START) {
+        return start(x, executable, t, op, waited_ns);
     }
+    return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
+           : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)
+           : op->kind == SM_OP_PROCESS_SUM
+               ? sum_now(x, executable, op->out[0], waited_ns)
+               : sm_fail(SM_ERR_INTERNAL, "%s: the session has no way to do it", sm_op_name(op->kind));
 }
 
 sm_status sm_exchange_finish(sm_exchange *x) {

@@ -50,11 +50,8 @@ static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
 // gradients, GELU's argument? Then its other outputs, in f32 too, can be no better; and what cancels on the way,
 // in the mean and in dy v - D, leaves a result smaller than what was rounded.
 static bool goes_on_from_rounded(const sm_op *op) {
-    switch (op->kind) {
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return true;
-    default: return op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
-    }
+    const bool adds_first = op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_FORWARD;
+    return adds_first || op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
 }
 
 // Products whose operands are rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention
