@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "again.h"
 #include "digest.h"
@@ -276,8 +277,151 @@ static void test_bad_input(void **state) {
     expect("again two.jsonl --row 0", 2, "--row");
     expect("again two.jsonl --row 1", 1, "row 1: measured by pytorch, not by stepmark");
     expect("again two.jsonl --row 2", 1, "row 2: does not say its flags");
-    expect("again two.jsonl --row 3", 1, "row 3: unknown flag --batch-sise");
+    expect("again two.jsonl --row 3", 1, "row 3: its run_args have --batch-sise, which no row of `stepmark run` has");
     expect("again two.jsonl --row 4", 1, "row 4: its run_args are not flags");
+}
+
+// --- rows of strangers --------------------------------------------------------------------------------
+
+// `row` with one more argument, in the file.
+static void write_with(const json_t *row, const char *argument, const char *name) {
+    json_t *args = json_deep_copy(json_object_get(row, "run_args"));
+    json_array_append_new(args, json_string(argument));
+    write_row(row, "run_args", args, name);
+}
+
+static json_t *first_row(const char *command) {
+    run(command); // 1 where the row is not ok
+    json_t *rows = parsed(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_non_null(row);
+    return row;
+}
+
+// Only what stepmark writes there is taken from a row: nothing that writes, asks for something else, or is given twice.
+static void test_rows_hold_no_other_flags(void **state) {
+    (void)state;
+    static const char *const of_run[] = {"--output-file=victim.json",
+                                         "--output=json",
+                                         "--help",
+                                         "--list-devices",
+                                         "--quiet",
+                                         "--fi=1",
+                                         "--keep-env=1",
+                                         "--isa",
+                                         "--log=victim.json",
+                                         "--",
+                                         "--trace=victim.json"};
+    static const char *const of_loop[] = {"--log=victim.json", "--trace=victim.json", "--baseline=victim.json"};
+    json_t *row =
+        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
+    json_t *loop = first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
+                             "--no-phases -o json");
+    temp_write(at("victim.json"), "precious", 8);
+    for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
+        write_with(row, of_run[i], "stranger.json");
+        expect("again stranger.json", 1, ", which no row of `stepmark run` has; it is not run");
+    }
+    for (size_t i = 0; i < sizeof(of_loop) / sizeof(of_loop[0]); i++) {
+        write_with(loop, of_loop[i], "stranger.json");
+        expect("again stranger.json", 1, ", which no row of `stepmark loop` has; it is not run");
+    }
+    write_with(row, "--batch-size=2", "stranger.json");
+    expect("again stranger.json", 1, "its run_args have --batch-size twice");
+    char *victim = read_text("victim.json");
+    assert_string_equal(victim, "precious");
+    free(victim);
+    json_decref(row);
+    json_decref(loop);
+}
+
+// The digest of a file that a row names is not told, whether the row has another or none.
+static void test_no_digest_of_other_files(void **state) {
+    (void)state;
+    temp_write(at("secret"), "a text that is long enough for a batch of bytes", 47);
+    json_t *row = first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
+                            "secret --data-format bytes -o json");
+    char digest[SM_DIGEST_SIZE];
+    snprintf(digest, sizeof(digest), "%s", json_string_value(json_object_get(row, "data_digest")));
+    assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
+    write_row(row, "data_digest", json_string("fnv1a64:0"), "stranger.json");
+    expect("again stranger.json", 1, "secret has changed since: its data_digest is not fnv1a64:0");
+    assert_null(strstr(err, digest));
+    write_row(row, "data_digest", json_null(), "stranger.json");
+    expect("again stranger.json -o json", 0, "");
+    assert_null(strstr(out, digest));
+    json_decref(row);
+}
+
+static void expect_code_ran(const char *file, bool expected) {
+    if ((access(at("ran"), F_OK) == 0) != expected) {
+        fail_msg("%s: its code %s: %s", file, expected ? "did not run" : "ran", err);
+    }
+    remove(at("ran"));
+}
+
+static void append(const char *name, const char *text) {
+    FILE *file = fopen(at(name), "a");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A kernel runs where the user says so, and only the one that was measured.
+static void test_code_of_rows_runs_when_asked(void **state) {
+    (void)state;
+    static const char loud[] = "#include <stdio.h>\n__attribute__((constructor)) static void go(void) {\n"
+                               "    FILE *f = fopen(\"ran\", \"w\");\n    if (f != NULL) fclose(f);\n}\n";
+    static const char loads[] = " --mode naive --backend cpu -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases";
+    char command[COMMAND_SIZE];
+    expect("exercise gelu_forward --init .", 0, "");
+    append("gelu_forward.c", loud);
+    snprintf(command, sizeof(command), "run -m tiny --kernel gelu_forward=gelu_forward.c%s -o json", loads);
+    json_t *row = first_row(command); // an empty kernel: a row without a speed
+    expect_code_ran("run", true);
+    write_row(row, "sweep_note", json_null(), "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
+    expect_code_ran("again", false);
+    expect("again stranger.json --allow-own-code", 0, "");
+    expect_code_ran("again --allow-own-code", true);
+    append("gelu_forward.c", "// changed\n");
+    expect("again stranger.json --allow-own-code", 1, "gelu_forward.c is not the file that was measured");
+    write_with(row, "--backend-library=gelu_forward.c", "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own");
+    json_t *plain =
+        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
+    write_with(plain, "--backend-library=gelu_forward.c", "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own, --backend-library gelu_forward.c");
+    expect("again stranger.json --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
+    expect_code_ran("changed", false);
+    json_decref(plain);
+    json_decref(row);
+}
+
+// A log to go on with may be a stranger's, too.
+static void test_logs_of_strangers(void **state) {
+    (void)state;
+    static const char sweep[] = "sweep -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
+                                "--output-file log.jsonl --resume";
+    remove(at("log.jsonl"));
+    expect(sweep, 0, "");
+    json_t *row = json_load_file(at("log.jsonl"), 0, NULL);
+    assert_non_null(row);
+    write_row(row, "own_kernels", json_string("gelu_forward=x.so (fnv1a64:1)"), "log.jsonl");
+    append("log.jsonl", "\necho a damaged end");
+    assert_int_equal(symlink("profile", at("log.jsonl.damaged")), 0);
+    expect(sweep, 1, "log.jsonl.damaged: the damaged end of the results cannot be set aside");
+    assert_int_not_equal(access(at("profile"), F_OK), 0);
+    remove(at("log.jsonl.damaged"));
+    expect(sweep, 0, "row 1 ran code of its own, which its sweep_key does not name; it is not taken");
+    assert_non_null(strstr(err, "[1/1]")); // measured
+    temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
+    expect(sweep, 1, "log.jsonl");
+    char *text = read_text("log.jsonl");
+    assert_string_equal(text, "a text\nwithout an end");
+    free(text);
+    json_decref(row);
 }
 
 // --- the judgement ------------------------------------------------------------------------------------
@@ -354,6 +498,10 @@ int main(void) {
         cmocka_unit_test(test_swept_loops_come_back),
         cmocka_unit_test(test_changes_are_told),
         cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_rows_hold_no_other_flags),
+        cmocka_unit_test(test_no_digest_of_other_files),
+        cmocka_unit_test(test_code_of_rows_runs_when_asked),
+        cmocka_unit_test(test_logs_of_strangers),
         cmocka_unit_test(test_judgement_of_losses),
         cmocka_unit_test(test_judgement_of_checked_loss),
         cmocka_unit_test(test_digest),

@@ -197,6 +197,10 @@ static void the_documented_backend_works(void **state) {
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend-library $T/traced.so --backend traced -o "
          "json",
          0, "traced.so (fnv1a64:", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --no-phases --mode naive --backend-library $T/traced.so "
+         "--backend traced -o jsonl >$T/row.jsonl; " SM_TEST_BINARY " again $T/row.jsonl",
+         1, NULL, "it runs code of its own, --backend-library"},
+        {"again $T/row.jsonl --allow-own-code", 0, "verdict: reproduced", NULL},
         {"devices --backend-library $T/later.so", 1, NULL, "version 2 of the contract"},
         {"devices --backend-library $T/other.so", 1, NULL, "compiled against other headers"},
         {"devices --backend-library $T/missing.so", 1, NULL, "missing.so"},

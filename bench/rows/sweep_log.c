@@ -84,7 +84,7 @@ static sm_status warn(sm_sweep_log *log, json_t *text) {
 static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s.damaged", log->path);
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666); // a link may lead anywhere
     if (file < 0) {
         return io_failure(path, "the damaged end of the results cannot be set aside");
     }
@@ -124,11 +124,11 @@ static sm_status read_rows(sm_sweep_log *log, bool resume) {
     }
     size_t whole = whole_lines(text, n);
     log->size_bytes = (off_t)whole;
+    if (whole > 0) { // first: what holds no rows stays as it is
+        SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
+    }
     if (whole < n && !log->only_reads) {
         SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
-    }
-    if (whole > 0) {
-        SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
     }
     SM_TRY_GOTO(index_rows(log));
 cleanup:

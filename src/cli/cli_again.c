@@ -8,6 +8,7 @@
 #include "cli_commands.h"
 #include "cli_loop_steps.h"
 #include "cli_model.h"
+#include "cli_own_kernels.h"
 #include "cli_run_args.h"
 #include "cli_sweep_row.h"
 #include "machine.h"
@@ -59,17 +60,14 @@ static bool is_own_backend(const char *name) {
 
 static sm_status take_flags(repetition *r, const json_t *args) {
     const size_t n = json_array_size(args);
+    SM_TRY(cli_run_args_check(args));
     r->flags.args = calloc(n + 2, sizeof(*r->flags.args));
     if (r->flags.args == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a command line");
     }
     r->flags.args[r->flags.n_args++] = (char *)cli_command_name(cli_run_args_command(args)); // only read
     for (size_t i = 0; i < n; i++) {
-        const char *arg = json_string_value(json_array_get(args, i));
-        if (arg == NULL || strncmp(arg, "--", 2) != 0) {
-            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run` or `stepmark loop`");
-        }
-        r->flags.args[r->flags.n_args++] = (char *)arg; // only read
+        r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
     }
     const char *key = sm_rows_text(r->row, "sweep_key");
     r->flags.key = key[0] != '\0' ? (char *)key : NULL;
@@ -89,16 +87,35 @@ static sm_status find_flags(repetition *r) {
     return sm_fail(SM_ERR_INVALID, "does not say its flags (field run_args), as rows of older versions; measure anew");
 }
 
+// Kernels and a backend of whoever measured the row: run only where this one's user says so, and only what was
+// measured.
+static sm_status take_own_code(const repetition *r) {
+    const json_t *args = json_object_get(r->row, "run_args");
+    const char *kernel = cli_run_args_value(args, "kernel");
+    const char *library = cli_run_args_value(args, "backend-library");
+    if (kernel == NULL && library == NULL) {
+        return SM_OK;
+    }
+    if (!r->options->allow_own_code) {
+        return sm_fail(SM_ERR_INVALID,
+                       "it runs code of its own, %s %s; look at it, and give --allow-own-code to have it run here",
+                       kernel != NULL ? "--kernel" : "--backend-library", kernel != NULL ? kernel : library);
+    }
+    SM_TRY(cli_own_code_check(kernel, library, sm_rows_text(r->row, "own_kernels")));
+    return cli_load_backend_file(library);
+}
+
 // --- what it read --------------------------------------------------------------------------------------
 
-// A row that failed before it read anything has no digest.
+// A row that failed before it read anything has no digest. That of the file is not told: a row may name any file.
 static sm_status check_digest(const repetition *r, const char *field, const char *what, const char *found) {
     const char *recorded = sm_rows_text(r->row, field);
     if (recorded[0] == '\0' || strcmp(recorded, found) == 0) {
         return SM_OK;
     }
-    return sm_fail(SM_ERR_INVALID, "%s has changed since: %s %s, now %s; give back what was measured, or measure anew",
-                   what, field, recorded, found);
+    return sm_fail(SM_ERR_INVALID,
+                   "%s has changed since: its %s is not %s; give back what was measured, or measure anew", what, field,
+                   recorded);
 }
 
 static sm_status check_data(const repetition *r) {
@@ -154,13 +171,24 @@ static sm_status say_command(const repetition *r) {
     return SM_OK;
 }
 
+// Nor is it told where the row has none to hold it against.
+static void forget_digest(const repetition *r, json_t *again, const char *field) {
+    if (sm_rows_text(r->row, field)[0] == '\0') {
+        (void)json_object_set_new(again, field, json_null());
+    }
+}
+
 static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(find_flags(r));
+    SM_TRY(take_own_code(r));
     SM_TRY(look(r));
     SM_TRY(check_sources(r));
     SM_TRY(say_command(r));
     snprintf(r->sweeper.program, sizeof(r->sweeper.program), "/proc/self/exe");
-    return cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again);
+    SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
+    forget_digest(r, *again, "data_digest");
+    forget_digest(r, *again, "weights_digest");
+    return SM_OK;
 }
 
 // --- output --------------------------------------------------------------------------------------------

@@ -212,6 +212,7 @@ typedef struct {
     double temperature;
     int64_t top_k; // 0 = all
     bool ids;
+    bool raw;
 
     cli_axes axes;
     const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
@@ -249,6 +250,7 @@ typedef struct {
     const char *save_baseline;
     const char *baseline; // rows of an earlier loop
     int64_t row;          // 0 = not given
+    bool allow_own_code;  // of a row
     const char *report_file;
     int report_format; // cli_report_format
     bool no_peaks;

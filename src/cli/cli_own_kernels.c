@@ -41,7 +41,8 @@ static sm_status load(sm_op_kind kind, const char *path) {
 }
 
 // One OP=FILE.
-static sm_status add(const char *entry) {
+static sm_status add(const char *entry, const char *recorded) {
+    (void)recorded;
     char name[CLI_TEXT_SIZE];
     char digest[SM_DIGEST_SIZE];
     sm_op_kind kind;
@@ -56,20 +57,21 @@ static sm_status add(const char *entry) {
             return sm_fail(SM_ERR_USAGE, "--kernel: %s is given twice", name);
         }
     }
+    SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
     SM_TRY(load(kind, equals + 1));
     own.n++;
-    SM_TRY(sm_digest_file(equals + 1, digest));
     const size_t used = strlen(own.text);
     snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
     return SM_OK;
 }
 
-static sm_status add_all(const char *text) {
+static sm_status for_each(const char *text, sm_status (*take)(const char *entry, const char *recorded),
+                          const char *recorded) {
     char entry[PATH_MAX + CLI_TEXT_SIZE];
     for (;;) {
         const size_t length = strcspn(text, ",");
         snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
-        SM_TRY(add(entry));
+        SM_TRY(take(entry, recorded));
         if (text[length] == '\0') {
             return SM_OK;
         }
@@ -96,7 +98,7 @@ static sm_status check_languages(const sm_backend *backend) {
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
                           const char **text) {
     if (!own.is_loaded && options->kernel != NULL) {
-        SM_TRY(add_all(options->kernel));
+        SM_TRY(for_each(options->kernel, add, NULL));
         cli_note("kernels of your own: %s", own.text);
     }
     own.is_loaded = true;
@@ -109,7 +111,7 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
 
 static struct {
     const sm_backend *backend; // NULL: none was brought
-    char text[SM_TEXT_SIZE * 2];
+    char text[SM_TEXT_SIZE * 4];
 } brought;
 
 // A sweep's flags are lists, this one's of one value.
@@ -123,17 +125,46 @@ static const char *library_of(const cli_options *options) {
     return path;
 }
 
-sm_status cli_load_backend(const cli_options *options) {
+sm_status cli_load_backend(const cli_options *options) { return cli_load_backend_file(library_of(options)); }
+
+sm_status cli_load_backend_file(const char *path) {
     char digest[SM_DIGEST_SIZE];
-    const char *path = library_of(options);
     if (path == NULL || brought.backend != NULL) {
         return SM_OK;
     }
-    SM_TRY(sm_digest_file(path, digest));
+    SM_TRY(sm_digest_file(path, digest)); // before its code runs
     SM_TRY(sm_backend_file_load(path, &brought.backend));
-    snprintf(brought.text, sizeof(brought.text), "backend %.150s (%s)", path, digest);
+    snprintf(brought.text, sizeof(brought.text), "backend %s (%s)", path, digest);
     cli_note("a backend of your own: %s, from %s", brought.backend->name, path);
     return SM_OK;
 }
 
-const char *cli_backend_text(const sm_backend *backend) { return backend == brought.backend ? brought.text : ""; }
+const char *cli_backend_text(void) { return brought.text; }
+
+// --- of a row ----------------------------------------------------------------------------------------
+
+// `entry`, with the digest of its file, must be among what was recorded.
+static sm_status expect_recorded(const char *what, const char *entry, const char *path, const char *recorded) {
+    char digest[SM_DIGEST_SIZE];
+    char text[PATH_MAX + CLI_TEXT_SIZE + SM_DIGEST_SIZE];
+    SM_TRY(sm_digest_file(path, digest));
+    snprintf(text, sizeof(text), "%s (%s)", entry, digest);
+    return strstr(recorded, text) != NULL
+               ? SM_OK
+               : sm_fail(SM_ERR_INVALID,
+                         "%s: %s is not the file that was measured: the row records no such digest in own_kernels; "
+                         "it is not run",
+                         what, path);
+}
+
+static sm_status expect_kernel(const char *entry, const char *recorded) {
+    const char *equals = strchr(entry, '=');
+    return expect_recorded("--kernel", entry, equals != NULL ? equals + 1 : entry, recorded);
+}
+
+sm_status cli_own_code_check(const char *kernel, const char *library, const char *recorded) {
+    char entry[PATH_MAX + CLI_TEXT_SIZE];
+    SM_TRY(kernel != NULL ? for_each(kernel, expect_kernel, recorded) : SM_OK);
+    snprintf(entry, sizeof(entry), "backend %s", library != NULL ? library : "");
+    return library != NULL ? expect_recorded("--backend-library", entry, library, recorded) : SM_OK;
+}

@@ -13,7 +13,13 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
 // The backend of --backend-library joins the others. Once in a process, before devices are looked for.
 sm_status cli_load_backend(const cli_options *options);
 
-// "backend FILE.so (fnv1a64:...)" where that is it; "" for a backend of this program.
-const char *cli_backend_text(const sm_backend *backend);
+sm_status cli_load_backend_file(const char *path);
+
+// "backend FILE.so (fnv1a64:...)" where one was loaded, whichever backend is used: its code was in the process. Else
+// "".
+const char *cli_backend_text(void);
+
+// Are the files of a row's --kernel and --backend-library (NULL: none) those whose digests its own_kernels has?
+sm_status cli_own_code_check(const char *kernel, const char *library, const char *recorded);
 
 #endif

@@ -72,7 +72,7 @@ static bool is_given(const cli_flag *flag, const cli_options *options) {
     case CLI_FORMAT:
     case CLI_NEW_FILE:
     case CLI_LOG_FILE:
-    case CLI_NEW_FOLDER: break; // of the output, not of what is measured
+    case CLI_NEW_FOLDER: break;
     }
     return false;
 }
@@ -140,20 +140,24 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     return SM_OK;
 }
 
-// Of a loop: all but its output and what it is compared with.
-static bool decides_loop(const cli_flag *flag) {
-    return (flag->commands & (1u << CLI_LOOP)) != 0 && strcmp(flag->group, "Output") != 0 &&
-           strcmp(flag->group, "Comparison") != 0;
+// Flags whose value is where something is written.
+static bool names_output(const cli_flag *flag) {
+    return flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
+           flag->type == CLI_NEW_FOLDER;
 }
 
-// What decides a row: all of `run` but its output, and --fit where B and T are known.
-static bool decides(const cli_flag *flag, cli_command command, const cli_job *job) {
-    bool is_of_run = (flag->commands & (1u << CLI_RUN)) != 0;
-    bool is_limit = strcmp(flag->group, "Limits") == 0;
-    bool is_fit = flag->target == offsetof(cli_options, fit_s);
-    return command == CLI_LOOP
-               ? decides_loop(flag)
-               : is_of_run && (cli_is_axis(flag) || is_limit) && !(is_fit && (job->B > 0 || job->T > 0));
+// What decides a row, and nothing else may be written there: all of `run` but its output; of `loop` all but that and
+// what it is compared with.
+static bool decides(const cli_flag *flag, cli_command command) {
+    const bool is_limit = strcmp(flag->group, "Limits") == 0;
+    const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
+    return (flag->commands & (1u << command)) != 0 && !names_output(flag) &&
+           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit);
+}
+
+// --fit, where B and T are known.
+static bool is_done(const cli_flag *flag, const cli_job *job) {
+    return flag->target == offsetof(cli_options, fit_s) && (job->B > 0 || job->T > 0);
 }
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
@@ -185,7 +189,7 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     SM_TRY_GOTO(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        if (decides(flag, options->command, job) && is_given(flag, single)) {
+        if (decides(flag, options->command) && !is_done(flag, job) && is_given(flag, single)) {
             SM_TRY_GOTO(append_flag(flag, single, *args));
         }
     }
@@ -222,6 +226,56 @@ sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
 
 cli_command cli_run_args_command(const json_t *args) {
     return find_flag(args, loader_prefix) < json_array_size(args) ? CLI_LOOP : CLI_RUN;
+}
+
+const char *cli_run_args_value(const json_t *args, const char *name) {
+    char prefix[CLI_TEXT_SIZE];
+    snprintf(prefix, sizeof(prefix), "--%s=", name);
+    const char *arg = json_string_value(json_array_get(args, find_flag(args, prefix)));
+    return arg != NULL ? arg + strlen(prefix) : NULL;
+}
+
+// --- of whoever wrote the row ------------------------------------------------------------------------
+
+static bool may_write(const char *arg, cli_command command) {
+    const size_t length = strcspn(arg, "=");
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if (decides(flag, command) && strlen(flag->name) + 2 == length &&
+            strncmp(arg + 2, flag->name, length - 2) == 0) {
+            return (flag->type == CLI_SWITCH) == (arg[length] == '\0');
+        }
+    }
+    return false;
+}
+
+// How many of them are that flag.
+static int count_flag(const json_t *args, const char *arg) {
+    const size_t length = strcspn(arg, "=");
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *other = json_string_value(json_array_get(args, i));
+        n += other != NULL && strcspn(other, "=") == length && strncmp(other, arg, length) == 0;
+    }
+    return n;
+}
+
+sm_status cli_run_args_check(const json_t *args) {
+    const cli_command command = cli_run_args_command(args);
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *arg = json_string_value(json_array_get(args, i));
+        if (arg == NULL || strncmp(arg, "--", 2) != 0) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run` or `stepmark loop`");
+        }
+        if (!may_write(arg, command)) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s, which no row of `stepmark %s` has; it is not run",
+                           (int)strcspn(arg, "="), arg, cli_command_name(command));
+        }
+        if (count_flag(args, arg) > 1) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)strcspn(arg, "="), arg);
+        }
+    }
+    return SM_OK;
 }
 
 // --- for a shell -----------------------------------------------------------------------------------

@@ -18,6 +18,13 @@ sm_status cli_run_args_set_timeout(json_t *args, double timeout_s);
 // That takes them: CLI_RUN or CLI_LOOP.
 cli_command cli_run_args_command(const json_t *args);
 
+// A flag's value; NULL: it is not there.
+const char *cli_run_args_value(const json_t *args, const char *name);
+
+// Of a row that anybody may have written: only flags that cli_run_args_make writes, each once. SM_ERR_FORMAT names the
+// first other one.
+sm_status cli_run_args_check(const json_t *args);
+
 // "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it; NULL when out of memory.
 char *cli_run_args_line(const json_t *args);
 

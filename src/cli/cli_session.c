@@ -153,8 +153,9 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     SM_TRY(
         cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));
-    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s",
-             own_kernels[0] != '\0' ? own_kernels : cli_backend_text(device.backend));
+    const char *backend = cli_backend_text();
+    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s%s%s", own_kernels,
+             own_kernels[0] != '\0' && backend[0] != '\0' ? ", " : "", backend);
     return SM_OK;
 }
 

@@ -1,5 +1,6 @@
 // cli_sweep.c: the subcommand: every configuration in turn, each row kept at once.
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,7 @@
 #include "cli_commands.h"
 #include "cli_live.h"
 #include "cli_recommend.h"
+#include "cli_run_args.h"
 #include "cli_sweep.h"
 #include "cli_sweep_row.h"
 #include "machine.h"
@@ -81,8 +83,30 @@ static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row)
                                                         : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
 }
 
+static bool key_has(const char *key, const char *flag, const char *value) {
+    char word[PATH_MAX + CLI_TEXT_SIZE];
+    snprintf(word, sizeof(word), "%s=%s", flag, value);
+    return strstr(key, word) != NULL;
+}
+
+// A log may be anybody's, and its rows are the word of who wrote it. Those that ran code of their own are not taken for
+// a configuration without.
+static bool names_its_code(const json_t *row) {
+    static const char *const flags[] = {"kernel", "backend-library"};
+    const char *key = sm_rows_text(row, "sweep_key");
+    bool names_any = sm_rows_text(row, "own_kernels")[0] == '\0';
+    bool names_all = true;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        const char *value = cli_run_args_value(json_object_get(row, "run_args"), flags[i]);
+        names_any = names_any || key_has(key, flags[i], "");
+        names_all = names_all && (value == NULL || key_has(key, flags[i], value));
+    }
+    return names_any && names_all;
+}
+
 json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
-    return s->log != NULL ? sm_sweep_log_find(s->log, key) : json_object_get(s->kept, key);
+    json_t *row = s->log != NULL ? sm_sweep_log_find(s->log, key) : json_object_get(s->kept, key);
+    return names_its_code(row) ? row : NULL;
 }
 
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_candidate *candidate, json_t **row) {
@@ -242,12 +266,19 @@ static sm_status open_log(cli_sweep *s) {
     const cli_options *o = s->sweeper.options;
     size_t i;
     json_t *warning;
+    json_t *row;
     if (o->output_file == NULL) {
         return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to go on with") : SM_OK;
     }
     SM_TRY(o->dry_run ? sm_sweep_log_look(o->output_file, o->resume, &s->log)
                       : sm_sweep_log_open(o->output_file, o->resume, &s->log));
     json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
+    json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
+        if (!names_its_code(row)) {
+            cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
+                     o->output_file, i + 1);
+        }
+    }
     return SM_OK;
 }
 
