@@ -93,7 +93,7 @@ static void bad_flags(void **state) {
     static const expectation cases[] = {
         {"rnu", 2, NULL, "did you mean 'run'?"},
         {"help", 2, NULL, "did you mean '--help'?"},
-        {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a?[31m'"},
+        {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a\\u001b[31m'"},
         {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},

@@ -148,7 +148,7 @@ static void a_part_of_a_line_is_shown(void **state) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        FILE *out = sm_screen_open(fdopen(t.slave, "w"));
+        FILE *out = sm_screen_open(fdopen(t.slave, "w"), true);
         close(t.master);
         fputs("one", out);
         fflush(out);
@@ -166,6 +166,72 @@ static void a_part_of_a_line_is_shown(void **state) {
     assert_string_equal(screen,
                         "one two\na line that is too wide for the terminal on which it is shown, it goes on in the\n"
                         "  next\nthe end");
+}
+
+// Nothing that a terminal obeys, or that turns a line's direction, reaches it: whatever a stream is cut into.
+static void controls_are_escaped(void **state) {
+    (void)state;
+    static const char said[] = "a\033[2J\007b\tc\xC2\x9B"
+                               "31m\177\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\x8F \x9B \xC3\xA9 \xE2\x82\xAC\xE2\x80 \xC3\n";
+    static const char seen[] =
+        "a\\u001b[2J\\u0007b\tc\\u009b31m\\u007f\\u202e\\u2066\\u200f \\x9b \xC3\xA9 \xE2\x82\xAC"
+        "\\xe2\\x80 \\xc3\n";
+    for (int part_bytes = 1; part_bytes < 8; part_bytes++) {
+        terminal t = open_terminal(200);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            FILE *out = sm_screen_open(fdopen(t.slave, "w"), false);
+            close(t.master);
+            for (size_t i = 0; said[i] != '\0'; i++) {
+                fputc(said[i], out);
+                if (i % (size_t)part_bytes == 0) {
+                    fflush(out);
+                }
+            }
+            _exit(fflush(out) == 0 ? 0 : 1);
+        }
+        close(t.slave);
+        read_screen(t.master, screen);
+        settle(screen);
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_string_equal(screen, seen);
+    }
+}
+
+// Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
+static void what_strangers_wrote_is_escaped(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    static const char *const rows[] = {"again", "recommend", "leaderboard", "compare $T/row.json"};
+    assert_int_equal(
+        system("printf '[{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"device\":\"cpu\\"
+               "302\\233[31m\",\"model_type\":\"\\342\\200\\256tiny\",\"n_batch\":1,\"n_seq\":8,"
+               "\"median_ns\":1000,\"median_ts\":100,\"cpu_info\":\"\\342\\200\\256x\",\"run_args\":[\"--a\\302\\"
+               "233=1\"]}]' >$T/row.json"),
+        0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(command, sizeof(command), "%s %s $T/row.json", SM_TEST_BINARY, rows[i]);
+        (void)run_on_terminal(100, command, screen);
+        if (strstr(screen, "\xC2\x9B") != NULL || strstr(screen, "\xE2\x80\xAE") != NULL) {
+            fail_msg("%s: %s", command, screen);
+        }
+    }
+    assert_int_equal(system(SM_TEST_BINARY " init -m tiny --vocab 256 --save $T/model 2>/dev/null"), 0);
+    static const struct {
+        const char *how, *seen;
+    } cases[] = {{"", "a\\u001b[2Jb"}, {"--raw", "a\033[2Jb"}, {"| cat", "a\033[2Jb"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(command, sizeof(command),
+                 "%s generate --weights $T/model --tokens 1 --prompt \"$(printf 'a\\033[2Jb')\" %s", SM_TEST_BINARY,
+                 cases[i].how);
+        assert_int_equal(run_on_terminal(100, command, screen), 0);
+        if (strstr(screen, cases[i].seen) == NULL) {
+            fail_msg("%s: %s", command, screen);
+        }
+    }
 }
 
 // --- goldens -------------------------------------------------------------------------------------
@@ -408,6 +474,8 @@ int main(void) {
         cmocka_unit_test(wide_has_everything),
         cmocka_unit_test(name_alone_says_what_to_try),
         cmocka_unit_test(a_part_of_a_line_is_shown),
+        cmocka_unit_test(controls_are_escaped),
+        cmocka_unit_test(what_strangers_wrote_is_escaped),
         cmocka_unit_test(goldens_of_rows),
         cmocka_unit_test(goldens_of_commands),
         cmocka_unit_test(goldens_of_files),

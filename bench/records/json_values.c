@@ -41,12 +41,22 @@ int sm_utf8_length(const char *text) {
     return length;
 }
 
-int sm_control_length(const char *text) {
-    unsigned char first = (unsigned char)text[0];
-    if (first == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0) {
-        return 2;
+unsigned sm_utf8_code(const char *text, int length) {
+    const unsigned first = (unsigned char)text[0];
+    unsigned code = length == 1 ? first : first & (0x7Fu >> length);
+    for (int i = 1; i < length; i++) {
+        code = code << 6 | ((unsigned char)text[i] & 0x3Fu);
     }
-    return (first > 0 && first < 0x20) || first == 0x7F;
+    return code;
+}
+
+int sm_control_length(const char *text) {
+    const int length = sm_utf8_length(text);
+    const unsigned code = sm_utf8_code(text, length);
+    const bool is_c0_or_c1 = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    const bool is_direction =
+        (code >= 0x200E && code <= 0x200F) || (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return length > 0 && (is_c0_or_c1 || is_direction) ? length : 0;
 }
 
 json_t *sm_json_bytes(const char *bytes) {

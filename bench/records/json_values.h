@@ -19,7 +19,11 @@ json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
 // well-formed or `text` is "".
 int sm_utf8_length(const char *text);
 
-// Bytes of the control character that `text` begins with: 1 (U+0001 to U+001F, U+007F), 2 (U+0080 to U+009F), or 0.
+// The character that such a sequence is.
+unsigned sm_utf8_code(const char *text, int length);
+
+// Bytes of the control character that `text` begins with, or 0: what a terminal obeys, 1 (U+0001 to U+001F, U+007F) or
+// 2 (U+0080 to U+009F), and what turns a text's direction, 3 (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
 int sm_control_length(const char *text);
 
 // The value under a dotted name, "phases.forward_ns"; NULL if there is none. Borrowed.

@@ -212,15 +212,14 @@ static void put_csv_text(FILE *out, const char *text) {
 // insert stays one line.
 static void put_sql_text(FILE *out, const char *text) {
     fputc('\'', out);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (sm_control_length(text) > 0) {
-            // U+0080 to U+009F begin with a byte that says nothing
-            unsigned char code = c == 0xC2 ? (unsigned char)*++text : c;
-            fprintf(out, "'||char(%d)||'", code);
+    while (*text != '\0') {
+        const int n_control = sm_control_length(text);
+        if (n_control > 0) {
+            fprintf(out, "'||char(%u)||'", sm_utf8_code(text, n_control));
         } else {
-            fputs(c == '\'' ? "''" : (const char[]){(char)c, '\0'}, out);
+            fputs(*text == '\'' ? "''" : (const char[]){*text, '\0'}, out);
         }
+        text += n_control > 0 ? n_control : 1;
     }
     fputc('\'', out);
 }

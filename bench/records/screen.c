@@ -16,7 +16,10 @@ typedef struct {
     FILE *stream; // NULL: none is open
     int descriptor;
     int width;
-    int column; // of what is to come
+    bool fits;
+    int column;   // of what is to come
+    char held[4]; // a character that has begun
+    size_t n_held;
 } screen;
 
 static screen opened;
@@ -136,6 +139,44 @@ void sm_screen_put_within(FILE *out, int width, int column, int indent, const ch
     }
 }
 
+// --- what a terminal would obey ----------------------------------------------------------------------
+
+char *sm_escape_controls(const char *text, size_t size_bytes) {
+    enum { MOST_BYTES = 6 }; // of what one is written as
+    char *escaped = malloc(MOST_BYTES * size_bytes + 1);
+    char *end = escaped;
+    for (size_t i = 0; escaped != NULL && i < size_bytes;) {
+        const int length = sm_utf8_length(text + i);
+        const bool is_control = sm_control_length(text + i) > 0 && text[i] != '\n' && text[i] != '\t';
+        if (length == 0) {
+            end += sprintf(end, "\\x%02x", (unsigned char)text[i]);
+        } else if (is_control) {
+            end += sprintf(end, "\\u%04x", sm_utf8_code(text + i, length));
+        } else {
+            end = mempcpy(end, text + i, (size_t)length);
+        }
+        i += length > 0 ? (size_t)length : 1;
+    }
+    if (escaped != NULL) {
+        *end = '\0';
+    }
+    return escaped;
+}
+
+// Bytes at the end that are the beginning of a character: a program may flush in the middle of one.
+static size_t unfinished(const char *text, size_t size_bytes) {
+    for (size_t n = 1; n <= 3 && n <= size_bytes; n++) {
+        const unsigned char c = (unsigned char)text[size_bytes - n];
+        if (c >= 0xC2 && c < 0xF5) {
+            return n < (c < 0xE0 ? 2u : c < 0xF0 ? 3u : 4u) ? n : 0;
+        }
+        if ((c & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
 // --- a stream that keeps within --------------------------------------------------------------------
 
 static bool write_all(int descriptor, const char *text, size_t size_bytes) {
@@ -168,30 +209,46 @@ static void lay_out(const screen *s, const char *text, FILE *out) {
     sm_screen_put_within(out, s->width, 0, HANGING, text);
 }
 
+// What was held back, and the whole characters of the text, escaped; keeps what is not whole.
+static char *take_whole(screen *s, const char *text, size_t size_bytes) {
+    char *all = malloc(s->n_held + size_bytes + 1);
+    if (all == NULL) {
+        return NULL;
+    }
+    *(char *)mempcpy(mempcpy(all, s->held, s->n_held), text, size_bytes) = '\0';
+    size_bytes += s->n_held;
+    s->n_held = unfinished(all, size_bytes);
+    memcpy(s->held, all + size_bytes - s->n_held, s->n_held);
+    all[size_bytes - s->n_held] = '\0';
+    char *escaped = sm_escape_controls(all, size_bytes - s->n_held);
+    free(all);
+    return escaped;
+}
+
 static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
     screen *s = cookie;
     char *within = NULL;
     size_t within_bytes = 0;
-    char *given = strndup(text, size_bytes);
-    FILE *out = given != NULL ? open_memstream(&within, &within_bytes) : NULL;
+    char *escaped = take_whole(s, text, size_bytes);
+    FILE *out = escaped != NULL && s->fits ? open_memstream(&within, &within_bytes) : NULL;
     if (out != NULL) {
-        lay_out(s, given, out);
+        lay_out(s, escaped, out);
     }
     const bool is_laid_out = out != NULL && fclose(out) == 0;
     const bool written = is_laid_out ? write_all(s->descriptor, within, within_bytes)
-                                     : write_all(s->descriptor, text, size_bytes); // without memory: as it is
+                                     : escaped != NULL && write_all(s->descriptor, escaped, strlen(escaped));
     s->column = is_laid_out ? column_behind(within, s->column) : 0;
     free(within);
-    free(given);
+    free(escaped);
     return written ? (ssize_t)size_bytes : 0;
 }
 
-FILE *sm_screen_open(FILE *out) {
+FILE *sm_screen_open(FILE *out, bool fits) {
     const int width = sm_screen_width(out);
     if (width == 0 || opened.stream != NULL || fflush(out) != 0) {
         return out;
     }
-    opened = (screen){.descriptor = fileno(out), .width = width};
+    opened = (screen){.descriptor = fileno(out), .width = width, .fits = fits};
     opened.stream = fopencookie(&opened, "w", (cookie_io_functions_t){.write = take});
     if (opened.stream == NULL) {
         return out;

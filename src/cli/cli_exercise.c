@@ -2,11 +2,13 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli_commands.h"
 #include "cli_tables.h"
 #include "exercise.h"
+#include "screen.h"
 #include "show.h"
 
 enum { MAX_PRINTED_LINES = 20 };
@@ -41,8 +43,10 @@ static sm_status list_exercises(const cli_options *options) {
 // --- a check, as text ------------------------------------------------------------------------------
 
 // The first lines of what somebody else said.
-static void print_lines(const char *heading, const char *text) {
-    if (text == NULL || text[0] == '\0') {
+static void print_lines(const char *heading, const char *said) {
+    char *escaped = said != NULL && said[0] != '\0' ? sm_escape_controls(said, strlen(said)) : NULL;
+    const char *text = escaped;
+    if (text == NULL) {
         return;
     }
     printf("%s\n", heading);
@@ -54,6 +58,7 @@ static void print_lines(const char *heading, const char *text) {
     if (*text != '\0') {
         printf("    ...\n");
     }
+    free(escaped);
 }
 
 static void print_times(const sm_exercise_report *report) {

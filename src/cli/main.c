@@ -37,31 +37,24 @@ static bool is_muted;
 
 void cli_mute(bool muted) { is_muted = muted; }
 
-// A name may hold what would move the cursor or colour a terminal: shown as ls shows it.
-static void hide_controls(char *text) {
-    for (; *text != '\0'; text++) {
-        if (((unsigned char)*text < ' ' && *text != '\n' && *text != '\t') || *text == 0x7f) {
-            *text = '?';
-        }
-    }
-}
-
 static void note(const char *format, va_list arguments) {
     char *text = NULL;
+    char *shown = NULL;
     if (is_muted) {
         return;
     }
     fflush(stdout); // the lines of both streams keep their order where they share a terminal
     cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
-    if (length >= 0) {
-        hide_controls(text);
+    if (length >= 0) { // a name may hold what would move the cursor or colour a terminal
+        shown = sm_escape_controls(text, (size_t)length);
     }
     fputs("stepmark: ", stderr);
     sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
-                         length >= 0 ? text : "no memory for a message");
+                         shown != NULL ? shown : "no memory for a message");
     fputc('\n', stderr);
     free(length >= 0 ? text : NULL);
+    free(shown);
 }
 
 void cli_note(const char *format, ...) {
@@ -80,11 +73,11 @@ void cli_say(const char *format, ...) {
     va_end(arguments);
 }
 
-// What a person reads keeps within the terminal; data, and what a model says, stay as they are.
+// What a person reads keeps within the terminal; the lines of data, and of what a model says, stay as they are.
 static void fit_terminal(const cli_options *options) {
     const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
-    if (options->help || is_read || options->profile) {
-        stdout = sm_screen_open(stdout);
+    if (!options->raw) {
+        stdout = sm_screen_open(stdout, options->help || is_read || options->profile);
     }
 }
 
@@ -258,12 +251,12 @@ static int front_option(int argc, char **argv) {
         return print_completion(argv[2]);
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        stdout = sm_screen_open(stdout);
+        stdout = sm_screen_open(stdout, true);
         cli_front_help(stdout);
         return printed();
     }
     if (strcmp(name, "--version") == 0) {
-        stdout = sm_screen_open(stdout);
+        stdout = sm_screen_open(stdout, true);
         cli_version_print(stdout);
         return printed();
     }
