@@ -109,6 +109,38 @@ static void the_fastest_of_each_machine_has_a_place(void **state) {
     json_decref(rows);
 }
 
+// Whoever brought the fastest kernel: it is marked, and is not held against this program's.
+static void code_of_ones_own_is_ranked_apart(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_t *own = make_row("A", "fused", 900);
+    json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    json_array_append_new(rows, own);
+    json_array_append_new(rows, make_row("A", "fused", 100));
+    json_t *brought = make_row("B", "fused", 200);
+    json_object_set_new(brought, "own_kernels", json_string("backend my.so (fnv1a64:2)"));
+    json_array_append_new(rows, brought);
+    json_t *records = NULL;
+    json_t *refused = NULL;
+    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(records), 3);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const machines[] = {"A", "A", "B"};
+        static const char *const codes[] = {NULL, "gelu_forward=my.c (fnv1a64:1)", "backend my.so (fnv1a64:2)"};
+        static const int places[] = {1, 1, 2};
+        const char *marks = text_at(records, i, "marks");
+        assert_string_equal(text_at(records, i, "machine"), machines[i]);
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(records, i), "place")), places[i]);
+        assert_int_equal(marks != NULL && strstr(marks, "own code") != NULL, codes[i] != NULL);
+        if (codes[i] != NULL) {
+            assert_string_equal(text_at(records, i, "own_kernels"), codes[i]);
+        }
+    }
+    json_decref(records);
+    json_decref(refused);
+    json_decref(rows);
+}
+
 static void the_program_bundles_and_compares(void **state) {
     (void)state;
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
@@ -134,6 +166,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_changed_byte_is_refused),
         cmocka_unit_test(the_fastest_of_each_machine_has_a_place),
+        cmocka_unit_test(code_of_ones_own_is_ranked_apart),
         cmocka_unit_test(the_program_bundles_and_compares),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

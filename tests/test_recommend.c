@@ -78,6 +78,25 @@ static void the_best_of_three_kinds(void **state) {
     json_decref(records);
 }
 
+// A kernel or backend of the user's own wins nothing against this program's.
+static void code_of_ones_own_is_another_group(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
+    json_array_append_new(rows, make_row(2, "naive", 3, 3, 1));
+    json_t *own = make_row(1, "fused", 0.1, 0.1, 1);
+    json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    json_array_append_new(rows, own);
+    json_t *records = recommend(rows);
+    expect(records, "fastest", "configuration", "b1s16 naive fp32");
+    assert_null(advice(records, "break-even", 0));
+    json_decref(records);
+    char group[256];
+    sm_recommend_group(own = json_pack("{s:s, s:s}", "device", "cpu", "own_kernels", "x"), group, sizeof(group));
+    assert_non_null(strstr(group, ", own code"));
+    json_decref(own);
+}
+
 static void another_architecture_is_another_group(void **state) {
     (void)state;
     json_t *rows = json_array();
@@ -233,6 +252,7 @@ static void strange_rows_do_no_harm(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_of_three_kinds),
+        cmocka_unit_test(code_of_ones_own_is_another_group),
         cmocka_unit_test(another_architecture_is_another_group),
         cmocka_unit_test(what_overlaps_is_not_told_apart),
         cmocka_unit_test(all_must_be_told_apart),

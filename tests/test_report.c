@@ -393,6 +393,9 @@ static void program(void **state) {
     } cases[] = {
         {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "## All rows"},
         {SM_TEST_BINARY " report $T/rows.jsonl $T/rows.jsonl --format md", 0, "32 rows"},
+        {"sed '1,8s/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
+         ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl --format md",
+         0, ", own code"},
         {SM_TEST_BINARY " report", 2, "give result files"},
         {SM_TEST_BINARY " report $T/none.jsonl --format md", 1, "cannot open"},
         {SM_TEST_BINARY " report $T/rows.jsonl", 0, "All rows</h2>"},

@@ -36,6 +36,7 @@ static const sm_column columns[] = {
     SHARED("precision", "number format", "precision"),
     SHARED("pass_type", "what is timed", "pass"),
     SHARED("optimizer", "whose update the step has", "optimizer"),
+    SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked apart", "own code"),
     {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
      .rank = SM_RANK_ALWAYS},
     TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
@@ -51,7 +52,7 @@ static const sm_column columns[] = {
     REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory that it took", "a GiB", sm_show_count, 3),
     REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
     TEXT("build_commit", "of the program that measured", "build", 1),
-    TEXT("marks", "what limits the comparison: emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
+    TEXT("marks", "what limits the comparison: own code, emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
 };
 
 const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};
@@ -84,13 +85,16 @@ static bool agree(const json_t *a, const json_t *b, const char *field) {
     return x == y || json_equal(x, y);
 }
 
+static int compare_code(const json_t *a, const json_t *b) { return strcmp(sm_rows_own_code(a), sm_rows_own_code(b)); }
+
+// And both ran this program's own kernels, or both others.
 static bool same_work(const json_t *a, const json_t *b) {
     for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
         if (!agree(a, b, work_fields[i])) {
             return false;
         }
     }
-    return true;
+    return compare_code(a, b) == 0;
 }
 
 // Measured, and checked: ""; else what it lacks.
@@ -135,6 +139,9 @@ static int by_work_and_speed(const void *a, const void *b) {
             return order;
         }
     }
+    if (compare_code(x, y) != 0) {
+        return compare_code(x, y);
+    }
     const double x_ts = sm_json_number(x, "median_ts");
     const double y_ts = sm_json_number(y, "median_ts");
     return (x_ts < y_ts) - (x_ts > y_ts);
@@ -148,7 +155,7 @@ static void add_mark(char *marks, const char *mark) {
 }
 
 static void set_marks(const json_t *row, const json_t *best, char marks[TEXT_SIZE]) {
-    marks[0] = '\0';
+    snprintf(marks, TEXT_SIZE, "%s", sm_rows_own_code(row));
     if (json_is_true(json_object_get(row, "emulated"))) {
         add_mark(marks, "emulated");
     }
@@ -170,8 +177,8 @@ static double memory_of(const json_t *row) {
 
 // What a record and a refused row both say.
 static json_t *make_name(const json_t *row) {
-    static const char *const copied[] = {"n_seq", "precision", "pass_type",   "optimizer",
-                                         "mode",  "n_batch",   "build_commit"};
+    static const char *const copied[] = {"n_seq", "precision", "pass_type",    "optimizer",
+                                         "mode",  "n_batch",   "build_commit", "own_kernels"};
     char model[TEXT_SIZE];
     char device[TEXT_SIZE];
     char machine[TEXT_SIZE];

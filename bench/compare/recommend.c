@@ -35,11 +35,12 @@ const sm_table sm_recommend_table = {"recommendations", columns, (int)(sizeof(co
 
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
     const char *gpu = sm_rows_text(row, "gpu_info");
+    const char *own_code = sm_rows_own_code(row);
     char model[128];
     sm_rows_model(row, model, sizeof(model));
-    snprintf(text, size_bytes, "%s (%s), %s, %s s%.0f", sm_rows_text(row, "device"),
+    snprintf(text, size_bytes, "%s (%s), %s, %s s%.0f%s%s", sm_rows_text(row, "device"),
              gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"), model, sm_rows_text(row, "pass_type"),
-             sm_json_number(row, "n_seq"));
+             sm_json_number(row, "n_seq"), own_code[0] != '\0' ? ", " : "", own_code);
 }
 
 void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes) {
@@ -75,10 +76,10 @@ static bool same_fields(const json_t *a, const json_t *b, const char *const *nam
 
 // What two rows must share to be one configuration but for mode, batch and length.
 static bool alike(const json_t *a, const json_t *b) {
-    static const char *const names[] = {"backend_used", "device",    "cpu_info", "gpu_info",   "model_type",
-                                        "precision",    "n_threads", "isa",      "pass_type",  "n_accum",
-                                        "vocab",        "n_ctx",     "n_layer",  "n_head",     "n_kv_head",
-                                        "d_model",      "d_ff",      "dropout",  "model_arch", "optimizer"};
+    static const char *const names[] = {
+        "backend_used", "device",    "cpu_info", "gpu_info", "model_type", "precision", "n_threads",
+        "isa",          "pass_type", "n_accum",  "vocab",    "n_ctx",      "n_layer",   "n_head",
+        "n_kv_head",    "d_model",   "d_ff",     "dropout",  "model_arch", "optimizer", "own_kernels"};
     return same_fields(a, b, names, sizeof(names) / sizeof(names[0]));
 }
 

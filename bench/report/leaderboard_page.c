@@ -39,9 +39,10 @@ static const measure measures[] = {
 // "small, 512 tokens, bf16, step"
 static void name_work(const json_t *record, char *text, size_t size_bytes) {
     const char *optimizer = sm_rows_text(record, "optimizer");
-    snprintf(text, size_bytes, "%.60s, %.0f tokens, %.30s, %.40s%s%.40s", sm_rows_text(record, "model"),
+    const char *own_code = sm_rows_own_code(record);
+    snprintf(text, size_bytes, "%.60s, %.0f tokens, %.30s, %.40s%s%.40s%s%s", sm_rows_text(record, "model"),
              sm_json_number(record, "n_seq"), sm_rows_text(record, "precision"), sm_rows_text(record, "pass_type"),
-             optimizer[0] != '\0' ? ", " : "", optimizer);
+             optimizer[0] != '\0' ? ", " : "", optimizer, own_code[0] != '\0' ? ", " : "", own_code);
 }
 
 static void name_machine(const json_t *record, char *text, size_t size_bytes) {
@@ -162,16 +163,15 @@ static void write_legend(sm_doc *doc) {
         "other "
         "work are never compared. Of each device of each machine its fastest row of a work has a place; batch and mode "
         "are "
-        "its own choice.");
+        "its own choice. Rows that ran kernels or a backend of the user's own (own code) are ranked apart.");
     sm_doc_item(
         doc,
         "A row counts only when its loss, gradients and updates agreed with the reference. Bundles that were changed "
         "by a "
         "byte are refused whole.");
-    sm_doc_item(
-        doc,
-        "Marks: emulated (computed in fp32, for lack of instructions), noisy or too few (another run may give another "
-        "figure), warned (something may have spoiled it), other data (than the first of its work).");
+    sm_doc_item(doc, "Marks: own code (kernels or a backend of the user's own ran), emulated (computed in fp32, for "
+                     "lack of instructions), noisy or too few (another run may give another "
+                     "figure), warned (something may have spoiled it), other data (than the first of its work).");
     sm_doc_item(doc,
                 "± is how far the 95%% interval of the median reaches. Two whose intervals meet are not told apart.");
     sm_doc_item(doc,

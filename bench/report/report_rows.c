@@ -252,6 +252,7 @@ static void name_panel(const models *m, sm_report_row *r) {
     append(r->panel, sizeof(r->panel), " ", part[0] != '\0' ? "tokens" : "");
     append(r->panel, sizeof(r->panel), ", ", sm_rows_text(r->json, "pass_type"));
     append(r->panel, sizeof(r->panel), ", documents ", sm_rows_text(r->json, "documents"));
+    append(r->panel, sizeof(r->panel), ", ", sm_rows_own_code(r->json));
     if (n_accum > 1) {
         snprintf(part, sizeof(part), "accumulation %.0f", n_accum);
         append(r->panel, sizeof(r->panel), ", ", part);

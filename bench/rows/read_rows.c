@@ -51,6 +51,10 @@ const char *sm_rows_text(const json_t *row, const char *name) {
     return text != NULL ? text : "";
 }
 
+const char *sm_rows_own_code(const json_t *row) {
+    return sm_rows_text(row, "own_kernels")[0] != '\0' ? "own code" : "";
+}
+
 static const char *unless(const char *usual, const char *name) { return strcmp(name, usual) == 0 ? "" : name; }
 
 const char *sm_rows_other_arch(const json_t *row) {

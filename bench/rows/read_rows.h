@@ -45,6 +45,9 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 // A text field; "" when it is null, absent or no text.
 const char *sm_rows_text(const json_t *row, const char *name);
 
+// "own code" where kernels or a backend of the user's own ran (own_kernels): such rows are ranked apart; else "".
+const char *sm_rows_own_code(const json_t *row);
+
 // The model as a reader names it: "small", or "llama small" where the architecture is not the default one.
 void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
 
