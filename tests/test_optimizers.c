@@ -1,6 +1,6 @@
-// test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md), on
-// every backend; what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against PyTorch's, with
-// steps that are skipped.
+// test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md),
+// on every backend; what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against
+// PyTorch's, with steps that are skipped.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -220,8 +220,8 @@ static sm_session *open_model(sm_device *device, const char *folder, const sm_op
     assert_true(sm_model_padded_vocab(&config) > config.vocab);
     *vocab = config.vocab;
     ok(sm_model_build(
-        &config,
-        &(sm_plan_options){.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer}, &plan));
+        &config, &(sm_plan_options){.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer},
+        &plan));
     ok(sm_session_open(device, plan, &session));
     ok(sm_weights_load(path, &config, session, NULL));
     return session;

@@ -326,7 +326,8 @@ static void test_alone_everything_is_done_at_once(void **state) {
     assert_int_equal(copy, 7);
     assert_int_equal(sm_comm_agree(NULL, SM_ERR_IO), SM_ERR_IO);
     assert_int_equal(sm_comm_barrier(NULL), SM_OK);
-    assert_int_equal(sm_comm_compare(NULL, &fact, 1), SM_OK);
+    assert_int_equal(sm_comm_compare(NULL, SM_OK, &fact, 1, ""), SM_OK);
+    assert_int_equal(sm_comm_compare(NULL, SM_ERR_IO, &fact, 1, ""), SM_ERR_IO);
     assert_true(sm_comm_has_agreed(NULL));
 }
 

@@ -8,7 +8,8 @@
 #   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states in
 #                        blocks of 8 bits, shared out
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
-# stops ends all, and arguments that differ are refused, each with one line that names the rank or the flag.
+# stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
+# flag. Fresh weights are rank 0's for all, whatever another machine computes.
 set -eu
 stepmark=${1:-build/mpi/stepmark}
 processes=${PROCESSES:-3}
@@ -228,7 +229,7 @@ lose() {
     kill -"$signal" "$victim"
     ! finish || fail "SIG$signal to rank 1: exit code 0"
     [ $(($(date +%s) - begun)) -le 30 ] || fail "SIG$signal to rank 1: it took $(($(date +%s) - begun)) s to end"
-    [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
+    [ "$(grep -c -- "$said" "$work/err")" = 1 ] || fail "SIG$signal to rank 1: not one line says '$said'"
     n_checks=$((n_checks + 1))
 }
 
@@ -237,8 +238,104 @@ refuse() {
     shift
     start timeout 60 mpirun "$@"
     ! finish || fail "$*: exit code 0"
-    [ "$(grep -c "$said" "$work/err")" = 1 ] || fail "not one line says '$said'"
+    [ "$(grep -c -- "$said" "$work/err")" = 1 ] || fail "not one line says '$said'"
     n_checks=$((n_checks + 1))
+}
+
+prepare() {
+    start "$@"
+    finish || fail "$*: exit code $code"
+}
+
+# Processes with folders of their own, as hosts have them, and the same names in these.
+prepare_hosts() {
+    program=$(realpath "$stepmark")
+    # shellcheck disable=SC2016 # the launcher's variable
+    printf '#!/bin/sh\ncd "%s/host$OMPI_COMM_WORLD_RANK" && exec "$@"\n' "$work" >"$work/host"
+    chmod +x "$work/host"
+    mkdir "$work/host0"
+    head -c 30000 docs/measurement.md >"$work/host0/text"
+    head -c 9000 docs/training.md >"$work/host0/val"
+    prepare "$program" tokenizer train --vocab-size 280 --output "$work/host0/words" README.md
+    # shellcheck disable=SC2086 # a list of flags
+    prepare "$program" train $sizes $common --threads 1 --steps 2 --save "$work/host0/weights"
+}
+
+# differ FLAG CHANGE ARGUMENTS...: with CHANGE done in rank 1's folder nothing begins; without, two steps are done.
+differ() {
+    flag=$1
+    change=$2
+    shift 2
+    rm -rf "$work/host1"
+    cp -r "$work/host0" "$work/host1"
+    prepare timeout 60 mpirun -n 2 "$work/host" "$program" train "$@" --threads 1 --steps 2
+    (cd "$work/host1" && eval "$change" >/dev/null 2>&1)
+    refuse "$flag: is .* for rank 1 and .* for rank 0; give all processes the same" \
+        -n 2 "$work/host" "$program" train "$@" --threads 1 --steps 2
+    [ "$code" = 2 ] || fail "$flag differs: exit code $code"
+    [ ! -s "$work/out" ] || fail "$flag differs, and steps were done"
+}
+
+compare_files() {
+    data="--data text --data-format bytes"
+    # shellcheck disable=SC2086 # lists of flags
+    {
+        differ --data "echo >>text" $sizes $common $data
+        differ --val-data "tr e E <val >v; mv v val" $sizes $common $data --val-data val
+        differ --tokenizer "\"$program\" tokenizer train --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
+        differ "--weights: model.safetensors" "\"$program\" init $sizes --seed 8 --save weights" $common $data --weights weights
+        differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $common $data --weights weights --shard optimizer
+        cp "$program" "$work/stepmark"
+        echo >>"$work/stepmark"
+        refuse "the build: is commit .* for rank 1 and .* for rank 0" -n 1 "$program" train $sizes $common : -n 1 "$work/stepmark" train $sizes $common
+        rm "$work/host1/text"
+        refuse "rank 1: text: cannot open" -n 2 "$work/host" "$program" train $sizes $common $data
+    }
+}
+
+# begin_run FOLDER: two processes train there from step 2 to 6; what it leaves is what a run leaves that was killed after step 4.
+begin_run() {
+    cd "$work/$1"
+    # shellcheck disable=SC2086 # a list of flags
+    prepare timeout 60 mpirun -n 2 "$program" train $going_on
+    rm -r run/model run/RUN_COMPLETE.txt run/training_metrics.json run/checkpoints/step-6
+    cd "$here"
+}
+
+# A run that goes on, where the second process has another checkpoint of the same run and step.
+compare_checkpoints() {
+    going_on="--run run --resume auto --weights weights --data text --data-format bytes $common -b 1 --threads 1 --steps 4 --save-every 2"
+    here=$PWD
+    begin_run host0
+    cp -r "$work/host0" "$work/other"
+    rm -r "$work/other/run/checkpoints/step-4"
+    # shellcheck disable=SC2086 # a list of flags
+    prepare "$program" init $sizes --seed 8 --save "$work/other/weights"
+    begin_run other
+    rm -r "$work/host1"
+    cp -r "$work/host0" "$work/host1"
+    rm -r "$work/host1/run"
+    cp -r "$work/other/run" "$work/host1"
+    # shellcheck disable=SC2086 # a list of flags
+    refuse "the checkpoint of step 4: is .* for rank 1 and .* for rank 0; give all processes the same run folder" \
+        -n 2 "$work/host" "$program" train $going_on
+    [ "$code" = 2 ] || fail "another checkpoint: exit code $code"
+}
+
+# Fresh weights are rank 0's: the second process would draw others.
+compare_fresh() {
+    ${CC:-cc} -shared -fPIC -o "$work/trigonometry.so" tests/shims/trigonometry.c -lm
+    for way in "" "--shard optimizer"; do
+        work_of_all="$sizes $common --threads 1 --steps 3 -b 2 $way"
+        # shellcheck disable=SC2086 # lists of flags
+        {
+            train alike 2 $work_of_all
+            rm -f "$work/mixed.jsonl"
+            prepare timeout 60 mpirun -n 1 "$stepmark" train $work_of_all --log "$work/mixed.jsonl" : \
+                -n 1 env LD_PRELOAD="$work/trigonometry.so" "$stepmark" train $work_of_all --log "$work/mixed.jsonl"
+            agree alike mixed 0
+        }
+    done
 }
 
 for backend in $backends; do
@@ -251,6 +348,10 @@ for part in ${ALSO:-}; do
 done
 compare_documents
 compare_resumed
+prepare_hosts
+compare_files
+compare_checkpoints
+compare_fresh
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 3 s"
 # shellcheck disable=SC2086 # a list of flags

@@ -290,6 +290,20 @@ static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_p
     }
 }
 
+// What a process does by itself: another may fail at it.
+static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
+                            int64_t *begin_ns, sm_device **device, sm_row *row) {
+    SM_TRY(cli_open_data(options, job, loop, w));
+    cli_workload_digest(w, row->data_digest);
+    SM_TRY(cli_weights_digest(options, row->weights_digest));
+    *begin_ns = sm_now_ns();
+    sm_worker_set_step_ns(0);
+    cli_stage("opening the device", row);
+    SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
+    row->open_ns = sm_now_ns() - *begin_ns;
+    return SM_OK;
+}
+
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
                          cli_loop_steps *loop, cli_workload *w) {
     const cli_options *options = bench->options;
@@ -297,15 +311,9 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     progress seen = {.shows = options->progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
-    SM_TRY(cli_open_data(options, job, loop, w));
-    cli_workload_digest(w, row->data_digest);
-    SM_TRY(cli_weights_digest(options, row->weights_digest));
-    int64_t start_ns = sm_now_ns();
-    protocol.begin_ns = start_ns;
-    sm_worker_set_step_ns(0);
-    cli_stage("opening the device", row);
-    SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
-    row->open_ns = sm_now_ns() - start_ns;
+    const sm_status opened = open_files(options, job, loop, w, &protocol.begin_ns, device, row);
+    sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->data};
+    SM_TRY(cli_compare_files(options, opened, &data, NULL, *device, job->comm));
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
     row->emulated = cli_is_emulated(*device, job->precision);
     cli_stage("measuring the device's ceilings", row);

@@ -1,12 +1,16 @@
 // cli_processes.c: see cli_processes.h.
 #include "cli_processes.h"
 
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli_commands.h"
+#include "machine.h"
+#include "model_folder.h"
 
 // --- joining ---------------------------------------------------------------------------------------
 
@@ -37,7 +41,7 @@ static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
         return sm_fail(SM_ERR_OOM, "no memory to compare arguments");
     }
     const int n = list_arguments(options, facts);
-    const sm_status status = sm_comm_compare(comm, facts, n);
+    const sm_status status = sm_comm_compare(comm, SM_OK, facts, n, "start all with the same arguments");
     free(facts);
     return status;
 }
@@ -50,6 +54,91 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     SM_TRY(compare_arguments(options, *comm));
     return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
+
+// --- what they read --------------------------------------------------------------------------------
+
+enum { MOST_FACTS = 10, FACT_BYTES = 1100 };
+
+typedef struct {
+    sm_comm_fact facts[MOST_FACTS];
+    char values[MOST_FACTS][FACT_BYTES];
+    int n;
+} fact_list;
+
+__attribute__((format(printf, 3, 4))) static void add_fact(fact_list *list, const char *name, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(list->values[list->n], FACT_BYTES, format, arguments);
+    va_end(arguments);
+    list->facts[list->n] = (sm_comm_fact){name, list->values[list->n]};
+    list->n++;
+}
+
+static sm_status add_file(fact_list *list, const char *name, const char *before, const char *path) {
+    char digest[SM_FILE_DIGEST_SIZE];
+    int64_t size_bytes;
+    SM_TRY(sm_file_digest(path, digest, &size_bytes));
+    add_fact(list, name, "%s%lld bytes, %s", before, (long long)size_bytes, digest);
+    return SM_OK;
+}
+
+// The text that the program holds is the build's.
+static sm_status add_source(fact_list *list, const char *name, sm_train_source *source) {
+    if (source == NULL || source->path == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_train_source_digest(source));
+    add_fact(list, name, "%lld bytes, %s", (long long)source->size_bytes, source->digest);
+    return SM_OK;
+}
+
+static sm_status add_weights(fact_list *list, const char *folder) {
+    static const char *const names[SM_MODEL_FILE_COUNT] = {
+        [SM_FILE_MODEL] = "--weights: model.safetensors",
+        [SM_FILE_CONFIG] = "--weights: config.json",
+        [SM_FILE_OPTIMIZER] = "--weights: optimizer.safetensors",
+    };
+    for (int i = 0; i < SM_MODEL_FILE_COUNT && folder != NULL; i++) {
+        char path[PATH_MAX];
+        bool found = false;
+        SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
+        if (found) {
+            SM_TRY(add_file(list, names[i], "", path));
+        } else {
+            add_fact(list, names[i], "not there");
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status list_files(const cli_options *options, sm_train_source *data, sm_train_source *validation,
+                            const sm_device *device, fact_list *list) {
+    char build[64];
+    snprintf(build, sizeof build, "commit %.32s, ", sm_build_commit());
+    SM_TRY(add_file(list, "the build", build, "/proc/self/exe"));
+    SM_TRY(add_source(list, "--data", data));
+    SM_TRY(add_source(list, "--val-data", validation));
+    if (data->tokenizer != NULL) {
+        add_fact(list, "--tokenizer", "%s", data->tokenizer);
+    }
+    if (device != NULL && device->info.own_kernels[0] != '\0') {
+        add_fact(list, options->backend_library != NULL ? "--backend-library" : "--kernel", "%s",
+                 device->info.own_kernels);
+    }
+    return add_weights(list, options->weights);
+}
+
+sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
+                            sm_train_source *validation, const sm_device *device, sm_comm *comm) {
+    static fact_list list; // large
+    list.n = 0;
+    if (status == SM_OK && sm_comm_size(comm) > 1) {
+        status = list_files(options, data, validation, device, &list);
+    }
+    return sm_comm_compare(comm, status, list.facts, list.n, "give all processes the same files");
+}
+
+// --- who starts them, and what each does -----------------------------------------------------------
 
 static const struct {
     const char *count;
@@ -79,8 +168,6 @@ sm_status cli_require_alone(const cli_options *options) {
                    "other; `loop` and `train` share their work among them",
                    cli_command_name(options->command), getenv(launchers[i].count), launchers[i].count);
 }
-
-// --- what each does --------------------------------------------------------------------------------
 
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device) {
     const int n_here = sm_comm_local_size(comm);
@@ -142,6 +229,10 @@ sm_status cli_leave(sm_comm *comm, sm_status status) {
         }
         sm_comm_abort(comm, exit_code_of(status));
     }
+    const bool is_silent = status != SM_OK && sm_comm_rank(comm) > 0;
     sm_comm_close(comm);
+    if (is_silent) {
+        cli_wait_for_others(); // the launcher ends all when the first is gone, and rank 0 has something to say
+    }
     return status;
 }

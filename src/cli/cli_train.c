@@ -202,12 +202,18 @@ static sm_status open_profile(training *t) {
     return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
 }
 
-static sm_status set_up(training *t) {
+// What a process does by itself: another may fail at it.
+static sm_status open_files(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
     cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
-    SM_TRY(open_device(t));
+    return open_device(t);
+}
+
+static sm_status set_up(training *t) {
+    const sm_status opened = open_files(t);
+    SM_TRY(cli_compare_files(&t->options, opened, &t->settings.data, &t->settings.validation, t->device, t->comm));
     cli_stage("building the step", NULL);
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
@@ -310,7 +316,10 @@ sm_status cli_train(const cli_options *options) {
                                           .completed = completed};
     signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
     sm_status status = cli_join(options, &t.comm);
-    status = status == SM_OK ? sm_comm_agree(t.comm, set_up(&t)) : status;
+    if (status == SM_OK) {
+        status = set_up(&t);
+        status = status == SM_OK || !sm_comm_has_agreed(t.comm) ? sm_comm_agree(t.comm, status) : status;
+    }
     if (status == SM_OK) {
         set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);

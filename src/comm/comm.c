@@ -156,7 +156,7 @@ sm_status sm_comm_agree(sm_comm *comm, sm_status status) {
     const int worst = told == SM_OK ? worst_of(all, comm->size) : 0;
     const sm_status result = told == SM_OK ? all[worst] : told;
     free(all);
-    comm->has_agreed |= told == SM_OK && result != SM_OK;
+    comm->has_agreed = told == SM_OK && result != SM_OK;
     return told != SM_OK || badness(result) < 2 ? result : tell_message(comm, worst, result);
 }
 
@@ -187,14 +187,15 @@ static const char *find_fact(const sm_comm_fact *facts, int n_facts, const char 
     return NULL;
 }
 
-static sm_status differs(const sm_comm *comm, const char *name, const char *mine, const char *first) {
-    return sm_fail(SM_ERR_USAGE, "%s: is %s for rank %d and %s for rank 0; start all with the same arguments", name,
-                   mine != NULL ? mine : "not given", comm->rank, first != NULL ? first : "not given");
+static sm_status differs(const sm_comm *comm, const char *name, const char *mine, const char *first,
+                         const char *advice) {
+    return sm_fail(SM_ERR_USAGE, "%s: is %s for rank %d and %s for rank 0; %s", name, mine != NULL ? mine : "not given",
+                   comm->rank, first != NULL ? first : "not given", advice);
 }
 
 // This process's facts against rank 0's.
 static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts, int n_facts, const char *first,
-                                  size_t size_bytes) {
+                                  size_t size_bytes, const char *advice) {
     sm_comm_fact theirs;
     const char *end = first + size_bytes - 1;
     const char *at = first;
@@ -204,7 +205,7 @@ static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts
         at = theirs.value + strlen(theirs.value) + 1;
         const char *mine = find_fact(facts, n_facts, theirs.name);
         if (mine == NULL || strcmp(mine, theirs.value) != 0) {
-            return differs(comm, theirs.name, mine, theirs.value);
+            return differs(comm, theirs.name, mine, theirs.value, advice);
         }
     }
     for (int i = 0; i < n_facts; i++) {
@@ -215,7 +216,7 @@ static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts
             at = its + strlen(its) + 1;
         }
         if (value == NULL) {
-            return differs(comm, facts[i].name, facts[i].value, NULL);
+            return differs(comm, facts[i].name, facts[i].value, NULL, advice);
         }
     }
     return SM_OK;
@@ -236,9 +237,9 @@ static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, 
     return sm_comm_broadcast(comm, 0, *first, *size_bytes);
 }
 
-sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts) {
+sm_status sm_comm_compare(sm_comm *comm, sm_status status, const sm_comm_fact *facts, int n_facts, const char *advice) {
     if (is_alone(comm)) {
-        return SM_OK;
+        return status;
     }
     size_t mine_bytes, first_bytes = 0;
     char *first = NULL;
@@ -246,11 +247,11 @@ sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts)
     if (mine == NULL) {
         return sm_fail(SM_ERR_OOM, "comm: no memory to compare arguments");
     }
-    sm_status status = tell_first(comm, mine, mine_bytes, &first, &first_bytes);
-    if (status == SM_OK) {
-        status = compare_to_first(comm, facts, n_facts, first, first_bytes);
-        status = sm_comm_agree(comm, status);
+    const sm_status told = tell_first(comm, mine, mine_bytes, &first, &first_bytes);
+    if (told == SM_OK && status == SM_OK) {
+        status = compare_to_first(comm, facts, n_facts, first, first_bytes, advice);
     }
+    status = told == SM_OK ? sm_comm_agree(comm, status) : told;
     free(first);
     free(mine);
     return status;

@@ -50,14 +50,15 @@ sm_status sm_comm_sum(sm_comm *comm, double *values, int n);
 // which it names. A failure is worse than SM_ERR_INTERRUPTED, which is worse than SM_OK.
 sm_status sm_comm_agree(sm_comm *comm, sm_status status);
 
-// Have all processes the same values? SM_ERR_USAGE names the first thing that differs, the rank, and both values.
-// `names` and their number may differ: a name that one process lacks has there no value.
+// Have all processes the same values? SM_ERR_USAGE names the first thing that differs, the rank, and both values, and
+// ends with the advice. `names` and their number may differ: a name that one process lacks has there no value. Where
+// `status` is a failure, of any process, that is what all get: it could not tell its values.
 typedef struct {
     const char *name;  // "--lr"
     const char *value; // "0.001"
 } sm_comm_fact;
 
-sm_status sm_comm_compare(sm_comm *comm, const sm_comm_fact *facts, int n_facts);
+sm_status sm_comm_compare(sm_comm *comm, sm_status status, const sm_comm_fact *facts, int n_facts, const char *advice);
 
 // Have all processes agreed on a failure? Then each ends in order, and one of them says why.
 bool sm_comm_has_agreed(const sm_comm *comm);

@@ -123,6 +123,10 @@ void sm_exchange_close(sm_exchange *exchange) {
     }
 }
 
+sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_bytes) {
+    return exchange == NULL ? SM_OK : sm_comm_broadcast(exchange->comm, 0, data, size_bytes);
+}
+
 static char *their_memory(const sm_exchange *x, int arena) {
     return x->is_pair ? sm_comm_part(x->comm, x->segments[arena], 1 - sm_comm_rank(x->comm)) : NULL;
 }

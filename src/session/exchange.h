@@ -21,6 +21,9 @@ void sm_exchange_close(sm_exchange *exchange); // NULL is fine; after the execut
 // for copies; not what the device still had to compute.
 sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
+// Process 0's bytes, for all. NULL: there is one process.
+sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_bytes);
+
 // Waits for whatever is under way.
 sm_status sm_exchange_finish(sm_exchange *exchange);
 

@@ -180,7 +180,10 @@ sm_status sm_session_draw(sm_session *session, uint64_t seed) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
             const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            sm_param_init(plan, i, seed, first, n, values);
+            if (session->exchange == NULL || plan->processes.rank == 0) {
+                sm_param_init(plan, i, seed, first, n, values);
+            }
+            SM_TRY_GOTO(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
             SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
         }
     }

@@ -41,7 +41,8 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
 sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                float *values); // the same from offset_elems on
 
-// Writes fresh parameters, drawn from `seed` (params.h).
+// Writes fresh parameters, drawn from `seed` (params.h): of several processes, all write those of process 0, as another
+// C library or processor may draw others.
 sm_status sm_session_draw(sm_session *session, uint64_t seed);
 
 // B*T token ids and targets (-1 = ignored). Ids are not checked here; the data layer does.

@@ -236,8 +236,7 @@ cleanup:
 
 static sm_status damaged(const char *path, const char *what) { return sm_fail(SM_ERR_FORMAT, "%s: %s", path, what); }
 
-static sm_status check_own_digest(json_t *manifest, const char *path) {
-    char digest[SM_FILE_DIGEST_SIZE];
+static sm_status check_own_digest(json_t *manifest, const char *path, char digest[SM_FILE_DIGEST_SIZE]) {
     char told[SM_FILE_DIGEST_SIZE];
     const char *text_told = json_string_value(json_object_get(manifest, "digest"));
     snprintf(told, sizeof told, "%s", text_told != NULL ? text_told : "");
@@ -254,13 +253,14 @@ static sm_status check_own_digest(json_t *manifest, const char *path) {
 static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoint *c) {
     int version = 0;
     int is_pending = 0;
+    char digest[SM_FILE_DIGEST_SIZE];
     const char *run_id = "";
     json_int_t step = -1;
     json_int_t n_sequences = 0;
     json_int_t n_micro_steps = 0;
     json_int_t log_bytes = 0;
     SM_TRY(sm_json_read(path, MOST_MANIFEST_BYTES, manifest));
-    SM_TRY(check_own_digest(*manifest, path));
+    SM_TRY(check_own_digest(*manifest, path, digest));
     if (json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version, "run_id",
                     &run_id, "step", &step, "sequences", &n_sequences, "micro_steps", &n_micro_steps, "log_bytes",
                     &log_bytes, "pending", &is_pending) != 0 ||
@@ -273,6 +273,7 @@ static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoin
                          .log_bytes = log_bytes,
                          .is_pending = is_pending != 0};
     snprintf(c->run_id, sizeof c->run_id, "%s", run_id);
+    memcpy(c->digest, digest, sizeof digest);
     return SM_OK;
 }
 

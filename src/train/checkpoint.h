@@ -21,6 +21,7 @@ typedef struct {
     int64_t n_micro_steps; // done by them, of all processes: the counter of dropout's masks
     int64_t log_bytes;     // of log.jsonl that belong to these steps
     bool is_pending;       // the training was ended: what is due after the step, as validation, has not been done
+    char digest[SM_FILE_DIGEST_SIZE]; // of one that was loaded: of checkpoint.json, which has those of the other files
 } sm_checkpoint;
 
 // Writes RUN/checkpoints/step-N. Then, if keep > 0, removes all but the last `keep` of the steps up to N. After a

@@ -14,38 +14,42 @@ static sm_status set(json_t *object, const char *name, json_t *value) {
 }
 
 // Text may be a folder of files.
-static sm_status digest_source(const sm_train_source *source, char digest[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
+static sm_status digest_text(sm_train_source *source) {
     sm_text_files files;
-    if (source->tokenizer == NULL) {
-        return sm_file_digest(source->path, digest, size_bytes);
-    }
     SM_TRY(sm_text_files_list((char *const *)&source->path, 1, &files));
-    const sm_status status = sm_files_digest(files.paths, files.n_files, digest, size_bytes);
+    const sm_status status = sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
     sm_text_files_free(&files);
     return status;
 }
 
-static sm_status describe_source(const sm_train_source *source, json_t **described) {
-    char digest[SM_FILE_DIGEST_SIZE];
-    int64_t size_bytes = sm_corpus_size_bytes;
-    *described = json_null();
-    if (source->tokens == NULL) {
+sm_status sm_train_source_digest(sm_train_source *source) {
+    if (source->digest[0] != '\0') {
         return SM_OK;
     }
     if (source->path != NULL) {
-        SM_TRY(digest_source(source, digest, &size_bytes));
-    } else {
-        sm_bytes_digest(sm_corpus_data, (size_t)size_bytes, digest);
+        return source->tokenizer != NULL ? digest_text(source)
+                                         : sm_file_digest(source->path, source->digest, &source->size_bytes);
     }
-    *described =
-        json_pack("{s: s?, s: I, s: I, s: s, s: s*}", "path", source->path, "bytes", (json_int_t)size_bytes, "tokens",
-                  (json_int_t)sm_tokens_count(source->tokens), "digest", digest, "tokenizer", source->tokenizer);
+    source->size_bytes = sm_corpus_size_bytes;
+    sm_bytes_digest(sm_corpus_data, (size_t)sm_corpus_size_bytes, source->digest);
+    return SM_OK;
+}
+
+static sm_status describe_source(sm_train_source source, json_t **described) {
+    *described = json_null();
+    if (source.tokens == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_train_source_digest(&source));
+    *described = json_pack("{s: s?, s: I, s: I, s: s, s: s*}", "path", source.path, "bytes",
+                           (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens),
+                           "digest", source.digest, "tokenizer", source.tokenizer);
     return *described != NULL ? SM_OK : no_memory();
 }
 
 static sm_status set_source(json_t *configuration, const char *name, const sm_train_source *source) {
     json_t *described;
-    SM_TRY(describe_source(source, &described));
+    SM_TRY(describe_source(*source, &described));
     return set(configuration, name, described);
 }
 

@@ -11,6 +11,7 @@
 #ifndef STEPMARK_TRAINER_H
 #define STEPMARK_TRAINER_H
 
+#include "file_digest.h"
 #include "model.h"
 #include "run_folder.h"
 #include "train_step.h"
@@ -20,6 +21,9 @@ typedef struct {
     const sm_tokens *tokens; // NULL: there are none
     const char *path;        // NULL: they are part of the program
     const char *tokenizer;   // its digest, of text whose tokens are made when they are read; NULL: no text
+
+    char digest[SM_FILE_DIGEST_SIZE]; // of its bytes; "": not known yet
+    int64_t size_bytes;               // with the digest
 
     // Documents in batches of the plan, which has the operand for them; NULL: rows are T tokens of the stream each.
     const sm_collation *collation;
@@ -105,6 +109,9 @@ typedef struct {
     // In a run folder, when all but training_metrics.json and RUN_COMPLETE.txt is there: writes these. May be NULL.
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
+
+// Takes the digest of what a source holds, unless it is known.
+sm_status sm_train_source_digest(sm_train_source *source);
 
 // What steps of these settings read, and what they have in common, but for the loader and the schedule. `share`
 // outlives the stepper.

@@ -73,16 +73,24 @@ static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int
     return *n > 0 ? sm_comm_broadcast(r->settings->comm, 0, *steps, (size_t)*n * sizeof **steps) : SM_OK;
 }
 
+// Loads a checkpoint, which must be the same for all.
+static sm_status load_alike(const sm_train_record *r, int64_t step, sm_checkpoint *checkpoint) {
+    const sm_train_settings *s = r->settings;
+    char name[64];
+    snprintf(name, sizeof name, "--run: the checkpoint of step %lld", (long long)step);
+    const sm_status status = sm_checkpoint_load(s->run_dir, step, r->run_id, s->config, s->session, checkpoint);
+    const sm_comm_fact fact = {name, checkpoint->digest};
+    return sm_comm_compare(s->comm, status, &fact, status == SM_OK ? 1 : 0, "give all processes the same run folder");
+}
+
 // A checkpoint that is damaged is passed over for the one before it: what it held is computed again.
 static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int n, sm_checkpoint *checkpoint) {
-    const sm_train_settings *s = r->settings;
     sm_status status = SM_OK;
     for (int i = 0; i < n; i++) {
-        status = sm_checkpoint_load(s->run_dir, steps[i], r->run_id, s->config, s->session, checkpoint);
-        status = sm_comm_agree(s->comm, status);
-        if (status == SM_OK) {
+        status = load_alike(r, steps[i], checkpoint);
+        if (status == SM_OK || status == SM_ERR_USAGE) { // in order, or not the same for all
             r->saved_step = steps[i];
-            return SM_OK;
+            return status;
         }
         if (i + 1 < n) {
             char text[1400];
