@@ -13,6 +13,12 @@
 #include "model.h"
 #include "run_program.h"
 
+// Their trees, as the page's own code builds them.
+static void equations_are_read_as_meant(void **state) {
+    (void)state;
+    assert_int_equal(system("node tests/page/equations.js"), 0);
+}
+
 static void every_kind_has_equations(void **state) {
     (void)state;
     const sm_corpus_file *file = sm_corpus_file_find("docs/equations.md");
@@ -150,8 +156,11 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_has_equations),        cmocka_unit_test(an_excerpt_has_what_it_needs),
-        cmocka_unit_test(a_film_keeps_changes_alone),      cmocka_unit_test(pages_are_written),
+        cmocka_unit_test(every_kind_has_equations),
+        cmocka_unit_test(equations_are_read_as_meant),
+        cmocka_unit_test(an_excerpt_has_what_it_needs),
+        cmocka_unit_test(a_film_keeps_changes_alone),
+        cmocka_unit_test(pages_are_written),
         cmocka_unit_test(what_cannot_be_shown_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);

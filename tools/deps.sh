@@ -4,7 +4,7 @@
 # packages it waits. ONE|OTHER: what releases of Debian call the same package.
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp libdnnl2|libdnnl3.6 ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish"
+dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
 torture="valgrind oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"

@@ -1,7 +1,8 @@
 // step_math.js: equations in the course's notation as MathML. `math` here.
 //
 //   x[n,c]  a subscript     a / b  a fraction of the product before it and the factor behind it     a/b  of two factors
-//   sum_c   a sum over c    x^2, W^T, x^(2i)  a superscript    sqrt(...)  a root    "for s <= t"  text    [i = j]  1 or 0
+//   sum_c   a sum over c    a / sum_c b  a fraction whose lower side is the whole sum               "for s <= t"  text
+//   x^2, W^T, x^(2i)  a superscript         sqrt(...)  a root            [i = j]  1 or 0
 const math = (() => {
     const MATHML = 'http://www.w3.org/1998/Math/MathML';
     const el = (tag, children, attributes = {}) => {
@@ -65,7 +66,7 @@ const math = (() => {
             if (/^[0-9.]/.test(word) && word !== '...') return {parts: [el('mn', word)]};
             if (word === 'sqrt' && is('(')) { take(); return {parts: [el('msqrt', until(')'))]}; }
             if (word === '∂') return {parts: [el('mo', '∂'), ...factor().parts]};
-            if (word === 'sum' || word.startsWith('sum_')) return {parts: [sum(word)]};
+            if (word === 'sum' || word.startsWith('sum_')) return {parts: [sum(word)], isSum: true};
             if (/^[A-Za-z_]/.test(word)) return {parts: [name(word)], callable: functions.has(word.replace(/'+$/, ''))};
             return {parts: [el('mo', symbols[word] || word)]};
         };
@@ -81,22 +82,31 @@ const math = (() => {
                 else if (is('(') && first.callable) { parts = [row([...parts, ...inParentheses('(', ')')])]; bracketed = false; }
                 else break;
             }
-            return {parts, bracketed};
+            return {parts, bracketed, isSum: first.isSum};
         };
 
         const bare = ({parts, bracketed}) => row(bracketed ? parts.slice(1, -1) : parts);
         const fraction = (above, below) => ({parts: [el('mfrac', [bare(above), bare(below)])]});
         const ends = new Set(['+', '-', '=', ',', ';', ':', '<=', '>=', '<', '>', '->', '+=', '-=', '*=', '~', ')', ']', '|', '']);
 
+        const isEnd = () => ends.has(peek().text) || peek().text.startsWith('"');
+
+        // What a fraction is divided by: a factor, or a sum with the product that it sums.
+        const divisor = () => {
+            const factors = [factor()];
+            while (factors[0].isSum && !isEnd() && !is('/')) factors.push(factor());
+            return factors.length === 1 ? factors[0] : {parts: spread(factors)};
+        };
+
         // Factors side by side. A tight slash joins two of them; a spaced one takes all of the product so far.
         const product = () => {
             let factors = [];
-            while (!ends.has(peek().text) && !peek().text.startsWith('"')) {
+            while (!isEnd()) {
                 if (is('/')) {
                     const isTight = !peek().spaced && !peek(1).spaced;
                     take();
                     const above = isTight || factors.length === 1 ? factors.pop() : {parts: spread(factors)};
-                    factors = [...(isTight ? factors : []), fraction(above, factor())];
+                    factors = [...(isTight ? factors : []), fraction(above, divisor())];
                 } else factors.push(factor());
             }
             return spread(factors);
