@@ -17,7 +17,7 @@ enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
 typedef struct {
     char id[32];                    // "cpu", "opencl:0.1"
     char name[SM_TEXT_SIZE];        // "AMD EPYC 9654"
-    char driver[SM_TEXT_SIZE];      // library or driver and version: "OpenBLAS 0.3.21, OpenMP 4.5"
+    char driver[SM_TEXT_SIZE];      // library or driver and version: "OpenBLAS 0.3.21, POSIX threads"
     char isa[32];                   // instruction set that the kernels use: "avx512"; "" if none
     char blas_core[32];             // core name that the BLAS chose; "" before a plan calls it
     char tier[32];                  // which family of kernels; "" if only one

@@ -3,7 +3,6 @@
 // k deeper than a slice, and one to four threads, on every instruction set that this processor has; and the same
 // by oneDNN where it has such products.
 #include <math.h>
-#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cpu.h"
+#include "cpu_kernel_run.h"
 #include "cpu_onednn_matmul.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -92,11 +92,7 @@ static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, scratch_bytes); // NaN
     }
-#pragma omp parallel num_threads(n_threads)
-    {
-        const cpu_team team = {omp_get_thread_num(), n_threads, scratch, &choice};
-        kernels->run[op->op->kind](op, &team);
-    }
+    cpu_kernel_run_op(kernels, op, n_threads, scratch, &choice);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }

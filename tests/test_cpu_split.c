@@ -3,7 +3,6 @@
 // All but the refusal needs a processor with AMX.
 #include <float.h>
 #include <math.h>
-#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +14,7 @@
 
 #include "cpu.h"
 #include "cpu_geometry.h"
+#include "cpu_kernel_run.h"
 #include "op_cases.h"
 #include "training_curve.h"
 #include "verify.h"
@@ -119,11 +119,7 @@ static void run(operands *o, const cpu_kernel_table *kernels, int n_threads) {
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, bytes); // NaN
     }
-#pragma omp parallel num_threads(n_threads)
-    {
-        const cpu_team team = {omp_get_thread_num(), n_threads, scratch, NULL};
-        kernels->run[of->kind](&o->bound, &team);
-    }
+    cpu_kernel_run_op(kernels, &o->bound, n_threads, scratch, NULL);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }

@@ -1,7 +1,6 @@
 // test_cpu_stream.c: what the cpu backend's kernels store past the caches, because it is too large for them, has the
 // bits of what they store into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on
 // every instruction set that this processor has, in fp32 and bf16, by one and by two threads.
-#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cpu.h"
+#include "cpu_kernel_run.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0], FEW_ROWS = 8, MOST_THREADS = 2 };
@@ -133,11 +133,7 @@ static void run(const cpu_kernel_table *kernels, const host_op *op, int n_thread
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, scratch_bytes / 4096 * 4096); // NaN
     }
-#pragma omp parallel num_threads(n_threads)
-    {
-        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), scratch, NULL};
-        kernels->run[op->op->kind](op, &team);
-    }
+    cpu_kernel_run_op(kernels, op, n_threads, scratch, NULL);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }

@@ -10,10 +10,6 @@ extern const sm_backend sm_backend_cpu; // declared again by src/session/registr
 
 static int device_count(void) { return 1; }
 
-static const char *openmp_name(void) {
-    return _OPENMP >= 202011 ? "OpenMP 5.1" : _OPENMP >= 201811 ? "OpenMP 5.0" : "OpenMP 4.5";
-}
-
 static sm_status describe(int index, sm_device_info *info) {
     if (index != 0) {
         return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
@@ -21,7 +17,7 @@ static sm_status describe(int index, sm_device_info *info) {
     *info = (sm_device_info){.is_host_processor = true, .available = true};
     snprintf(info->id, sizeof info->id, "cpu");
     host_cpu_name(info->name, sizeof info->name);
-    snprintf(info->driver, sizeof info->driver, "%s", openmp_name()); // and OpenBLAS, once a plan calls it
+    snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan calls it
     snprintf(info->isa, sizeof info->isa, "%s", cpu_isa_best()->name);
     info->n_units = cpu_topology_n_cores();
     cpu_binding *binding;
@@ -48,6 +44,7 @@ static sm_status check_threads(int n_threads) {
 static void close_device(sm_device *device) {
     cpu_device *cpu = (cpu_device *)device;
     if (cpu != NULL) {
+        cpu_pool_free(cpu->pool);
         cpu_binding_free(cpu->binding);
         free(cpu);
     }
@@ -66,12 +63,12 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     if (cpu == NULL) {
         return sm_fail(SM_ERR_OOM, "cpu: no memory for a device");
     }
-    // OpenMP's limit is respected here, once: scratch is shared out among exactly so many threads.
+    // OpenMP's limit is a limit here, too.
     info.n_threads = options->n_threads < omp_get_thread_limit() ? options->n_threads : omp_get_thread_limit();
     SM_TRY_GOTO(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
     snprintf(info.binding, sizeof info.binding, "%s", cpu_binding_text(cpu->binding));
     snprintf(info.isa, sizeof info.isa, "%s", isa->name);
-    omp_set_dynamic(0); // as many threads as asked for
+    SM_TRY_GOTO(cpu_pool_make(info.n_threads, cpu->binding, &cpu->pool));
     cpu->base.backend = &sm_backend_cpu;
     cpu->base.info = info;
     cpu->isa = isa;
@@ -139,7 +136,7 @@ static sm_status download(sm_executable *executable, int tensor, int64_t offset_
 
 const sm_backend sm_backend_cpu = {
     .name = "cpu",
-    .summary = "C kernels on OpenMP threads, matrix products by OpenBLAS",
+    .summary = "C kernels on threads, matrix products by OpenBLAS",
     .benchmarked = true,
     .own_kernels = SM_OWN_C,
     .tunes = true,

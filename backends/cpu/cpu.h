@@ -31,6 +31,7 @@ typedef struct {
     sm_device base;
     const cpu_isa *isa;
     cpu_binding *binding;
+    cpu_pool *pool;
     void (*progress)(const char *text); // of sm_open_options
     bool keep_env;
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the table's; NULL: none
@@ -39,7 +40,7 @@ typedef struct {
 typedef struct {
     sm_executable base;
     const cpu_kernel_table *kernels;
-    const cpu_binding *binding;      // the device's
+    cpu_pool *pool;                  // the device's
     const sm_own_kernel *const *own; // likewise
     host_memory memory;
     host_op *ops;

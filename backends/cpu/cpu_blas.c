@@ -98,7 +98,7 @@ static void warn_of_core(sm_device_info *info) {
     }
 }
 
-// "OpenBLAS 0.3.21, OpenMP 4.5"
+// "OpenBLAS 0.3.21, POSIX threads"
 static void describe_library(sm_device_info *info) {
     char openmp[SM_TEXT_SIZE];
     const char *config = cpu_blas.config(); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."

@@ -1,14 +1,11 @@
-// cpu_execute.c: runs a range of a plan inside one parallel region.
+// cpu_execute.c: runs a range of a plan on the device's threads.
 //
-// All threads walk the ops in order; each does its part of an op and waits for the others.
-// Nothing forks or joins per op, and BLAS is only ever called serially, by each thread on its
-// own part.
-#include <omp.h>
+// An op is one piece of their work, or two (cpu_pool.h). Nothing forks or joins per op, and BLAS is only ever called
+// serially, on one part.
 #include <stdlib.h>
 
 #include "cpu.h"
 #include "cpu_blas.h"
-#include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 
@@ -68,27 +65,22 @@ static void touch(void *memory, cpu_range bytes) {
 // what it will work on: its share of every tensor, as the kernels cut rows and elements. On a
 // machine with several memories that part then lies in the thread's own. What no tensor holds is
 // shared out evenly.
-static void touch_memory(const cpu_executable *e, const sm_plan *plan) {
-#pragma omp parallel num_threads(e->n_threads)
-    {
-        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, NULL};
-        cpu_bind_thread(e->binding, team.thread);
-        for (int i = 0; i < plan->n_tensors; i++) {
-            const sm_tensor *t = &plan->tensors[i];
-            if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
-                int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
-                touch(host_tensor(&e->memory, plan, i),
-                      cpu_split((int64_t)sm_tensor_bytes(t), step, team.thread, team.n_threads));
-            }
-        }
-        touch(e->scratch[team.thread], (cpu_range){0, (int64_t)e->scratch_bytes});
-#pragma omp barrier
-        for (int i = 0; i < e->memory.n_arenas; i++) {
-            touch(e->memory.arenas[i],
-                  cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, team.thread, team.n_threads));
+static void touch_memory(void *ctx, int part) {
+    const cpu_executable *e = ctx;
+    const sm_plan *plan = e->base.plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
+            int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
+            touch(host_tensor(&e->memory, plan, i),
+                  cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
         }
     }
-    cpu_unbind_thread();
+    touch(e->scratch[part], (cpu_range){0, (int64_t)e->scratch_bytes});
+    cpu_pool_meet(e->pool);
+    for (int i = 0; i < e->memory.n_arenas; i++) {
+        touch(e->memory.arenas[i], cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, part, e->n_threads));
+    }
 }
 
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
@@ -101,15 +93,15 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->base.device = device;
     e->base.plan = plan;
     e->kernels = cpu_kernels_for(cpu->isa, plan);
-    e->binding = cpu->binding;
+    e->pool = cpu->pool;
     e->own = cpu->own;
     e->n_threads = device->info.n_threads;
     SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
     SM_TRY_GOTO(allocate_scratch(e, plan));
-    touch_memory(e, plan);
-    cpu_binding_check(e->binding, device->info.binding, sizeof device->info.binding);
+    cpu_pool_run_once(e->pool, touch_memory, e);
+    cpu_binding_check(cpu->binding, device->info.binding, sizeof device->info.binding);
     if (plan->tuned) {
         SM_TRY_GOTO(cpu_tune(cpu, e));
     }
@@ -139,7 +131,7 @@ void cpu_release(sm_executable *executable) {
     free(e);
 }
 
-// A kernel of the user's own, on one thread unless it is made for a team.
+// A kernel of the user's own, once unless it is made for a team.
 static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team) {
     const sm_own_kernel *own = e->own[op->op->kind];
     if (team->thread == 0 || own->has_threads) {
@@ -152,49 +144,82 @@ static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *
     }
 }
 
-static void run_op(const cpu_executable *e, const host_op *op, const cpu_team *team) {
-    if (e->own[op->op->kind] != NULL) {
-        run_own(e, op, team);
-    } else {
-        e->kernels->run[op->op->kind](op, team);
-    }
-}
+// A range of ops as it runs, changed by one thread at a time.
+typedef struct {
+    const cpu_executable *e;
+    sm_range left;     // the ops that have not begun
+    int i;             // the op that runs; -1: none yet
+    const host_op *op; // that one, as this micro-batch does it
+    host_later later;
+    const cpu_choice *choice;
+    bool finishes;
+    int64_t *op_ns; // NULL: not asked for
+    int64_t begin_ns;
+} execution;
 
-// Op i, as this micro-batch does it.
-static const host_op *find_op(const cpu_executable *e, int i, host_later *later) {
-    return e->base.is_later ? host_find_later(e->base.plan, &e->ops[i], later) : &e->ops[i];
+static void keep_time(execution *x) {
+    if (x->op_ns != NULL) {
+        const int64_t now_ns = host_now_ns();
+        if (x->i >= 0) {
+            x->op_ns[x->i] += now_ns - x->begin_ns;
+        }
+        x->begin_ns = now_ns;
+    }
 }
 
 static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differs) {
     return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
 }
 
+// The next op that is not skipped; false: there is none.
+static bool next_op(execution *x) {
+    const cpu_executable *e = x->e;
+    while (x->left.first < x->left.end) {
+        const host_op *op = &e->ops[x->left.first];
+        x->i = x->left.first++;
+        x->op = e->base.is_later ? host_find_later(e->base.plan, op, &x->later) : op;
+        if (!host_is_skipped(x->op)) {
+            x->choice = find_choice(e, x->i, x->op != op);
+            return true;
+        }
+    }
+    return false;
+}
+
+static cpu_piece next_piece(void *ctx) {
+    execution *x = ctx;
+    const cpu_executable *e = x->e;
+    const cpu_kernel_table *kernels = e->kernels;
+    if (x->i >= 0 && !x->finishes && kernels->finish[x->op->op->kind] != NULL && e->own[x->op->op->kind] == NULL) {
+        x->finishes = true;
+        return CPU_PIECE_APART;
+    }
+    keep_time(x);
+    x->finishes = false;
+    if (!next_op(x)) {
+        return CPU_PIECE_NONE;
+    }
+    const int meets = kernels->meets[x->op->op->kind];
+    return meets != 0 && e->n_threads >= meets && e->own[x->op->op->kind] == NULL ? CPU_PIECE_MEETS : CPU_PIECE_APART;
+}
+
+static void run_part(void *ctx, int part) {
+    const execution *x = ctx;
+    const cpu_executable *e = x->e;
+    const sm_op_kind kind = x->op->op->kind;
+    const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool};
+    if (e->own[kind] != NULL) {
+        run_own(e, x->op, &team);
+    } else if (x->finishes) {
+        e->kernels->finish[kind](x->op, &team);
+    } else {
+        e->kernels->run[kind](x->op, &team);
+    }
+}
+
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
     const cpu_executable *e = (const cpu_executable *)executable;
-#pragma omp parallel num_threads(e->n_threads)
-    {
-        // A limit on threads may give fewer than asked for; the kernels take what there are.
-        cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, NULL};
-        cpu_bind_thread(e->binding, team.thread);
-        const unsigned state = cpu_denormals_off();
-        const bool keeps_time = op_ns != NULL && team.thread == 0;
-        int64_t before_ns = keeps_time ? host_now_ns() : 0;
-        for (int i = range.first; i < range.end; i++) {
-            host_later later;
-            const host_op *op = find_op(e, i, &later);
-            team.choice = find_choice(e, i, op != &e->ops[i]);
-            if (!host_is_skipped(op)) {
-                run_op(e, op, &team);
-            }
-#pragma omp barrier
-            if (keeps_time) {
-                int64_t now_ns = host_now_ns();
-                op_ns[i] += now_ns - before_ns;
-                before_ns = now_ns;
-            }
-        }
-        cpu_denormals_restore(state);
-    }
-    cpu_unbind_thread();
+    execution x = {.e = e, .left = range, .i = -1, .op_ns = op_ns};
+    cpu_pool_run(e->pool, &(cpu_work){next_piece, run_part, &x});
     return SM_OK;
 }

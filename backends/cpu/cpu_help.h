@@ -47,7 +47,7 @@ static inline int64_t cpu_take_panel(const cpu_team *team, int thread, int grid_
 
 // After a slice: all of its panels are done when the threads have met.
 static inline void cpu_help_end(const cpu_team *team, int64_t slice) {
-#pragma omp barrier
+    cpu_meet(team);
     *cpu_n_taken(team, team->thread, slice) = 0;
 }
 

@@ -8,16 +8,17 @@
 // The instruction sets with bf16 arithmetic, avx512_bf16 and amx, have kernels of bf16 data of their own: avx512_bf16
 // all, amx matrix products and flash attention. What else a table holds are another set's kernels: BASE_ISA(name).
 //
-// A kernel is called by all threads of the team at once, with the same op. It decides what is
-// its part from team->thread, and may use `#pragma omp barrier` as long as every thread meets
-// it. The executor puts a barrier after each op. A kernel allocates nothing.
+// A kernel is called once for each part of an op, which it tells from team->thread; it has that part's scratch, and
+// may run on another thread (cpu_pool.h). `finish`, if there is one, is called likewise when all parts are done, and the
+// next op when all of that is. Parts wait for one another (cpu_meet) only where the table says so, in `meets`. A kernel
+// allocates nothing.
 #ifndef STEPMARK_CPU_KERNEL_H
 #define STEPMARK_CPU_KERNEL_H
 
 #include "host_memory.h"
 
 #include "cpu_data.h"
-#include "cpu_topology.h"
+#include "cpu_pool.h"
 
 #ifndef CPU_ISA
 #define CPU_ISA baseline
@@ -72,13 +73,18 @@ typedef struct {
     struct cpu_onednn_matmul *matmul; // CPU_BY_ONEDNN of bf16 data: made for a team of as many threads
 } cpu_choice;
 
-// What one thread knows of the team that executes an op.
+// What one part of an op knows of the team that executes it. `thread` is the part's number, and that of the thread that
+// does it unless that one is away.
 typedef struct {
     int thread; // 0 .. n_threads-1
     int n_threads;
-    void *const *scratch;     // one block a thread, page-aligned, of the largest scratch_bytes of the plan
+    void *const *scratch;     // one block a part, page-aligned, of the largest scratch_bytes of the plan
     const cpu_choice *choice; // for this op; NULL: the default
+    cpu_pool *pool;           // whose threads they are
 } cpu_team;
+
+// All parts of the op have come here.
+static inline void cpu_meet(const cpu_team *team) { cpu_pool_meet(team->pool); }
 
 typedef void (*cpu_run)(const host_op *op, const cpu_team *team);
 typedef size_t (*cpu_scratch_bytes)(const host_op *op, int n_threads); // what one thread needs
@@ -100,6 +106,8 @@ typedef enum {
 // All that one instruction set has for one type of data.
 typedef struct {
     cpu_run run[SM_OP_KIND_COUNT];                     // NULL: there is no kernel
+    cpu_run finish[SM_OP_KIND_COUNT];                  // NULL: nothing is left to do when all parts have run
+    int meets[SM_OP_KIND_COUNT];                       // how many threads it takes for parts to meet; 0: they never do
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
     // Runs n_rounds of independent multiply-adds on this thread and returns how many FLOPs they were: of float, or of
     // bf16. NULL where there is no arithmetic of the data's type.
@@ -113,6 +121,7 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 
 #define CPU_KERNEL(name)  void BASE_ISA(cpu_##name)(const host_op *op, const cpu_team *team)
 #define CPU_SCRATCH(name) size_t BASE_ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
+#define CPU_FINISH(name)  void BASE_ISA(cpu_##name##_finish)(const host_op *op, const cpu_team *team)
 #define CPU_MATMUL(name)  void ISA(cpu_matmul_##name)(const host_op *op, const cpu_team *team)
 
 // Every kind's; a linear layer's products are made once more where the instruction set has bf16 arithmetic.
@@ -122,6 +131,11 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
+
+CPU_FINISH(layernorm_backward); // of both kinds, like the next
+CPU_FINISH(rmsnorm_backward);
+CPU_FINISH(bias_backward);
+CPU_FINISH(grad_sqnorm);
 
 CPU_SCRATCH(layernorm_forward); // of both kinds, like the next three
 CPU_SCRATCH(layernorm_backward);
@@ -185,9 +199,8 @@ static inline cpu_range cpu_my_elems(const cpu_team *team, int64_t n_elems) {
     return cpu_split(n_elems, 16, team->thread, team->n_threads);
 }
 
-// Adds to sum[0..n_cols) the arrays of n_cols floats that lie at offset_elems of each thread's
-// scratch, each thread a range of columns, in the order of the threads. All threads must
-// have passed a barrier since they wrote them.
+// Adds to sum[0..n_cols) the arrays of n_cols floats that lie at offset_elems of each part's scratch, each part a range of
+// columns, in the order of the parts: in `finish`.
 static inline void cpu_add_partials(const cpu_team *team, int64_t offset_elems, int64_t n_cols, float *sum) {
     cpu_range cols = cpu_my_elems(team, n_cols);
     for (int k = 0; k < team->n_threads; k++) {

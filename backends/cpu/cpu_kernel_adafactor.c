@@ -140,12 +140,12 @@ CPU_KERNEL(adafactor) {
     const float *hyper = op->in[SM_IN(adafactor, hyper)];
     const cpu_range rows = cpu_my_rows(team, R);
     update_rows(op, team, rows, C);
-#pragma omp barrier
+    cpu_meet(team);
     update_columns(op, team, R, C);
     const double mean = fmax(add_sums(team).rows / (double)R, (double)hyper[SM_HYPER_EPS]);
-#pragma omp barrier
+    cpu_meet(team);
     measure_rows(op, team->scratch[team->thread], rows, C, mean);
-#pragma omp barrier
+    cpu_meet(team);
     const sums all = add_sums(team);
     move_rows(op, rows, C, mean, step_length(hyper, &all, R * C));
 }
@@ -169,7 +169,7 @@ CPU_KERNEL(adafactor_vector) {
         mine->updates += (double)u * (double)u;
         mine->values += (double)p[i] * (double)p[i];
     }
-#pragma omp barrier
+    cpu_meet(team);
     const sums all = add_sums(team);
     const float step = step_length(hyper, &all, n);
     for (int64_t i = part.first; i < part.end; i++) {

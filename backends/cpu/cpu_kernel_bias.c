@@ -22,7 +22,7 @@ CPU_SCRATCH(bias_backward) {
     return (size_t)sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]) * sizeof(float);
 }
 
-// Each thread sums its rows, four at a time, into its scratch; then each adds up a range of columns.
+// Each part sums its rows, four at a time, into its scratch; then each adds up a range of columns.
 CPU_KERNEL(bias_backward) {
     const cpu_data *dy = op->in[SM_IN(bias_backward, dy)];
     float *partial = team->scratch[team->thread];
@@ -44,6 +44,9 @@ CPU_KERNEL(bias_backward) {
             partial[c] += cpu_widen(dy[n * C + c]);
         }
     }
-#pragma omp barrier
+}
+
+CPU_FINISH(bias_backward) {
+    const int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]);
     cpu_add_partials(team, 0, C, op->out[SM_OUT(bias_backward, db)]);
 }

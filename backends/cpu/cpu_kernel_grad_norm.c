@@ -50,7 +50,9 @@ CPU_KERNEL(grad_sqnorm) {
     const float *g = op->in[SM_IN(grad_sqnorm, g)];
     cpu_range mine = cpu_my_elems(team, sm_tensor_elems(op->in_tensor[SM_IN(grad_sqnorm, g)]));
     *(double *)team->scratch[team->thread] = sum_squares(g + mine.first, mine.end - mine.first);
-#pragma omp barrier
+}
+
+CPU_FINISH(grad_sqnorm) {
     if (team->thread == 0) {
         double total = 0;
         for (int k = 0; k < team->n_threads; k++) {

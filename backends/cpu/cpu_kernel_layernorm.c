@@ -258,7 +258,10 @@ static void layernorm_backward(const host_op *op, const cpu_data *dskip, const c
         }
     }
     cpu_end_streams();
-#pragma omp barrier
+}
+
+CPU_FINISH(layernorm_backward) {
+    const int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]);
     cpu_add_partials(team, 0, C, op->out[SM_OUT(layernorm_backward, dw)]);
     cpu_add_partials(team, C, C, op->out[SM_OUT(layernorm_backward, db)]);
     if (op->out[SM_OUT(layernorm_backward, dbias)] != NULL) {

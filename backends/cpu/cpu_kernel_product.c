@@ -363,7 +363,7 @@ static void take_panels(job *j, const cpu_team *team, int thread, int64_t slice)
 
 static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
     cpu_help_begin(team);
-#pragma omp barrier
+    cpu_meet(team);
     for (int64_t slice = 0; slice < n_slices; slice++) {
         enter_slice(j, slice, n_slices);
         j->packed_rows = (cpu_range){0, 0};

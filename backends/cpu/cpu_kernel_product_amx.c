@@ -663,9 +663,9 @@ static void multiply_group(job *j, int64_t group) {
     const division *of = &j->of;
     j->slices = (cpu_range){of->n_slices * group / of->n_groups, of->n_slices * (group + 1) / of->n_groups};
     if (of->shares_b) {
-#pragma omp barrier
+        cpu_meet(j->team);
         pack_shared_b(j);
-#pragma omp barrier
+        cpu_meet(j->team);
     }
     if (helps(j)) {
         multiply_together(j);

@@ -243,10 +243,10 @@ static void multiply_slice(job *j) {
     j->steps = round_up(j->ks.end - j->ks.first, STEP_K) / CPU_PACK_K;
     if (j->packs_a) {
         if (j->chunk_first > 0 || j->slice > 0) {
-#pragma omp barrier // what was packed before has been used
+            cpu_meet(j->team); // what was packed before has been used
         }
         pack_a(j);
-#pragma omp barrier
+        cpu_meet(j->team);
     }
     const int64_t step = j->of.n_b * COLS;
     for (int64_t col = j->cols.first; col < j->cols.end; col += step) {

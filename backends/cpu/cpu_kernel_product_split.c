@@ -285,9 +285,9 @@ static void multiply_slice(job *j, cpu_range rows, cpu_range panels) {
     for (int64_t first = 0; first < j->of.cell_panels; first += j->of.block_panels) {
         j->panels = (cpu_range){cpu_min64(panels.first + first, panels.end),
                                 cpu_min64(panels.first + first + j->of.block_panels, panels.end)};
-#pragma omp barrier
+        cpu_meet(j->team);
         pack_b(j);
-#pragma omp barrier
+        cpu_meet(j->team);
         for (int64_t row = rows.first; row < rows.end; row += j->of.block_rows) {
             j->rows = (cpu_range){row, cpu_min64(row + j->of.block_rows, rows.end)};
             multiply_block(j);

@@ -214,7 +214,10 @@ static void rmsnorm_backward(const host_op *op, const cpu_data *dskip, const cpu
         }
     }
     cpu_end_streams();
-#pragma omp barrier
+}
+
+CPU_FINISH(rmsnorm_backward) {
+    const int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(rmsnorm_backward, dy)]);
     cpu_add_partials(team, 0, C, op->out[SM_OUT(rmsnorm_backward, dw)]);
 }
 

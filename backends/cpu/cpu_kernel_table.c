@@ -1,6 +1,14 @@
 // cpu_kernel_table.c: the kernels of one instruction set and type of data, by op kind.
 #include "cpu_kernel.h"
 
+// Of narrow data, and of floats as sums of bf16, products pack an operand for all threads; of floats more than two threads
+// help each other.
+#if defined(CPU_DATA_NARROW) || defined(CPU_SPLITS_FLOATS)
+#define MATMUL_MEETS 2
+#else
+#define MATMUL_MEETS 3
+#endif
+
 const cpu_kernel_table ISA(cpu_kernels) = {
     .run =
         {
@@ -51,6 +59,23 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_BLOCKED_ATTENTION_BACKWARD] = BASE_ISA(cpu_blocked_attention_backward),
             [SM_OP_FLASH_ATTENTION_FORWARD] = TILES_ISA(cpu_flash_attention_forward),
             [SM_OP_FLASH_ATTENTION_BACKWARD] = TILES_ISA(cpu_flash_attention_backward),
+        },
+    .finish =
+        {
+            [SM_OP_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_finish),
+            [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_finish),
+            [SM_OP_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
+            [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
+            [SM_OP_BIAS_BACKWARD] = BASE_ISA(cpu_bias_backward_finish),
+            [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm_finish),
+        },
+    .meets =
+        {
+            [SM_OP_MATMUL_FORWARD] = MATMUL_MEETS,
+            [SM_OP_MATMUL_BACKWARD_INPUT] = MATMUL_MEETS,
+            [SM_OP_MATMUL_BACKWARD_WEIGHT] = MATMUL_MEETS,
+            [SM_OP_ADAFACTOR] = 2,
+            [SM_OP_ADAFACTOR_VECTOR] = 2,
         },
     .scratch_bytes =
         {

@@ -22,8 +22,7 @@ typedef struct {
     const cpu_onednn_version *(*version)(void);
 } cpu_onednn_functions;
 
-// What a thread that is about to call the library calls first, inside a parallel region: the library forks no threads
-// of its own. (A region of one thread does not count as one for the library.)
+// What a thread that is about to call the library calls first: the library forks no threads of its own.
 static inline void cpu_onednn_one_thread(void) { omp_set_num_threads(1); }
 
 // Valid after cpu_onednn_load() has returned true.

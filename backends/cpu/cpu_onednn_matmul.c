@@ -239,13 +239,12 @@ cpu_onednn_matmul *cpu_onednn_matmul_make(const host_op *op, int n_threads) {
         return NULL;
     }
     matmul->n_parts = n_threads;
-#pragma omp parallel num_threads(n_threads) reduction(&& : made) // a primitive is made for as many threads as there are
-    {
-        cpu_onednn_one_thread();
-        for (int i = omp_get_thread_num(); i < n_threads; i += omp_get_num_threads()) {
-            made = made && make_part(&p, i, n_threads, &matmul->parts[i]);
-        }
+    const int n_omp_threads = omp_get_max_threads();
+    cpu_onednn_one_thread(); // a primitive is made for as many threads as there are
+    for (int i = 0; made && i < n_threads; i++) {
+        made = make_part(&p, i, n_threads, &matmul->parts[i]);
     }
+    omp_set_num_threads(n_omp_threads);
     if (!made) {
         cpu_onednn_matmul_free(matmul);
         return NULL;

@@ -29,13 +29,43 @@ static pthread_once_t loaded = PTHREAD_ONCE_INIT;
 static hwloc_topology_t topology; // NULL: nothing could be found out
 static hwloc_bitmap_t process_set;
 
+// OMP_PROC_BIND is set: OpenMP has bound this thread to a place of its own, and says where others belong.
+static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0; }
+
+// Adds the processors of one of OpenMP's places; false: there is no memory.
+static bool add_place(int place, hwloc_bitmap_t set) {
+    const int n = omp_get_place_num_procs(place);
+    int *processors = calloc((size_t)n + 1, sizeof *processors);
+    if (processors == NULL) {
+        return false;
+    }
+    omp_get_place_proc_ids(place, processors);
+    for (int i = 0; i < n; i++) {
+        hwloc_bitmap_set(set, (unsigned)processors[i]);
+    }
+    free(processors);
+    return true;
+}
+
+// What the process may use: the mask of its first thread, unless OpenMP has made that smaller.
+static bool find_process_set(hwloc_topology_t of) {
+    bool found = true;
+    if (!openmp_binds()) {
+        return hwloc_get_cpubind(of, process_set, HWLOC_CPUBIND_THREAD) == 0;
+    }
+    for (int place = 0; found && place < omp_get_num_places(); place++) {
+        found = add_place(place, process_set);
+    }
+    return found;
+}
+
 static void load(void) {
     hwloc_topology_t found = NULL;
     process_set = hwloc_bitmap_alloc();
     if (process_set == NULL || hwloc_topology_init(&found) != 0) {
         return;
     }
-    if (hwloc_topology_load(found) != 0 || hwloc_get_cpubind(found, process_set, HWLOC_CPUBIND_THREAD) != 0) {
+    if (hwloc_topology_load(found) != 0 || !find_process_set(found)) {
         hwloc_topology_destroy(found);
         return;
     }
@@ -48,9 +78,6 @@ static bool is_known(void) {
     return topology != NULL && !hwloc_bitmap_iszero(process_set);
 }
 
-// OpenMP has bound its threads itself, this one included.
-static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_false; }
-
 static int count_cores(hwloc_const_bitmap_t set) {
     int n_cores = 0;
     hwloc_obj_t core = NULL;
@@ -62,9 +89,6 @@ static int count_cores(hwloc_const_bitmap_t set) {
 }
 
 int cpu_topology_n_cores(void) {
-    if (openmp_binds()) {
-        return omp_get_num_procs(); // the mask of this thread is the place that it was given
-    }
     return is_known() ? count_cores(process_set) : host_n_threads();
 }
 
@@ -177,6 +201,28 @@ static sm_status parse_mask(const char *mask, hwloc_bitmap_t set) {
 
 // --- binding ------------------------------------------------------------------------------
 
+// Where OpenMP would put thread i of n.
+static int openmp_place(int thread, int n_threads) {
+    const int n_places = omp_get_num_places();
+    switch (omp_get_proc_bind()) {
+    case omp_proc_bind_master: return 0;
+    case omp_proc_bind_close: return n_threads <= n_places ? thread : thread * n_places / n_threads;
+    default: return thread * n_places / n_threads;
+    }
+}
+
+static sm_status choose_openmp_places(cpu_binding *b) {
+    b->placement = PLACED_ONE_A_CORE;
+    b->places = calloc((size_t)b->n_threads, sizeof *b->places);
+    for (int i = 0; i < b->n_threads; i++) {
+        if (b->places == NULL || (b->places[i] = hwloc_bitmap_alloc()) == NULL ||
+            !add_place(openmp_place(i, b->n_threads), b->places[i])) {
+            return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+        }
+    }
+    return SM_OK;
+}
+
 // The first n_threads cores of the allowed set; all of a core's processors are good for its thread.
 static sm_status choose_places(cpu_binding *b) {
     hwloc_obj_t core = NULL;
@@ -261,7 +307,10 @@ sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **bindi
             sm_fail(SM_ERR_UNSUPPORTED, "cpu mask '%.60s': the processors of this machine are not known", mask));
     } else if (mask == NULL && (openmp_binds() || !is_known())) {
         b->n_threads = *n_threads > 0 ? *n_threads : cpu_topology_n_cores();
-        snprintf(b->text, sizeof b->text, "%s", openmp_binds() ? "by OpenMP: OMP_PROC_BIND" : "free");
+        snprintf(b->text, sizeof b->text, "%s", is_known() ? "as OpenMP would: OMP_PROC_BIND" : "free");
+        if (is_known()) {
+            SM_TRY_GOTO(choose_openmp_places(b));
+        }
     } else {
         SM_TRY_GOTO(place(b, mask));
     }
@@ -285,6 +334,12 @@ void cpu_binding_free(cpu_binding *binding) {
 }
 
 const char *cpu_binding_text(const cpu_binding *binding) { return binding->text; }
+
+int cpu_binding_n_processors(const cpu_binding *binding) {
+    return binding->places != NULL    ? binding->n_threads
+           : binding->allowed != NULL ? hwloc_bitmap_weight(binding->allowed)
+                                      : host_n_threads();
+}
 
 // Where this thread was put last: the serial of a binding and its number there. 0: nowhere.
 static _Thread_local unsigned bound_serial;

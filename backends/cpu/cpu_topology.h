@@ -4,7 +4,8 @@
 //   - the user gave a mask, and the threads fit its cores, or
 //   - there are exactly as many threads as the process has cores: nothing is left to choose.
 // Fewer threads without a mask stay free: which cores are idle, the scheduler knows better. So do
-// more threads than cores, within the mask if there is one. Where OMP_PROC_BIND is set, OpenMP binds.
+// more threads than cores, within the mask if there is one. Where OMP_PROC_BIND is set, they are bound
+// as OpenMP would bind its own.
 #ifndef STEPMARK_CPU_TOPOLOGY_H
 #define STEPMARK_CPU_TOPOLOGY_H
 
@@ -42,12 +43,14 @@ void cpu_binding_free(cpu_binding *binding); // NULL is fine
 // "one a core: processors 0-1", "free: 4 threads on 2 cores"
 const char *cpu_binding_text(const cpu_binding *binding);
 
+// As many threads can run at a time.
+int cpu_binding_n_processors(const cpu_binding *binding);
+
 // Once threads were bound: replaces the text where the system refused it.
 void cpu_binding_check(const cpu_binding *binding, char *text, size_t size_bytes);
 
-// Called by each thread as it enters a parallel region, with its number: moves it to its place,
-// which costs nothing where it is there already. The thread that leaves the region, and goes on
-// with other work, calls cpu_unbind_thread.
+// Called by each thread of a team, with its number: moves it to its place, which costs nothing where it is there already.
+// The thread that goes on with other work afterwards calls cpu_unbind_thread.
 void cpu_bind_thread(const cpu_binding *binding, int thread);
 void cpu_unbind_thread(void);
 

@@ -1,10 +1,10 @@
 // cpu_trial.c: times a kernel on all threads, and the processor's clock right after it.
-#include <omp.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "cpu_trial.h"
-#include "cpu_denormals.h"
 #include "host_median.h"
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
@@ -55,7 +55,10 @@ void cpu_stream_memory_free(cpu_stream_memory *memory) {
 }
 
 // Ordinary numbers, none like the next: some memory and some buses are faster with zeros.
-static void fill(float *block, size_t n_elems) {
+static void fill(void *ctx, int thread) {
+    const cpu_stream_memory *memory = ctx;
+    float *block = memory->blocks[thread];
+    const size_t n_elems = memory->block_bytes / sizeof *block;
     uint32_t state = 1;
     for (size_t i = 0; i < n_elems; i++) {
         state = state * 1664525u + 1013904223u;
@@ -77,12 +80,7 @@ sm_status cpu_stream_memory_allocate(const cpu_device *cpu, size_t block_bytes, 
         return sm_fail(SM_ERR_OOM, "cpu: no memory for arrays to measure the bandwidth, %.2f GiB available",
                        (double)host_available_bytes() / (1 << 30));
     }
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-    for (int thread = 0; thread < n_threads; thread++) {
-        cpu_bind_thread(cpu->binding, thread);
-        fill(memory->blocks[thread], block_bytes / sizeof(float));
-    }
-    cpu_unbind_thread();
+    cpu_pool_run_once(cpu->pool, fill, memory);
     return SM_OK;
 }
 
@@ -140,41 +138,45 @@ static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
     return trial->kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
 }
 
+// Of all threads, which add to it one after another.
 typedef struct {
-    double amount; // of all threads
-    int64_t elapsed_ns;
-    double clock_hz, clock_low_hz, clock_high_hz; // over the threads; the first is their mean
+    const cpu_device *cpu;
+    const cpu_trial *trial;
+    int64_t n_rounds;
+    pthread_mutex_t lock;
+    double amount;
+    int64_t begin_ns, end_ns;
+    double sum_hz, clock_low_hz, clock_high_hz;
 } one_trial;
+
+static void run_thread(void *ctx, int thread) {
+    one_trial *all = ctx;
+    cpu_pool_meet(all->cpu->pool);
+    const int64_t begin_ns = host_now_ns();
+    const double amount = run_part(all->trial, thread, all->n_rounds);
+    const int64_t end_ns = host_now_ns();
+    const double hz = clock_hz();
+    pthread_mutex_lock(&all->lock);
+    all->amount += amount;
+    all->begin_ns = begin_ns < all->begin_ns ? begin_ns : all->begin_ns;
+    all->end_ns = end_ns > all->end_ns ? end_ns : all->end_ns;
+    all->sum_hz += hz;
+    all->clock_low_hz = fmin(hz, all->clock_low_hz);
+    all->clock_high_hz = fmax(hz, all->clock_high_hz);
+    pthread_mutex_unlock(&all->lock);
+}
 
 // From the moment when the first thread begins to that when the last one ends, each by its own clock: one that
 // is held up on the way must not make the others look fast.
 static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t n_rounds) {
-    double amount = 0;
-    double sum_hz = 0;
-    double low_hz = 1e30;
-    double high_hz = 0;
-    int64_t begin_ns = INT64_MAX;
-    int64_t end_ns = 0;
-    int n_threads = 0;
-#pragma omp parallel num_threads(cpu->base.info.n_threads) reduction(+ : amount, sum_hz, n_threads) \
-    reduction(min : low_hz, begin_ns) reduction(max : high_hz, end_ns)
-    {
-        const int thread = omp_get_thread_num();
-        cpu_bind_thread(cpu->binding, thread);
-        const unsigned state = cpu_denormals_off();
-#pragma omp barrier
-        begin_ns = host_now_ns();
-        amount = run_part(trial, thread, n_rounds);
-        end_ns = host_now_ns();
-        const double hz = clock_hz();
-        n_threads = 1;
-        sum_hz = hz;
-        low_hz = hz;
-        high_hz = hz;
-        cpu_denormals_restore(state);
-    }
-    cpu_unbind_thread();
-    return (one_trial){amount, end_ns - begin_ns + 1, sum_hz / n_threads, low_hz, high_hz};
+    one_trial all = {.cpu = cpu,
+                     .trial = trial,
+                     .n_rounds = n_rounds,
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .begin_ns = INT64_MAX,
+                     .clock_low_hz = 1e30};
+    cpu_pool_run_once(cpu->pool, run_thread, &all);
+    return all;
 }
 
 // Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
@@ -222,8 +224,8 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
             break;
         }
         one_trial once = run_once(cpu, trial, n_rounds);
-        rates[result->n_trials] = once.amount * 1e9 / (double)once.elapsed_ns;
-        clocks[result->n_trials] = once.clock_hz;
+        rates[result->n_trials] = once.amount * 1e9 / (double)(once.end_ns - once.begin_ns + 1);
+        clocks[result->n_trials] = once.sum_hz / cpu->base.info.n_threads;
         result->clock_low_hz = once.clock_low_hz < result->clock_low_hz ? once.clock_low_hz : result->clock_low_hz;
         result->clock_high_hz = once.clock_high_hz > result->clock_high_hz ? once.clock_high_hz : result->clock_high_hz;
         result->n_trials++;

@@ -4,7 +4,6 @@
 // been filled with something else. Every candidate first has to compute what the default computes. Then each
 // runs once, and those near the best run in turns; the default stays where nothing is clearly faster.
 #include <math.h>
-#include <omp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 
 #include "cpu_blas.h"
 #include "cpu_onednn.h"
-#include "cpu_denormals.h"
 #include "cpu_onednn_matmul.h"
 #include "cpu_tuning.h"
 #include "host_tuning.h"
@@ -232,34 +230,40 @@ static bool make_operands(tuner *t, const host_op *op) {
     return made;
 }
 
+// One run of the product.
+typedef struct {
+    const tuner *t;
+    const cpu_choice *choice;
+    int64_t start_ns, end_ns;
+} one_run;
+
+static void run_part(void *ctx, int part) {
+    one_run *r = ctx;
+    const tuner *t = r->t;
+    const cpu_executable *e = t->e;
+    const cpu_team team = {part, e->n_threads, e->scratch, r->choice, e->pool};
+    const cpu_range mine = cpu_my_elems(&team, t->sweep_elems);
+    float sum = 0;
+    for (int64_t i = mine.first; i < mine.end; i += 16) {
+        sum += t->sweep[i];
+    }
+    *(float *)e->scratch[part] = sum; // so that the compiler leaves it be
+    cpu_meet(&team);
+    if (part == 0) {
+        r->start_ns = host_now_ns();
+    }
+    e->kernels->run[t->op.op->kind](&t->op, &team);
+    cpu_meet(&team);
+    if (part == 0) {
+        r->end_ns = host_now_ns();
+    }
+}
+
 // Runs the product once on all threads; returns its time.
 static int64_t run(const tuner *t, const cpu_choice *choice) {
-    const cpu_executable *e = t->e;
-    int64_t start_ns = 0;
-    int64_t end_ns = 0;
-    float sum = 0;
-#pragma omp parallel num_threads(e->n_threads) reduction(+ : sum)
-    {
-        const cpu_team team = {omp_get_thread_num(), omp_get_num_threads(), e->scratch, choice};
-        cpu_bind_thread(e->binding, team.thread);
-        const unsigned state = cpu_denormals_off();
-        const cpu_range mine = cpu_my_elems(&team, t->sweep_elems);
-        for (int64_t i = mine.first; i < mine.end; i += 16) {
-            sum += t->sweep[i];
-        }
-#pragma omp barrier
-        if (team.thread == 0) {
-            start_ns = host_now_ns();
-        }
-        e->kernels->run[t->op.op->kind](&t->op, &team);
-#pragma omp barrier
-        if (team.thread == 0) {
-            end_ns = host_now_ns();
-        }
-        cpu_denormals_restore(state);
-    }
-    cpu_unbind_thread();
-    return end_ns - start_ns + (sum == 1 ? 1 : 0); // sum is 0; only the compiler does not know
+    one_run r = {.t = t, .choice = choice};
+    cpu_pool_run_once(t->e->pool, run_part, &r);
+    return r.end_ns - r.start_ns;
 }
 
 // Does the candidate compute what the default computed? Sums of k products in another order differ by rounding: of

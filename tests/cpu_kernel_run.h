@@ -1,0 +1,42 @@
+// cpu_kernel_run.h: one op by a kernel of the cpu backend, on threads of its own.
+#ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
+#define STEPMARK_TESTS_CPU_KERNEL_RUN_H
+
+#include "cpu_kernel.h"
+
+typedef struct {
+    const cpu_kernel_table *kernels;
+    const host_op *op;
+    cpu_team team;
+} cpu_kernel_run;
+
+static inline void cpu_kernel_run_part(void *ctx, int part) {
+    const cpu_kernel_run *r = ctx;
+    cpu_team team = r->team;
+    team.thread = part;
+    r->kernels->run[r->op->op->kind](r->op, &team);
+}
+
+static inline void cpu_kernel_finish_part(void *ctx, int part) {
+    const cpu_kernel_run *r = ctx;
+    cpu_team team = r->team;
+    team.thread = part;
+    r->kernels->finish[r->op->op->kind](r->op, &team);
+}
+
+static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host_op *op, int n_threads,
+                                     void *const *scratch, const cpu_choice *choice) {
+    cpu_binding *binding;
+    cpu_pool *pool;
+    assert_int_equal(cpu_binding_make(NULL, &n_threads, &binding), SM_OK);
+    assert_int_equal(cpu_pool_make(n_threads, binding, &pool), SM_OK);
+    cpu_kernel_run r = {kernels, op, {0, n_threads, scratch, choice, pool}};
+    cpu_pool_run_once(pool, cpu_kernel_run_part, &r);
+    if (kernels->finish[op->op->kind] != NULL) {
+        cpu_pool_run_once(pool, cpu_kernel_finish_part, &r);
+    }
+    cpu_pool_free(pool);
+    cpu_binding_free(binding);
+}
+
+#endif
