@@ -25,8 +25,8 @@ static const int64_t STAYS_BUSY_NS = 50000000; // after a thread lost its proces
 
 typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece of which this part was taken
-    atomic_bool is_away;
-    long n_preemptions; // of this thread, when it looked last; only its own
+    _Alignas(LINE_BYTES) atomic_bool is_away;    // others look at it after each piece, and it seldom changes
+    long n_preemptions;                          // of this thread, when it looked last; only its own
     cpu_pool *pool;
     pthread_t thread;
 } member;
@@ -40,7 +40,7 @@ struct cpu_pool {
     // A piece's serial, and below it, in two bits, its cpu_piece.
     _Alignas(LINE_BYTES) _Atomic uint64_t piece;
     _Atomic uint64_t n_meetings;
-    _Atomic uint32_t n_changes; // of the two above, and of `ends`: what sleepers wait for
+    _Atomic uint32_t n_wakes; // what sleepers wait for
     atomic_bool has_sleepers;
     atomic_bool ends;
     _Atomic int64_t busy_until_ns;
@@ -70,18 +70,18 @@ static void futex(_Atomic uint32_t *word, int what, uint32_t value) {
 // After a change of what others wait for. All of it is in one order (seq_cst): a sleeper either sees the change, or its
 // flag is seen here.
 static void tell(cpu_pool *pool) {
-    atomic_fetch_add(&pool->n_changes, 1);
     if (atomic_load(&pool->has_sleepers) && atomic_exchange(&pool->has_sleepers, false)) {
-        futex(&pool->n_changes, FUTEX_WAKE_PRIVATE, INT32_MAX);
+        atomic_fetch_add(&pool->n_wakes, 1);
+        futex(&pool->n_wakes, FUTEX_WAKE_PRIVATE, INT32_MAX);
     }
 }
 
 static void sleep_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
     atomic_store_explicit(&pool->members[self].is_away, true, memory_order_relaxed);
     atomic_store(&pool->has_sleepers, true);
-    const uint32_t n_changes = atomic_load(&pool->n_changes);
+    const uint32_t n_wakes = atomic_load(&pool->n_wakes);
     if (atomic_load(word) == seen && !atomic_load(&pool->ends)) {
-        futex(&pool->n_changes, FUTEX_WAIT_PRIVATE, n_changes);
+        futex(&pool->n_wakes, FUTEX_WAIT_PRIVATE, n_wakes);
     }
 }
 
