@@ -65,7 +65,7 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 # Whose kernels, of a type of data, an instruction set takes where it has none of its own.
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
-TARGET := $(shell $(CC) -dumpmachine)
+TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512)
 DOT_ISAS := $(if $(filter x86_64-%,$(TARGET)),avx512_bf16 amx)
 

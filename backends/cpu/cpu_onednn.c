@@ -12,8 +12,20 @@ bool cpu_onednn_find(const char *name, void *function, size_t size_bytes) {
     return host_library_find(library, name, function, size_bytes);
 }
 
+// The newest there is. Debian 13 calls it after its minor version, too: libdnnl.so.3.6.
+static void *open_library(void) {
+    enum { LAST_MINOR = 40 };
+    char name[32] = "libdnnl.so.3";
+    void *opened = host_library_open(name, NULL);
+    for (int minor = LAST_MINOR; opened == NULL && minor >= 0; minor--) {
+        snprintf(name, sizeof name, "libdnnl.so.3.%d", minor);
+        opened = host_library_open(name, NULL);
+    }
+    return opened != NULL ? opened : host_library_open("libdnnl.so.2", NULL);
+}
+
 static bool load(void) {
-    library = host_library_open("libdnnl.so.3", "libdnnl.so.2");
+    library = open_library();
     return cpu_onednn_find("dnnl_version", &cpu_onednn.version, sizeof cpu_onednn.version) &&
            (cpu_onednn.version()->major == 2 || cpu_onednn.version()->major == 3) &&
            cpu_onednn_find("dnnl_sgemm", &cpu_onednn.sgemm, sizeof cpu_onednn.sgemm);

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The first of two names that can be loaded; NULL: neither. It stays loaded.
+// The first of two names (the other may be NULL) that can be loaded; NULL: neither.
 void *host_library_open(const char *name, const char *other_name);
+void host_library_close(void *library); // so that it may be loaded anew: its functions are gone
 
 // The address of one of its functions as a function pointer of that size, in *function; false: it has none, or
 // `library` is NULL. (ISO C cannot cast an object's address to a function's.)
