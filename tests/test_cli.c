@@ -350,6 +350,58 @@ static void slowing_environment_is_dropped(void **state) {
     assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
 }
 
+static bool is_among(const char *name, const char *const *names) {
+    while (*names != NULL && strcmp(*names, name) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+// OpenBLAS computes with what the processor has, also where it does not know the model, and the row tells; a row that
+// does not call it says nothing of it.
+static void check_openblas(const char *processor) {
+    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2_cores[] = {"Haswell", "Zen", "Excavator", NULL};
+    expect_exit(RUN_CPU "--mode naive", 0);
+    json_t *rows = parse_json(out);
+    const json_t *device = json_object_get(json_object_get(json_array_get(rows, 0), "context"), "device");
+    const char *isa = json_string_value(json_object_get(device, "isa"));
+    const char *core = json_string_value(json_object_get(device, "blas_core"));
+    const char *told = strstr(out, "OpenBLAS does not know this processor");
+    const bool has_avx512 = strncmp(isa, "avx512", 6) == 0 || strcmp(isa, "amx") == 0;
+    if (has_avx512 ? !is_among(core, avx512_cores) : strcmp(isa, "avx2") == 0 && !is_among(core, avx2_cores)) {
+        fail_msg("%s: OpenBLAS computes %s by its %s core", processor, isa, core);
+    }
+    if (told != NULL) {
+        char sentence[64];
+        snprintf(sentence, sizeof(sentence), "is loaded with its %s core", core);
+        assert_non_null(strstr(told, sentence));
+    }
+    const bool is_baseline = strcmp(isa, "baseline") == 0;
+    json_decref(rows);
+    expect_exit(RUN_CPU, 0);
+    assert_true(is_baseline || strstr(out, "OpenBLAS") == NULL);
+}
+
+static void openblas_leaves_nothing_out(void **state) {
+    (void)state;
+    check_openblas("this processor");
+#ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
+    static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
+    char *preload = getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
+    char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
+    for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+        assert_int_equal(setenv("LD_PRELOAD", SM_TEST_SHIMS "/processor.so", 1), 0);
+        assert_int_equal(setenv("PROCESSOR", processors[i], 1), 0);
+        check_openblas(processors[i]);
+    }
+    assert_int_equal(preload != NULL ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD"), 0);
+    assert_int_equal(processor != NULL ? setenv("PROCESSOR", processor, 1) : unsetenv("PROCESSOR"), 0);
+    free(preload);
+    free(processor);
+#endif
+}
+
 static void walk_shows_the_step(void **state) {
     (void)state;
     static const expectation cases[] = {
@@ -750,6 +802,7 @@ int main(void) {
         cmocka_unit_test(peaks_measures_ceilings),
         cmocka_unit_test(masks_bind_threads),
         cmocka_unit_test(slowing_environment_is_dropped),
+        cmocka_unit_test(openblas_leaves_nothing_out),
         cmocka_unit_test(walk_shows_the_step),
         cmocka_unit_test(walk_leaves_nothing_out),
         cmocka_unit_test(verify_passes),

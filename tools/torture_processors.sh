@@ -1,7 +1,7 @@
 #!/bin/sh
 # torture_processors.sh: tests as on other processors than this one: less is told by CPUID, which Linux lets fault on Intel
 # processors since Ivy Bridge (tests/shims/processor.c).
-#   PROCESSORS="zen3 avx512 baseline"   which
+#   PROCESSORS="zen3 icelake unknown baseline"   which
 #   TESTS="..."                         of tests/test_*.c
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ trap 'rm -rf "$folder"' EXIT
 tests=${TESTS:-advise again cli cpu_math cpu_memory cpu_product cpu_topology bf16 bf16_training course exercise generate golden
     gradient ladder loop_program machine opencl opencl_narrow optimizers plan recompute run_outputs same_bits screens sweep
     tensor_attention trainer verify}
-for processor in ${PROCESSORS:-zen3 avx512 baseline}; do
+for processor in ${PROCESSORS:-zen3 icelake unknown baseline}; do
     for name in $tests; do
         echo "env XDG_CACHE_HOME=$folder/$processor PROCESSOR=$processor LD_PRELOAD=build/release/tests/shims/processor.so" \
             "build/release/tests/test_$name"

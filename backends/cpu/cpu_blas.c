@@ -12,7 +12,9 @@
 cpu_blas_functions cpu_blas;
 
 static const char variable[] = "OPENBLAS_CORETYPE";
-static char dropped[64]; // what the variable was set to; "" where it was left alone
+static char dropped[64];  // what the variable was set to, where that was not heeded; else ""
+static char given_up[32]; // the core that the library had chosen, where another was asked for; else ""
+static bool is_kept;      // the variable, whatever it says
 
 static bool is_one_of(const char *name, const char *const *names) {
     for (; *names != NULL; names++) {
@@ -34,32 +36,53 @@ static const char *lacking_in(const char *core) {
     return cpu_has_avx512() && !is_one_of(core, avx512_cores) ? "AVX-512" : NULL;
 }
 
-// The library reads the variable once, while it is loaded.
-static void drop_variable(void) {
-    const char *core = getenv(variable);
-    if (core != NULL && lacking_in(core) != NULL) {
-        snprintf(dropped, sizeof dropped, "%s", core);
-        unsetenv(variable);
+// Opens the library while the variable has that value (NULL: none), which it reads then alone; the environment stays as
+// it was.
+static void *open_with(const char *core) {
+    const char *set = getenv(variable);
+    char *before = set != NULL ? strdup(set) : NULL;
+    void *library = NULL;
+    if (set == NULL || before != NULL) {
+        (void)(core != NULL ? setenv(variable, core, 1) : unsetenv(variable));
+        library = host_library_open("libopenblas.so.0", "libopenblas.so");
+        (void)(before != NULL ? setenv(variable, before, 1) : unsetenv(variable));
     }
+    free(before);
+    return library;
 }
 
 #define FIND(name, field) host_library_find(library, name, &cpu_blas.field, sizeof cpu_blas.field)
 
-static bool load(void) {
-    void *library = host_library_open("libopenblas.so.0", "libopenblas.so");
+static bool find_functions(void *library) {
     return FIND("cblas_sgemm", sgemm) && FIND("openblas_get_config", config) &&
            FIND("openblas_get_corename", core_name) && FIND("openblas_get_parallel", parallel) &&
            FIND("openblas_set_num_threads", set_num_threads);
+}
+
+// A library that is older than the processor does not know its model, and takes kernels that any has: it is loaded
+// anew, for a model with the same instructions.
+static bool load(bool keep_env) {
+    const char *core = getenv(variable);
+    is_kept = keep_env && core != NULL;
+    if (core != NULL && !is_kept && lacking_in(core) != NULL) {
+        snprintf(dropped, sizeof dropped, "%s", core);
+        core = NULL;
+    }
+    void *library = open_with(core);
+    bool found = find_functions(library);
+    if (found && !is_kept && lacking_in(cpu_blas.core_name()) != NULL) {
+        snprintf(given_up, sizeof given_up, "%s", cpu_blas.core_name());
+        host_library_close(library);
+        found = find_functions(open_with(cpu_has_avx512() ? "SkylakeX" : "Haswell"));
+    }
+    return found;
 }
 
 bool cpu_blas_load(bool keep_env) {
     static bool tried = false;
     static bool loaded = false;
     if (!tried) {
-        if (!keep_env) {
-            drop_variable();
-        }
-        loaded = load();
+        loaded = load(keep_env);
         tried = true;
     }
     return loaded;
@@ -81,12 +104,17 @@ __attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, con
 // than the processor could run.
 static void warn_of_core(sm_device_info *info) {
     const char *lacking = lacking_in(info->blas_core);
-    if (lacking != NULL && getenv(variable) != NULL) {
+    if (lacking != NULL && is_kept) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
              info->blas_core, lacking, variable, getenv(variable));
     } else if (lacking != NULL) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
              info->blas_core, lacking);
+    } else if (given_up[0] != '\0') {
+        warn(info,
+             "OpenBLAS does not know this processor and chose its %s core, without the processor's %s; it is "
+             "loaded with its %s core (OPENBLAS_CORETYPE)",
+             given_up, lacking_in(given_up), info->blas_core);
     }
     if (dropped[0] != '\0') {
         warn(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",

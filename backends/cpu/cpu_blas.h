@@ -20,8 +20,8 @@ typedef struct {
 // Valid after cpu_blas_load() has returned true.
 extern cpu_blas_functions cpu_blas;
 
-// Loads the library, once; false: it is not installed. OPENBLAS_CORETYPE is removed first where it names kernels that
-// leave out what the processor has, but for `keep_env`.
+// Loads the library, once; false: it is not installed. It takes kernels that leave out nothing of what the processor
+// has, where it has such: whatever OPENBLAS_CORETYPE says, but for `keep_env`.
 bool cpu_blas_load(bool keep_env);
 
 // Loads the library where a plan calls it, and has the device say so: driver, core, warnings. SM_ERR_UNSUPPORTED where

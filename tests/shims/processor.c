@@ -1,7 +1,12 @@
 // processor.c: preloaded into a program, another processor than the machine's: CPUID, which faults on request, tells
 // less.
 //
-//   PROCESSOR=avx512  no AMX and no bf16     avx2  no AVX-512 either     zen3  likewise, and AMD's     baseline  no AVX
+//   PROCESSOR=avx512    no AMX and no bf16
+//             icelake   likewise, and of that model
+//             unknown   likewise, of a model that nobody has heard of
+//             avx2      no AVX-512 either
+//             zen3      likewise, and AMD's
+//             baseline  no AVX
 //
 // tools/torture_processors.sh runs tests so. Only code that asks by CPUID is fooled, which is ours and that of the
 // libraries that choose kernels, but not the C library's own.
@@ -35,8 +40,18 @@ typedef struct {
     unsigned a, b, c, d;
 } registers;
 
-static enum { ALL, NO_AMX, NO_AVX512, NO_AVX } least;
-static bool is_amd;
+typedef struct {
+    const char *name;
+    enum { ALL, NO_AMX, NO_AVX512, NO_AVX } least;
+    unsigned signature; // family, model and stepping; 0: the machine's
+    bool is_amd;
+} processor;
+
+static const processor processors[] = {
+    {"avx512", NO_AMX, 0, false},  {"icelake", NO_AMX, 0x000606a6, false}, {"unknown", NO_AMX, 0x000f06f1, false},
+    {"avx2", NO_AVX512, 0, false}, {"zen3", NO_AVX512, 0x00a20f12, true},  {"baseline", NO_AVX, 0, false},
+};
+static processor told;
 static struct sigaction theirs; // what the program has asked for; the real one is ours
 static bool has_theirs;
 
@@ -45,8 +60,6 @@ static void may_ask(bool may) { syscall(SYS_arch_prctl, SET_CPUID, (long)may); }
 static void tell_vendor(unsigned leaf, unsigned sub, registers *r) {
     if (leaf == 0) {
         r->b = 0x68747541, r->d = 0x69746e65, r->c = 0x444d4163; // AuthenticAMD
-    } else if (leaf == 1) {
-        r->a = 0x00a20f12; // Zen 3
     } else if (leaf == 4 || leaf == 0x14 || leaf == 0x1d || leaf == 0x1e) {
         *r = (registers){0};
     } else if (leaf >= 0x80000002 && leaf <= 0x80000004) {
@@ -57,27 +70,30 @@ static void tell_vendor(unsigned leaf, unsigned sub, registers *r) {
 }
 
 static void tell_less(unsigned leaf, unsigned sub, registers *r) {
-    if (leaf == 7 && sub == 0 && least >= NO_AMX) {
+    if (leaf == 7 && sub == 0 && told.least >= NO_AMX) {
         r->d &= ~amx_d;
     }
-    if (leaf == 7 && sub == 1 && least >= NO_AMX) {
+    if (leaf == 7 && sub == 1 && told.least >= NO_AMX) {
         r->a &= ~amx_and_bf16;
     }
-    if (leaf == 7 && sub == 0 && least >= NO_AVX512) {
+    if (leaf == 7 && sub == 0 && told.least >= NO_AVX512) {
         r->b &= ~avx512_b;
         r->c &= ~avx512_c;
         r->d &= ~avx512_d;
     }
-    if (leaf == 7 && sub == 1 && least >= NO_AVX512) {
+    if (leaf == 7 && sub == 1 && told.least >= NO_AVX512) {
         r->a &= ~avx_vnni;
     }
-    if (leaf == 7 && sub == 0 && least >= NO_AVX) {
+    if (leaf == 7 && sub == 0 && told.least >= NO_AVX) {
         r->b &= ~avx2;
     }
-    if (leaf == 1 && least >= NO_AVX) {
+    if (leaf == 1 && told.least >= NO_AVX) {
         r->c &= ~avx;
     }
-    if (is_amd) {
+    if (leaf == 1 && told.signature != 0) {
+        r->a = told.signature;
+    }
+    if (told.is_amd) {
         tell_vendor(leaf, sub, r);
     }
 }
@@ -137,12 +153,9 @@ __attribute__((constructor(101))) static void become(void) {
     if (name == NULL) {
         return;
     }
-    is_amd = strcmp(name, "zen3") == 0;
-    least = strcmp(name, "avx512") == 0     ? NO_AMX
-            : strcmp(name, "baseline") == 0 ? NO_AVX
-            : is_amd                        ? NO_AVX512
-            : strcmp(name, "avx2") == 0     ? NO_AVX512
-                                            : ALL;
+    for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+        told = strcmp(name, processors[i].name) == 0 ? processors[i] : told;
+    }
     __sigaction(SIGSEGV, &ours, NULL);
     may_ask(false);
 }
