@@ -46,11 +46,13 @@ static void json_is_as_its_schema_says(void **state) {
         "walk --values -o json --mode fused --dropout 0.1 --recompute block",
         "walk --full -o json --arch llama --seq-len 3 --optimizer sgd",
         "walk --values -o json --optimizer muon --at 3 --precision fp16",
+        "walk -o json --vocab 50",
     };
     for (size_t i = 0; i < sizeof(walks) / sizeof(walks[0]); i++) {
         expect_exit(walks[i], 0);
         check_schema();
     }
+    expect_text("a padded matrix", out, "\"model_elems\": 1600");
 }
 
 // From weights, tokens and settings alone numpy comes to every number of the step.

@@ -18,7 +18,7 @@ folder = tempfile.TemporaryDirectory()
 # Three models, and what a page of each is asked for.
 models = {
     "gpt2": "--backend cpu,reference",
-    "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12",
+    "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12 --vocab 250",
     "dropout": "--dropout 0.2 --mode fused -b 2 --seq-len 6 --backend none",
 }
 
@@ -138,6 +138,11 @@ def parts_are_there(browser):
         assert browser.count("svg.memory") == 2 and browser.count("svg.memory .place") > 40
         assert browser.count("#fusion-table tbody tr") > 8
         assert browser.count("#activations tbody tr") > 20 and browser.count("#weights tbody tr") > 15
+    # A vocabulary is padded to a multiple of 64: no statistic counts what pads it.
+    browser.open(make("llama"))
+    labels = browser.js("[...document.querySelectorAll('svg.histogram')].map((e) => e.getAttribute('aria-label'))")
+    for name, count in (("lm_head.weight", 250 * 32), ("d.model.embed_tokens.weight", 250 * 32), ("logits", 250 * 12), ("d.logits", 250 * 12)):
+        assert any(label.startswith(f"{name}: {count} values") for label in labels), f"{name}: {[label for label in labels if name in label]}"
     browser.open(make("gpt2"))
     rows = browser.js("[...document.querySelectorAll('#fusion-table tbody tr')].map((r) => r.innerText)")
     assert any("bias_forward" in row and "gelu_forward" in row and "h.0.fc" in row for row in rows), rows

@@ -89,12 +89,16 @@ const layers = (() => {
         if (layer !== undefined) return Number(layer) < lastLayer ? `h.${Number(layer) + 1}.d.x` : 'd.x';
         return name.replace(/^(h\.\d+\.)?/, '$1d.');
     };
+    // Of values, those that the model has: what pads a vocabulary is in no statistic.
+    const {vocab, padded_vocab: columns} = walk.config;
+    const modelsOf = (name, values) => (name === 'logits' ? values.filter((_, i) => i % columns < vocab)
+        : values.slice(0, walk.tensors.find((t) => t.name === name).model_elems));
     const gradientOf = (name) => {
         const gradient = ['d.' + name, gradientName(name)].find((d) => walk.tensors.some((t) => t.name === d));
         const at = gradient ? lastWrite(gradient) : -1;
-        return at < 0 ? null : histogram(gradient, step.valuesAt(gradient, 2 * at + 1));
+        return at < 0 ? null : histogram(gradient, modelsOf(name, step.valuesAt(gradient, 2 * at + 1)));
     };
-    const rowOf = (layer, name, values) => make('tr', {}, make('td', {class: 'n'}, layer < 0 ? '-' : layer), make('td', {class: 'name'}, name), ...cells(histogram(name, values)), ...cells(gradientOf(name)));
+    const rowOf = (layer, name, values) => make('tr', {}, make('td', {class: 'n'}, layer < 0 ? '-' : layer), make('td', {class: 'name'}, name), ...cells(histogram(name, modelsOf(name, values))), ...cells(gradientOf(name)));
     const activationRows = () => walk.ops.flatMap((op, i) => (op.phase !== 'forward' || op.attributes.recomputed ? [] : op.operands
         .filter((o) => step.isOutput(o) && o.role === 'activations' && step.count(o.dims) > 1).map((o) => rowOf(op.layer, o.tensor, step.valuesOf(i, o)))));
     const layerOf = (name) => Number((name.match(/^(?:h|model\.layers)\.(\d+)\./) || [0, -1])[1]);

@@ -196,6 +196,9 @@ static json_t *tensor_json(const cli_walk_head *head, int tensor) {
         failed |= json_object_set_new(object, "view_of", json_string(head->plan->tensors[t->view_of].name));
         failed |= json_object_set_new(object, "offset", json_integer(t->view_offset_elems));
     }
+    if (t->real_elems < sm_tensor_elems(t)) {
+        failed |= json_object_set_new(object, "model_elems", json_integer(t->real_elems));
+    }
     if (head->initial != NULL) {
         failed |= add_data(object, &head->initial[tensor]);
     }
