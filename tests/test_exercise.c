@@ -324,6 +324,21 @@ static void an_empty_body_is_no_solution(void **state) {
     }
 }
 
+// The loss of a token that does not count is 0: to leave it out of the sum, too, is right.
+static void another_form_is_right(void **state) {
+    (void)state;
+    static const char body[] = "float sum = 0;\n"
+                               "int64_t n_counted = 0;\n"
+                               "for (int64_t n = 0; n < N; n++) {\n"
+                               "    if (target[n] != -1) {\n"
+                               "        sum += losses[n];\n"
+                               "        n_counted++;\n"
+                               "    }\n"
+                               "}\n"
+                               "loss[0] = n_counted > 0 ? sum / (float)n_counted : 0;\n";
+    assert_int_equal(check("loss_mean", body, 0, ""), 0);
+}
+
 // Kernels that do harm do it to themselves.
 static void harm_stays_where_it_is(void **state) {
     (void)state;
@@ -369,6 +384,9 @@ static void harm_stays_where_it_is(void **state) {
                      err);
         }
     }
+    // The equation's b, which an exercise's cases leave out.
+    assert_int_equal(check("matmul_forward", "y[0] = b[0] + x[0];", 0, "--timeout 30"), 1);
+    expect_text("b", out, "a pointer is NULL: b");
     char harm[COMMAND_SIZE];
     snprintf(harm, sizeof(harm), "%s/harm", folder);
     assert_int_not_equal(access(harm, F_OK), 0);
@@ -540,6 +558,7 @@ int main(void) {
         cmocka_unit_test(kernels_in_opencl_run_in_the_step),
 #endif
         cmocka_unit_test(an_empty_body_is_no_solution),
+        cmocka_unit_test(another_form_is_right),
         cmocka_unit_test(harm_stays_where_it_is),
         cmocka_unit_test(times_stand_beside_ours),
         cmocka_unit_test(bad_input_is_refused),

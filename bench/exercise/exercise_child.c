@@ -39,6 +39,7 @@ typedef struct {
     bool is_confined;
     int signal_number;
     int syscall_number;
+    bool has_address;
     void *address;
     double ns;
     sm_exercise_device_times times; // of a kernel in OpenCL C
@@ -92,7 +93,9 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     (void)context;
     shared->signal_number = number;
     shared->syscall_number = number == SIGSYS ? info->si_syscall : 0;
-    shared->address = number == SIGSEGV || number == SIGBUS ? info->si_addr : NULL;
+    // Of an address that no processor has, the system is not told which it was.
+    shared->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
+    shared->address = shared->has_address ? info->si_addr : NULL;
     syscall(SYS_exit_group, EXIT_OF_HANDLER); // _exit() of a sanitizer calls what is forbidden here, and comes back
 }
 
@@ -272,6 +275,7 @@ static sm_status judge(const control *seen, sm_status waited, int state, sm_chil
     result->case_index = seen->case_index;
     result->ns = seen->ns;
     result->times = seen->times;
+    result->has_address = seen->has_address;
     result->address = seen->address;
     memcpy(result->message, seen->message, sizeof result->message);
     result->message[sizeof result->message - 1] = '\0';

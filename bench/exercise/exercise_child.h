@@ -23,7 +23,8 @@ typedef struct {
     sm_child_end end;
     int signal_number;
     int syscall_number;
-    const void *address;            // that a memory access failed at; NULL: none
+    bool has_address;               // a memory access failed at:
+    const void *address;            // may be NULL
     int case_index;                 // that was under way
     double ns;                      // of one call of the timed case; 0: not measured
     sm_exercise_device_times times; // of a kernel in OpenCL C, whose process measures ours, too

@@ -485,11 +485,28 @@ static const sm_case_operand *operand_at(const sm_exercise_case *c, const void *
     return NULL;
 }
 
-static void tell_access(const sm_exercise_case *c, const void *address, sm_exercise_report *report) {
+// The operands that the case leaves out: "b or act".
+static void list_left_out(const sm_exercise_case *c, char *text, size_t size) {
+    const sm_op_info *info = sm_op_get_info(c->kind);
+    text[0] = '\0';
+    for (int k = 0; k < SM_CASE_OPERANDS; k++) {
+        const char *name = k < SM_MAX_IN ? info->in[k].name : info->out[k - SM_MAX_IN].name;
+        if (name != NULL && c->operands[k].info == NULL) {
+            snprintf(text + strlen(text), size - strlen(text), "%s%s", text[0] != '\0' ? " or " : "", name);
+        }
+    }
+}
+
+static void tell_access(const sm_exercise_case *c, const sm_child_result *result, sm_exercise_report *report) {
+    const void *address = result->address;
     const sm_case_operand *o = operand_at(c, address);
-    if (address != NULL && (size_t)address < 65536) {
+    char left_out[SM_NAME_SIZE];
+    list_left_out(c, left_out, sizeof left_out);
+    if (result->has_address && (size_t)address < 65536 && left_out[0] != '\0') {
         snprintf(report->why, sizeof report->why,
-                 "a pointer is NULL: an operand that may be left out, or one of your own");
+                 "a pointer is NULL: %s, which may be left out and is so in this case, or one of your own", left_out);
+    } else if (result->has_address && (size_t)address < 65536) {
+        snprintf(report->why, sizeof report->why, "a pointer is NULL");
     } else if (o == NULL) {
         snprintf(report->why, sizeof report->why, "an index is far out of range, or the stack is full");
     } else if ((const char *)address >= o->data && (const char *)address < o->data + o->size_bytes) {
@@ -523,7 +540,7 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
         snprintf(report->wrong, sizeof report->wrong, "case %s: it crashed (%s)", c->text,
                  strsignal(result->signal_number));
         if (result->signal_number == SIGSEGV || result->signal_number == SIGBUS) {
-            tell_access(c, result->address, report);
+            tell_access(c, result, report);
         } else if (result->signal_number == SIGFPE) {
             snprintf(report->why, sizeof report->why, "a whole number is divided by 0");
         } else if (result->signal_number == SIGXFSZ) {

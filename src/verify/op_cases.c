@@ -537,17 +537,21 @@ static void fill(int index, const char *text, const sm_plan *plan, int tensor, v
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
     const source from = make_source(index, text, plan, t);
+    // An ignored token's loss is 0, as in a step: to add it is as right as to leave it out.
+    const int target = strcmp(t->name, "losses") == 0 ? sm_plan_find_tensor(plan, "target") : SM_NO_TENSOR;
+    const source targets = target != SM_NO_TENSOR ? make_source(index, text, plan, &plan->tensors[target]) : from;
     if (strcmp(t->name, "starts") == 0) {
         draw_starts(&from, text, t, values);
         return;
     }
     for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
-        const float drawn = (float)draw(&from, i);
+        const double value = target != SM_NO_TENSOR && draw_id(&targets, i) == -1 ? 0 : draw(&from, i);
+        const float drawn = (float)value;
         switch (t->dtype) {
         case SM_F32:
         case SM_BF16:
         case SM_F16: format->round(1, &drawn, (char *)values + (size_t)i * format->size_bytes); break;
-        case SM_F64: ((double *)values)[i] = draw(&from, i); break;
+        case SM_F64: ((double *)values)[i] = value; break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
         case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
