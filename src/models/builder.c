@@ -23,26 +23,28 @@ static int lasting(sm_builder *b, sm_role role, sm_dtype dtype, const char *name
                               : SM_NO_TENSOR;
 }
 
-static int transient(sm_builder *b, sm_dtype dtype, int layer, const char *name, const char *part, int n_dims,
+static int transient(sm_builder *b, sm_dtype dtype, const char *name, const char *part, int n_dims,
                      const int64_t *dims) {
     char full[SM_NAME_SIZE];
     if (b->status != SM_OK) {
         return SM_NO_TENSOR;
     }
     snprintf(full, sizeof full, "%s%s%s", name, part != NULL ? "." : "", part != NULL ? part : "");
-    if (layer < 0) {
+    if (b->layer < 0) {
         return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "%s", full));
     }
-    return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "h.%d.%s", layer, full));
+    return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "h.%d.%s", b->layer, full));
 }
 
-int sm_build_activation(sm_builder *b, int layer, const char *name, int n_dims, const int64_t *dims) {
-    return transient(b, b->plan->dtype, layer, name, NULL, n_dims, dims);
+int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims) {
+    return transient(b, b->plan->dtype, name, NULL, n_dims, dims);
 }
 
-int sm_build_statistic(sm_builder *b, int layer, const char *name, const char *what, int n_dims, const int64_t *dims) {
-    return transient(b, b->plan->real, layer, name, what, n_dims, dims);
+int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims) {
+    return transient(b, b->plan->real, name, what, n_dims, dims);
 }
+
+sm_op sm_build_make(const sm_builder *b, sm_op_kind kind) { return sm_op_make(kind, b->phase, b->layer); }
 
 void sm_build_op(sm_builder *b, const sm_op *op) {
     if (b->status == SM_OK) {
@@ -50,207 +52,322 @@ void sm_build_op(sm_builder *b, const sm_op *op) {
     }
 }
 
-int sm_build_value(const sm_builder *b, int kind, int layer) { return sm_params_get(&b->params, kind, layer)->value; }
+int sm_build_value(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->value; }
 
-int sm_build_matrix(const sm_builder *b, int kind, int layer) {
-    return sm_params_get(&b->params, kind, layer)->whole_operand;
+int sm_build_matrix(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->whole_operand; }
+
+int sm_build_gradient(const sm_builder *b, int kind) {
+    return sm_params_get(&b->params, kind, b->layer)->whole_gradient;
 }
 
-int sm_build_gradient(const sm_builder *b, int kind, int layer) {
-    return sm_params_get(&b->params, kind, layer)->whole_gradient;
+static int64_t columns_of(const sm_builder *b, int tensor) {
+    return tensor == SM_NO_TENSOR ? 1 : sm_tensor_cols(&b->plan->tensors[tensor]); // none: after a failure
+}
+
+// Adds an op that gives (B,T,n_cols).
+static int result(sm_builder *b, sm_op *op, int output, const char *name, int64_t n_cols) {
+    op->out[output] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, n_cols));
+    sm_build_op(b, op);
+    return op->out[output];
 }
 
 // --- lines of a model -----------------------------------------------------------------------------
 
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
-    sm_op op = sm_op_make(SM_OP_EMBEDDING_FORWARD, SM_PHASE_FORWARD, -1);
+    sm_op op = sm_build_make(b, SM_OP_EMBEDDING_FORWARD);
     op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
     op.in[SM_IN(embedding_forward, starts)] = b->plan->starts;
-    op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, wte_kind, -1);
+    op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, wte_kind);
     if (wpe_kind != SM_NO_PARAM) {
-        op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, wpe_kind, -1);
+        op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, wpe_kind);
     }
-    op.out[SM_OUT(embedding_forward, x)] = sm_build_activation(b, -1, "encoded", SM_DIMS(b->B, b->T, b->C));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(embedding_forward, x)];
+    return result(b, &op, SM_OUT(embedding_forward, x), "encoded", b->C);
 }
 
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind) {
-    sm_op op = sm_op_make(SM_OP_EMBEDDING_BACKWARD, SM_PHASE_BACKWARD, -1);
+    sm_op op = sm_build_make(b, SM_OP_EMBEDDING_BACKWARD);
     op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
     op.in[SM_IN(embedding_backward, starts)] = b->plan->starts;
     op.in[SM_IN(embedding_backward, dx)] = dx;
-    op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, wte_kind, -1);
+    op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, wte_kind);
     if (wpe_kind != SM_NO_PARAM) {
-        op.out[SM_OUT(embedding_backward, dwpe)] = sm_build_gradient(b, wpe_kind, -1);
+        op.out[SM_OUT(embedding_backward, dwpe)] = sm_build_gradient(b, wpe_kind);
     }
     sm_build_op(b, &op);
 }
 
-int sm_build_matmul(sm_builder *b, int layer, const char *name, const char *part, int x, int w_kind, int64_t n_cols) {
-    sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, layer);
+int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm) {
+    sm_op op = sm_build_make(b, SM_OP_LAYERNORM_FORWARD);
+    op.attr.eps = b->config->norm_eps;
+    op.in[SM_IN(layernorm_forward, x)] = x;
+    op.in[SM_IN(layernorm_forward, w)] = sm_build_value(b, w_kind);
+    op.in[SM_IN(layernorm_forward, b)] = sm_build_value(b, b_kind);
+    op.out[SM_OUT(layernorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(layernorm_forward, mean)] = sm_build_statistic(b, name, "mean", SM_DIMS(b->B, b->T));
+    op.out[SM_OUT(layernorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T));
+    sm_build_op(b, &op);
+    *norm = (sm_norm){.x = x,
+                      .y = op.out[SM_OUT(layernorm_forward, y)],
+                      .mean = op.out[SM_OUT(layernorm_forward, mean)],
+                      .rstd = op.out[SM_OUT(layernorm_forward, rstd)],
+                      .w_kind = w_kind,
+                      .b_kind = b_kind};
+    return norm->y;
+}
+
+int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
+    sm_op op = sm_build_make(b, SM_OP_LAYERNORM_BACKWARD);
+    op.in[SM_IN(layernorm_backward, dy)] = dy;
+    op.in[SM_IN(layernorm_backward, x)] = norm->x;
+    op.in[SM_IN(layernorm_backward, w)] = sm_build_value(b, norm->w_kind);
+    op.in[SM_IN(layernorm_backward, mean)] = norm->mean;
+    op.in[SM_IN(layernorm_backward, rstd)] = norm->rstd;
+    op.out[SM_OUT(layernorm_backward, dx)] = sm_build_activation(b, dx_name, SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(layernorm_backward, dw)] = sm_build_gradient(b, norm->w_kind);
+    op.out[SM_OUT(layernorm_backward, db)] = sm_build_gradient(b, norm->b_kind);
+    sm_build_op(b, &op);
+    return op.out[SM_OUT(layernorm_backward, dx)];
+}
+
+int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm) {
+    sm_op op = sm_build_make(b, SM_OP_RMSNORM_FORWARD);
+    op.attr.eps = b->config->norm_eps;
+    op.in[SM_IN(rmsnorm_forward, x)] = x;
+    op.in[SM_IN(rmsnorm_forward, w)] = sm_build_value(b, w_kind);
+    op.out[SM_OUT(rmsnorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(rmsnorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T));
+    sm_build_op(b, &op);
+    *norm = (sm_norm){.x = x,
+                      .y = op.out[SM_OUT(rmsnorm_forward, y)],
+                      .rstd = op.out[SM_OUT(rmsnorm_forward, rstd)],
+                      .w_kind = w_kind};
+    return norm->y;
+}
+
+int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
+    sm_op op = sm_build_make(b, SM_OP_RMSNORM_BACKWARD);
+    op.in[SM_IN(rmsnorm_backward, dy)] = dy;
+    op.in[SM_IN(rmsnorm_backward, x)] = norm->x;
+    op.in[SM_IN(rmsnorm_backward, w)] = sm_build_value(b, norm->w_kind);
+    op.in[SM_IN(rmsnorm_backward, rstd)] = norm->rstd;
+    op.out[SM_OUT(rmsnorm_backward, dx)] = sm_build_activation(b, dx_name, SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(rmsnorm_backward, dw)] = sm_build_gradient(b, norm->w_kind);
+    sm_build_op(b, &op);
+    return op.out[SM_OUT(rmsnorm_backward, dx)];
+}
+
+static int matmul(sm_builder *b, const char *name, const char *part, int x, int w_kind) {
+    const int W = sm_build_matrix(b, w_kind);
+    sm_op op = sm_build_make(b, SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = b->config->model->out_by_in;
+    const int64_t F = op.attr.w_transposed ? sm_tensor_rows(&b->plan->tensors[W]) : columns_of(b, W);
     op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = sm_build_matrix(b, w_kind, layer);
-    op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, layer, name, part, SM_DIMS(b->B, b->T, n_cols));
+    op.in[SM_IN(matmul_forward, W)] = W;
+    op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, name, part, SM_DIMS(b->B, b->T, F));
     sm_build_op(b, &op);
     return op.out[SM_OUT(matmul_forward, y)];
 }
 
-void sm_build_matmul_backward_weight(sm_builder *b, int layer, int x, int dy, int w_kind) {
-    sm_op op = sm_op_make(SM_OP_MATMUL_BACKWARD_WEIGHT, SM_PHASE_BACKWARD, layer);
-    op.attr.w_transposed = b->config->model->out_by_in;
-    op.in[SM_IN(matmul_backward_weight, x)] = x;
-    op.in[SM_IN(matmul_backward_weight, dy)] = dy;
-    op.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, w_kind, layer);
-    sm_build_op(b, &op);
+int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind) {
+    if (b_kind == SM_NO_PARAM) {
+        return matmul(b, name, NULL, x, w_kind);
+    }
+    const int xw = matmul(b, name, "xw", x, w_kind);
+    sm_op op = sm_build_make(b, SM_OP_BIAS_FORWARD);
+    op.in[SM_IN(bias_forward, x)] = xw;
+    op.in[SM_IN(bias_forward, b)] = sm_build_value(b, b_kind);
+    return result(b, &op, SM_OUT(bias_forward, y), name, columns_of(b, xw));
 }
 
-int sm_build_matmul_backward_input(sm_builder *b, int layer, const char *dx_name, int dy, int w_kind, int64_t n_cols) {
-    sm_op op = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, layer);
-    op.attr.w_transposed = b->config->model->out_by_in;
-    op.in[SM_IN(matmul_backward_input, dy)] = dy;
-    op.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, w_kind, layer);
-    op.out[SM_OUT(matmul_backward_input, dx)] = sm_build_activation(b, layer, dx_name, SM_DIMS(b->B, b->T, n_cols));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(matmul_backward_input, dx)];
+int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind) {
+    if (b_kind != SM_NO_PARAM) {
+        sm_op db = sm_build_make(b, SM_OP_BIAS_BACKWARD);
+        db.in[SM_IN(bias_backward, dy)] = dy;
+        db.out[SM_OUT(bias_backward, db)] = sm_build_gradient(b, b_kind);
+        sm_build_op(b, &db);
+    }
+    sm_op dw = sm_build_make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
+    dw.attr.w_transposed = b->config->model->out_by_in;
+    dw.in[SM_IN(matmul_backward_weight, x)] = x;
+    dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, w_kind);
+    sm_build_op(b, &dw);
+    sm_op dx = sm_build_make(b, SM_OP_MATMUL_BACKWARD_INPUT);
+    dx.attr.w_transposed = dw.attr.w_transposed;
+    dx.in[SM_IN(matmul_backward_input, dy)] = dy;
+    dx.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, w_kind);
+    return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
 }
 
-int sm_build_bias(sm_builder *b, int layer, const char *name, int x, int bias_kind, int64_t n_cols) {
-    sm_op op = sm_op_make(SM_OP_BIAS_FORWARD, SM_PHASE_FORWARD, layer);
-    op.in[SM_IN(bias_forward, x)] = x;
-    op.in[SM_IN(bias_forward, b)] = sm_build_value(b, bias_kind, layer);
-    op.out[SM_OUT(bias_forward, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, n_cols));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(bias_forward, y)];
+int sm_build_gelu(sm_builder *b, const char *name, int x) {
+    sm_op op = sm_build_make(b, SM_OP_GELU_FORWARD);
+    op.in[SM_IN(gelu_forward, x)] = x;
+    return result(b, &op, SM_OUT(gelu_forward, y), name, columns_of(b, x));
 }
 
-void sm_build_bias_backward(sm_builder *b, int layer, int dy, int bias_kind) {
-    sm_op op = sm_op_make(SM_OP_BIAS_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[SM_IN(bias_backward, dy)] = dy;
-    op.out[SM_OUT(bias_backward, db)] = sm_build_gradient(b, bias_kind, layer);
-    sm_build_op(b, &op);
+int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x) {
+    sm_op op = sm_build_make(b, SM_OP_GELU_BACKWARD);
+    op.in[SM_IN(gelu_backward, dy)] = dy;
+    op.in[SM_IN(gelu_backward, x)] = x;
+    return result(b, &op, SM_OUT(gelu_backward, dx), dx_name, columns_of(b, x));
+}
+
+int sm_build_swiglu(sm_builder *b, const char *name, int gate_up) {
+    sm_op op = sm_build_make(b, SM_OP_SWIGLU_FORWARD);
+    op.in[SM_IN(swiglu_forward, x)] = gate_up;
+    return result(b, &op, SM_OUT(swiglu_forward, y), name, columns_of(b, gate_up) / 2);
+}
+
+int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up) {
+    sm_op op = sm_build_make(b, SM_OP_SWIGLU_BACKWARD);
+    op.in[SM_IN(swiglu_backward, dy)] = dy;
+    op.in[SM_IN(swiglu_backward, x)] = gate_up;
+    return result(b, &op, SM_OUT(swiglu_backward, dx), dx_name, columns_of(b, gate_up));
 }
 
 // Forward and backward of one dropout draw the same mask: by its name.
-static uint64_t mask_key(const sm_builder *b, int layer, const char *mask_name) {
+static uint64_t mask_key(const sm_builder *b, const char *mask_name) {
     char full[SM_NAME_SIZE];
-    snprintf(full, sizeof full, "h.%d.%s", layer, mask_name);
-    return sm_philox_key(b->options->seed, layer < 0 ? mask_name : full);
+    snprintf(full, sizeof full, "h.%d.%s", b->layer, mask_name);
+    return sm_philox_key(b->options->seed, b->layer < 0 ? mask_name : full);
 }
 
-int sm_build_dropout(sm_builder *b, sm_phase phase, int layer, const char *mask_name, const char *name, int x) {
+int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int x) {
     if (!(b->options->dropout_p > 0)) {
         return x;
     }
-    sm_op op = sm_op_make(SM_OP_DROPOUT, phase, layer);
+    sm_op op = sm_build_make(b, SM_OP_DROPOUT);
     op.attr.dropout_p = b->options->dropout_p;
-    op.attr.rng_key = mask_key(b, layer, mask_name);
+    op.attr.rng_key = mask_key(b, mask_name);
     op.in[SM_IN(dropout, x)] = x;
     op.in[SM_IN(dropout, rng_step)] = b->plan->rng_step;
-    op.out[SM_OUT(dropout, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->C));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(dropout, y)];
+    return result(b, &op, SM_OUT(dropout, y), name, b->C);
 }
 
-int sm_build_residual(sm_builder *b, sm_phase phase, int layer, const char *name, int skip, int branch) {
-    sm_op op = sm_op_make(SM_OP_RESIDUAL, phase, layer);
+int sm_build_residual(sm_builder *b, const char *name, int skip, int branch) {
+    sm_op op = sm_build_make(b, SM_OP_RESIDUAL);
     op.in[SM_IN(residual, a)] = skip;
     op.in[SM_IN(residual, b)] = branch;
-    op.out[SM_OUT(residual, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->C));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(residual, y)];
+    return result(b, &op, SM_OUT(residual, y), name, b->C);
 }
 
-static sm_op attention_op(const sm_builder *b, sm_op_kind kind, sm_phase phase, int layer) {
-    sm_op op = sm_op_make(kind, phase, layer);
+static sm_op make_with_heads(const sm_builder *b, sm_op_kind kind) {
+    sm_op op = sm_build_make(b, kind);
     op.attr.n_head = (int)b->config->n_head;
     op.attr.n_kv_head = (int)sm_model_n_kv_head(b->config);
+    return op;
+}
+
+int sm_build_rope(sm_builder *b, const char *name, int qkv) {
+    sm_op op = make_with_heads(b, SM_OP_ROPE);
+    op.attr.rope_theta = b->config->rope_theta;
+    op.attr.inverse = b->phase == SM_PHASE_BACKWARD;
+    op.in[SM_IN(rope, x)] = qkv;
+    op.in[SM_IN(rope, starts)] = b->plan->starts;
+    return result(b, &op, SM_OUT(rope, y), name, b->QKV);
+}
+
+static sm_op make_attention(const sm_builder *b, sm_op_kind kind) {
+    sm_op op = make_with_heads(b, kind);
     if (b->options->dropout_p > 0) {
         op.attr.dropout_p = b->options->dropout_p;
-        op.attr.rng_key = mask_key(b, layer, "attn.dropout");
+        op.attr.rng_key = mask_key(b, "attn.dropout");
     }
     return op;
 }
 
-int sm_build_attention(sm_builder *b, int layer, int qkv, int *att) {
-    sm_op op = attention_op(b, SM_OP_ATTENTION_FORWARD, SM_PHASE_FORWARD, layer);
+int sm_build_attention(sm_builder *b, int qkv, int *att) {
+    sm_op op = make_attention(b, SM_OP_ATTENTION_FORWARD);
     op.in[SM_IN(attention_forward, qkv)] = qkv;
     op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
     op.in[SM_IN(attention_forward, starts)] = b->plan->starts;
-    op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, layer, "atty", SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, "atty", SM_DIMS(b->B, b->T, b->C));
     op.out[SM_OUT(attention_forward, att)] = *att =
-        sm_build_activation(b, layer, "att", SM_DIMS(b->B, b->config->n_head, b->T, b->T));
+        sm_build_activation(b, "att", SM_DIMS(b->B, b->config->n_head, b->T, b->T));
     sm_build_op(b, &op);
     return op.out[SM_OUT(attention_forward, y)];
 }
 
-int sm_build_attention_backward(sm_builder *b, int layer, int dy, int qkv, int att) {
-    sm_op op = attention_op(b, SM_OP_ATTENTION_BACKWARD, SM_PHASE_BACKWARD, layer);
+int sm_build_attention_backward(sm_builder *b, int dy, int qkv, int att) {
+    sm_op op = make_attention(b, SM_OP_ATTENTION_BACKWARD);
     op.in[SM_IN(attention_backward, dy)] = dy;
     op.in[SM_IN(attention_backward, qkv)] = qkv;
     op.in[SM_IN(attention_backward, att)] = att;
     op.in[SM_IN(attention_backward, rng_step)] = b->plan->rng_step;
     op.in[SM_IN(attention_backward, starts)] = b->plan->starts;
-    op.out[SM_OUT(attention_backward, dqkv)] = sm_build_activation(b, layer, "d.qkv", SM_DIMS(b->B, b->T, b->QKV));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(attention_backward, dqkv)];
+    return result(b, &op, SM_OUT(attention_backward, dqkv), "d.qkv", b->QKV);
+}
+
+// --- the blocks -------------------------------------------------------------------------------------
+
+static void *block_of(const sm_builder *b) {
+    return (char *)b->blocks + (size_t)b->layer * b->config->model->block_bytes;
+}
+
+int sm_build_blocks(sm_builder *b, int x) {
+    for (b->layer = 0; b->layer < (int)b->config->n_layer; b->layer++) {
+        x = b->config->model->block_forward(b, block_of(b), x);
+    }
+    b->layer = -1;
+    return x;
+}
+
+int sm_build_blocks_backward(sm_builder *b, int d) {
+    for (b->layer = (int)b->config->n_layer - 1; b->layer >= 0; b->layer--) {
+        d = b->config->model->block_backward(b, block_of(b), d);
+    }
+    return d; // the layer is -1 again
 }
 
 // --- the loss ---------------------------------------------------------------------------------------
 
 static int logits_of(sm_builder *b, int x, int w_kind) {
-    sm_op op = sm_op_make(SM_OP_MATMUL_FORWARD, SM_PHASE_FORWARD, -1);
+    sm_op op = sm_build_make(b, SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = true;
     op.attr.vocab = b->V;
     op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = sm_build_matrix(b, w_kind, -1);
-    op.out[SM_OUT(matmul_forward, y)] = sm_build_activation(b, -1, "logits", SM_DIMS(b->B, b->T, b->Vp));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(matmul_forward, y)];
+    op.in[SM_IN(matmul_forward, W)] = sm_build_matrix(b, w_kind);
+    return result(b, &op, SM_OUT(matmul_forward, y), "logits", b->Vp);
 }
 
-void sm_build_loss(sm_builder *b, int x, int w_kind, int *logits, int *lse) {
-    *logits = logits_of(b, x, w_kind);
-    sm_op op = sm_op_make(SM_OP_CROSSENTROPY_FORWARD, SM_PHASE_FORWARD, -1);
+void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head) {
+    *head = (sm_head){.x = x, .w_kind = w_kind, .logits = logits_of(b, x, w_kind)};
+    sm_op op = sm_build_make(b, SM_OP_CROSSENTROPY_FORWARD);
     op.attr.vocab = b->V;
-    op.in[SM_IN(crossentropy_forward, logits)] = *logits;
+    op.in[SM_IN(crossentropy_forward, logits)] = head->logits;
     op.in[SM_IN(crossentropy_forward, target)] = b->plan->targets;
     op.out[SM_OUT(crossentropy_forward, losses)] = b->plan->losses;
-    op.out[SM_OUT(crossentropy_forward, lse)] = *lse = sm_build_statistic(b, -1, "logits", "lse", SM_DIMS(b->B, b->T));
+    op.out[SM_OUT(crossentropy_forward, lse)] = head->lse = sm_build_statistic(b, "logits", "lse", SM_DIMS(b->B, b->T));
     sm_build_op(b, &op);
-    sm_op mean = sm_op_make(SM_OP_LOSS_MEAN, SM_PHASE_FORWARD, -1);
+    sm_op mean = sm_build_make(b, SM_OP_LOSS_MEAN);
     mean.in[SM_IN(loss_mean, losses)] = b->plan->losses;
     mean.in[SM_IN(loss_mean, target)] = b->plan->targets;
     mean.out[SM_OUT(loss_mean, loss)] = b->plan->loss;
     sm_build_op(b, &mean);
 }
 
-int sm_build_loss_backward(sm_builder *b, const char *dx_name, int x, int w_kind, int logits, int lse) {
-    sm_op loss = sm_op_make(SM_OP_CROSSENTROPY_BACKWARD, SM_PHASE_BACKWARD, -1);
+int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *head) {
+    b->phase = SM_PHASE_BACKWARD;
+    sm_op loss = sm_build_make(b, SM_OP_CROSSENTROPY_BACKWARD);
     loss.attr.vocab = b->V;
-    loss.in[SM_IN(crossentropy_backward, logits)] = logits;
+    loss.in[SM_IN(crossentropy_backward, logits)] = head->logits;
     loss.in[SM_IN(crossentropy_backward, target)] = b->plan->targets;
-    loss.in[SM_IN(crossentropy_backward, lse)] = lse;
+    loss.in[SM_IN(crossentropy_backward, lse)] = head->lse;
     loss.in[SM_IN(crossentropy_backward, scale)] = b->scale;
-    loss.out[SM_OUT(crossentropy_backward, dlogits)] =
-        sm_build_activation(b, -1, "d.logits", SM_DIMS(b->B, b->T, b->Vp));
-    sm_build_op(b, &loss);
-    sm_op dw = sm_op_make(SM_OP_MATMUL_BACKWARD_WEIGHT, SM_PHASE_BACKWARD, -1);
+    const int dlogits = result(b, &loss, SM_OUT(crossentropy_backward, dlogits), "d.logits", b->Vp);
+    sm_op dw = sm_build_make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
     dw.attr.w_transposed = true;
     dw.attr.vocab = b->V;
-    dw.in[SM_IN(matmul_backward_weight, x)] = x;
-    dw.in[SM_IN(matmul_backward_weight, dy)] = loss.out[SM_OUT(crossentropy_backward, dlogits)];
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, w_kind, -1);
+    dw.in[SM_IN(matmul_backward_weight, x)] = head->x;
+    dw.in[SM_IN(matmul_backward_weight, dy)] = dlogits;
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, head->w_kind);
     sm_build_op(b, &dw);
-    sm_op dx = sm_op_make(SM_OP_MATMUL_BACKWARD_INPUT, SM_PHASE_BACKWARD, -1);
+    sm_op dx = sm_build_make(b, SM_OP_MATMUL_BACKWARD_INPUT);
     dx.attr.w_transposed = true;
     dx.attr.vocab = b->V;
-    dx.in[SM_IN(matmul_backward_input, dy)] = loss.out[SM_OUT(crossentropy_backward, dlogits)];
-    dx.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, w_kind, -1);
-    dx.out[SM_OUT(matmul_backward_input, dx)] = sm_build_activation(b, -1, dx_name, SM_DIMS(b->B, b->T, b->C));
-    sm_build_op(b, &dx);
-    return dx.out[SM_OUT(matmul_backward_input, dx)];
+    dx.in[SM_IN(matmul_backward_input, dy)] = dlogits;
+    dx.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, head->w_kind);
+    return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, b->C);
 }
 
 // --- around the model -------------------------------------------------------------------------------
@@ -302,11 +419,16 @@ static void loss_scale(sm_builder *b) {
     op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
     op.in[SM_IN(loss_scale, hyper)] = b->plan->hyper;
     op.in[SM_IN(loss_scale, scaler)] = b->plan->scaler;
-    op.out[SM_OUT(loss_scale, scale)] = b->scale = sm_build_statistic(b, -1, "loss_scale", NULL, SM_DIMS(1));
+    op.out[SM_OUT(loss_scale, scale)] = b->scale = sm_build_statistic(b, "loss_scale", NULL, SM_DIMS(1));
     sm_build_op(b, &op);
 }
 
 static void build_step(sm_builder *b) {
+    b->blocks = calloc((size_t)b->config->n_layer, b->config->model->block_bytes);
+    if (b->blocks == NULL) {
+        b->status = sm_fail(SM_ERR_OOM, "plan: no memory for %lld layers", (long long)b->config->n_layer);
+        return;
+    }
     add_params(b);
     if (b->status != SM_OK) {
         return; // nothing below could be named
@@ -355,6 +477,8 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         .V = config->vocab,
         .Vp = sm_model_padded_vocab(config),
         .QKV = config->d_model / config->n_head * (config->n_head + 2 * sm_model_n_kv_head(config)),
+        .layer = -1,
+        .phase = SM_PHASE_FORWARD,
         .scale = SM_NO_TENSOR,
         .status = SM_OK,
     };
@@ -372,6 +496,7 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         b.plan->attention = options->attention;
         build_step(&b);
     }
+    free(b.blocks);
     sm_params_free(&b.params);
     if (b.status != SM_OK) {
         sm_plan_free(b.plan);

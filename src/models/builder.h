@@ -1,6 +1,6 @@
 // builder.h: the vocabulary that models build a training step with: each function adds the ops of one line of a model
 // on paper, and returns the tensor that it computes. Forward functions have a backward that adds to the gradients of
-// parameters and returns the gradient of the input.
+// parameters and returns the gradient of the input. Names are those of tensors, of a layer's within it: "h.3.ln1".
 //
 // After a failure everything does nothing; sm_builder.status has the first.
 #ifndef STEPMARK_BUILDER_H
@@ -13,9 +13,12 @@ typedef struct sm_builder {
     const sm_model_config *config;
     const sm_plan_options *options;
     int64_t B, T, C, F, V, Vp;
-    int64_t QKV; // (NH + 2 NKV) HS
+    int64_t QKV;    // (NH + 2 NKV) HS
+    int layer;      // whose ops are added; -1 outside of the blocks
+    sm_phase phase; // forward, until sm_build_loss_backward
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
     sm_params params;
+    void *blocks;     // what each block's forward leaves for its backward (sm_model.block_bytes)
     int scale;        // tensor: the factor on the loss's gradient; SM_NO_TENSOR without backward
     sm_status status; // the first failure; what comes after it does nothing
 } sm_builder;
@@ -25,19 +28,21 @@ typedef struct sm_builder {
 
 // --- tensors and ops ------------------------------------------------------------------------------
 
-// An activation of a layer, or its gradient: "h.3.ln1"; of none (layer -1): "encoded".
-int sm_build_activation(sm_builder *b, int layer, const char *name, int n_dims, const int64_t *dims);
+// An activation or its gradient.
+int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims);
 
 // What must not be rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
-int sm_build_statistic(sm_builder *b, int layer, const char *name, const char *what, int n_dims, const int64_t *dims);
+int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims);
 
+// An op of the builder's layer and phase, without operands; and what adds it to the plan.
+sm_op sm_build_make(const sm_builder *b, sm_op_kind kind);
 void sm_build_op(sm_builder *b, const sm_op *op);
 
 // A parameter by kind: itself, what matmuls read of a matrix, its gradient; the last two of all of a matrix in parts,
 // by its first.
-int sm_build_value(const sm_builder *b, int kind, int layer);
-int sm_build_matrix(const sm_builder *b, int kind, int layer);
-int sm_build_gradient(const sm_builder *b, int kind, int layer);
+int sm_build_value(const sm_builder *b, int kind);
+int sm_build_matrix(const sm_builder *b, int kind);
+int sm_build_gradient(const sm_builder *b, int kind);
 
 // --- lines of a model -----------------------------------------------------------------------------
 
@@ -46,28 +51,50 @@ enum { SM_NO_PARAM = -1 };
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind);
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind);
 
-// y = x W, the tensor named after `name` and, where it is not NULL, `part`: "qkv.xw".
-int sm_build_matmul(sm_builder *b, int layer, const char *name, const char *part, int x, int w_kind, int64_t n_cols);
-// Into W's gradient, then dx.
-void sm_build_matmul_backward_weight(sm_builder *b, int layer, int x, int dy, int w_kind);
-int sm_build_matmul_backward_input(sm_builder *b, int layer, const char *dx_name, int dy, int w_kind, int64_t n_cols);
+// A norm and what its backward needs of it.
+typedef struct {
+    int x, y, mean, rstd; // tensors; RMSNorm has no mean
+    int w_kind, b_kind;   // parameters; RMSNorm has no shift
+} sm_norm;
 
-// y = x + b
-int sm_build_bias(sm_builder *b, int layer, const char *name, int x, int bias_kind, int64_t n_cols);
-void sm_build_bias_backward(sm_builder *b, int layer, int dy, int bias_kind);
+int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm);
+int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
+int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm);
+int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
+
+// y = x W + b; without b where b_kind is SM_NO_PARAM.
+int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind);
+int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind);
+
+int sm_build_gelu(sm_builder *b, const char *name, int x);
+int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x);
+int sm_build_swiglu(sm_builder *b, const char *name, int gate_up);
+int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up);
 
 // Dropout of forward's `mask_name`, on the activation or on its gradient; x itself when there is none.
-int sm_build_dropout(sm_builder *b, sm_phase phase, int layer, const char *mask_name, const char *name, int x);
+int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int x);
 
 // y = skip + branch; backward, the gradients of a fan-out add the same way.
-int sm_build_residual(sm_builder *b, sm_phase phase, int layer, const char *name, int skip, int branch);
+int sm_build_residual(sm_builder *b, const char *name, int skip, int branch);
+
+// Turns q and k of packed qkv by their positions; backward, their gradients back.
+int sm_build_rope(sm_builder *b, const char *name, int qkv);
 
 // Causal attention of packed qkv; *att is what backward needs of it. Dropout of mask "attn.dropout".
-int sm_build_attention(sm_builder *b, int layer, int qkv, int *att);
-int sm_build_attention_backward(sm_builder *b, int layer, int dy, int qkv, int att);
+int sm_build_attention(sm_builder *b, int qkv, int *att);
+int sm_build_attention_backward(sm_builder *b, int dy, int qkv, int att);
 
-// The mean loss of logits = x W^T, W being (Vp,C); and its way back to x. *logits and *lse are for backward.
-void sm_build_loss(sm_builder *b, int x, int w_kind, int *logits, int *lse);
-int sm_build_loss_backward(sm_builder *b, const char *dx_name, int x, int w_kind, int logits, int lse);
+// Every layer's block_forward, bottom to top; and every layer's block_backward, top to bottom.
+int sm_build_blocks(sm_builder *b, int x);
+int sm_build_blocks_backward(sm_builder *b, int d);
+
+// The mean loss of logits = x W^T, W being (Vp,C); and its way back to x, with which the backward begins.
+typedef struct {
+    int x, logits, lse;
+    int w_kind;
+} sm_head;
+
+void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head);
+int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *head);
 
 #endif

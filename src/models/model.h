@@ -77,8 +77,13 @@ struct sm_model {
     int (*params)(const sm_model_config *config, sm_param_spec *specs);
 
     // Forward and, where the options want it, backward, in the builder's vocabulary (builder.h). Batch, results,
-    // parameters, zero-grad and loss scale are there before it, the optimizer comes behind it.
+    // parameters, zero-grad and loss scale are there before it, the optimizer comes after it. For each layer it has the
+    // builder call block_forward and block_backward, which are given what the forward keeps for the backward: a struct
+    // of block_bytes.
     void (*build)(struct sm_builder *b);
+    size_t block_bytes;
+    int (*block_forward)(struct sm_builder *b, void *kept, int x);
+    int (*block_backward)(struct sm_builder *b, const void *kept, int d);
 
     // On disk. Parameters have their tensors' names, with this before them, which may be left out when reading; "":
     // none.

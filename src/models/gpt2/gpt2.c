@@ -1,7 +1,6 @@
 // gpt2.c: GPT-2: forward top to bottom, backward bottom to top. Architecture: Radford et al. 2019, section 2.3
 // (pre-LayerNorm, final LayerNorm); Radford et al. 2018, section 3.1 (learned positions, tied head).
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "builder.h"
@@ -85,144 +84,64 @@ static sm_status check(const sm_model_config *config) {
 
 // --- forward --------------------------------------------------------------------------------------
 
-// What a block's forward leaves for its backward: tensor indices.
+// What a block's forward leaves for its backward.
 typedef struct {
-    int x, ln1, ln1_mean, ln1_rstd, qkv, atty, att;
-    int res, ln2, ln2_mean, ln2_rstd, fc, gelu;
+    sm_norm ln1, ln2;
+    int qkv, atty, att, fc, gelu;
 } block;
 
-// y = x W + b
-static int linear(sm_builder *b, int layer, const char *name, int x, int w, int bias, int64_t n_cols) {
-    int xw = sm_build_matmul(b, layer, name, "xw", x, w, n_cols);
-    return sm_build_bias(b, layer, name, xw, bias, n_cols);
-}
-
-static int layernorm(sm_builder *b, int layer, const char *name, int x, int w, int bias, int *mean, int *rstd) {
-    sm_op op = sm_op_make(SM_OP_LAYERNORM_FORWARD, SM_PHASE_FORWARD, layer);
-    op.attr.eps = b->config->norm_eps;
-    op.in[SM_IN(layernorm_forward, x)] = x;
-    op.in[SM_IN(layernorm_forward, w)] = sm_build_value(b, w, layer);
-    op.in[SM_IN(layernorm_forward, b)] = sm_build_value(b, bias, layer);
-    op.out[SM_OUT(layernorm_forward, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(layernorm_forward, mean)] = *mean = sm_build_statistic(b, layer, name, "mean", SM_DIMS(b->B, b->T));
-    op.out[SM_OUT(layernorm_forward, rstd)] = *rstd = sm_build_statistic(b, layer, name, "rstd", SM_DIMS(b->B, b->T));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(layernorm_forward, y)];
-}
-
-static int gelu(sm_builder *b, int layer, int x) {
-    sm_op op = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_FORWARD, layer);
-    op.in[SM_IN(gelu_forward, x)] = x;
-    op.out[SM_OUT(gelu_forward, y)] = sm_build_activation(b, layer, "gelu", SM_DIMS(b->B, b->T, b->F));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(gelu_forward, y)];
-}
-
-static int block_forward(sm_builder *b, int layer, block *s, int x) {
-    s->x = x;                                                                         // (B,T,C)
-    s->ln1 = layernorm(b, layer, "ln1", x, LN1_W, LN1_B, &s->ln1_mean, &s->ln1_rstd); // (B,T,C)
-    s->qkv = linear(b, layer, "qkv", s->ln1, QKV_W, QKV_B, 3 * b->C);                 // (B,T,3C)
-    s->atty = sm_build_attention(b, layer, s->qkv, &s->att);                          // (B,T,C)
-    int proj = linear(b, layer, "attproj", s->atty, ATTN_PROJ_W, ATTN_PROJ_B, b->C);  // (B,T,C)
-    proj = sm_build_dropout(b, SM_PHASE_FORWARD, layer, "attproj.dropout", "attproj.dropped", proj);
-    s->res = sm_build_residual(b, SM_PHASE_FORWARD, layer, "res1", x, proj);               // (B,T,C)
-    s->ln2 = layernorm(b, layer, "ln2", s->res, LN2_W, LN2_B, &s->ln2_mean, &s->ln2_rstd); // (B,T,C)
-    s->fc = linear(b, layer, "fc", s->ln2, FC_W, FC_B, b->F);                              // (B,T,F)
-    s->gelu = gelu(b, layer, s->fc);                                                       // (B,T,F)
-    int mlp = linear(b, layer, "mlpproj", s->gelu, MLP_PROJ_W, MLP_PROJ_B, b->C);          // (B,T,C)
-    mlp = sm_build_dropout(b, SM_PHASE_FORWARD, layer, "mlpproj.dropout", "mlpproj.dropped", mlp);
-    return sm_build_residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, mlp); // (B,T,C)
-}
-
-static int embedding(sm_builder *b) {
-    int x = sm_build_embedding(b, WTE, WPE);
-    return sm_build_dropout(b, SM_PHASE_FORWARD, -1, "encoded.dropout", "encoded.dropped", x);
+static int block_forward(sm_builder *b, void *kept, int x) {
+    block *s = kept;
+    int ln1 = sm_build_layernorm(b, "ln1", x, LN1_W, LN1_B, &s->ln1);            // (B,T,C)
+    s->qkv = sm_build_linear(b, "qkv", ln1, QKV_W, QKV_B);                       // (B,T,3C)
+    s->atty = sm_build_attention(b, s->qkv, &s->att);                            // (B,T,C)
+    int proj = sm_build_linear(b, "attproj", s->atty, ATTN_PROJ_W, ATTN_PROJ_B); // (B,T,C)
+    proj = sm_build_dropout(b, "attproj.dropout", "attproj.dropped", proj);      // (B,T,C)
+    int res = sm_build_residual(b, "res1", x, proj);                             // (B,T,C)
+    int ln2 = sm_build_layernorm(b, "ln2", res, LN2_W, LN2_B, &s->ln2);          // (B,T,C)
+    s->fc = sm_build_linear(b, "fc", ln2, FC_W, FC_B);                           // (B,T,F)
+    s->gelu = sm_build_gelu(b, "gelu", s->fc);                                   // (B,T,F)
+    int mlp = sm_build_linear(b, "mlpproj", s->gelu, MLP_PROJ_W, MLP_PROJ_B);    // (B,T,C)
+    mlp = sm_build_dropout(b, "mlpproj.dropout", "mlpproj.dropped", mlp);        // (B,T,C)
+    return sm_build_residual(b, "res2", res, mlp);                               // (B,T,C)
 }
 
 // --- backward -------------------------------------------------------------------------------------
 
-// Gradients of y = x W + b: into W's and b's, and dx, which is returned.
-static int linear_backward(sm_builder *b, int layer, const char *dx_name, int x, int dy, int w, int bias,
-                           int64_t n_cols) {
-    sm_build_bias_backward(b, layer, dy, bias);
-    sm_build_matmul_backward_weight(b, layer, x, dy, w);
-    return sm_build_matmul_backward_input(b, layer, dx_name, dy, w, n_cols);
-}
-
-static int layernorm_backward(sm_builder *b, int layer, const char *dx_name, int dy, int x, int mean, int rstd, int w,
-                              int bias) {
-    sm_op op = sm_op_make(SM_OP_LAYERNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[SM_IN(layernorm_backward, dy)] = dy;
-    op.in[SM_IN(layernorm_backward, x)] = x;
-    op.in[SM_IN(layernorm_backward, w)] = sm_build_value(b, w, layer);
-    op.in[SM_IN(layernorm_backward, mean)] = mean;
-    op.in[SM_IN(layernorm_backward, rstd)] = rstd;
-    op.out[SM_OUT(layernorm_backward, dx)] = sm_build_activation(b, layer, dx_name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(layernorm_backward, dw)] = sm_build_gradient(b, w, layer);
-    op.out[SM_OUT(layernorm_backward, db)] = sm_build_gradient(b, bias, layer);
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(layernorm_backward, dx)];
-}
-
-static int gelu_backward(sm_builder *b, int layer, int dy, int x) {
-    sm_op op = sm_op_make(SM_OP_GELU_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[SM_IN(gelu_backward, dy)] = dy;
-    op.in[SM_IN(gelu_backward, x)] = x;
-    op.out[SM_OUT(gelu_backward, dx)] = sm_build_activation(b, layer, "d.fc", SM_DIMS(b->B, b->T, b->F));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(gelu_backward, dx)];
-}
-
 // The lines of block_forward from bottom to top. `d` is the gradient of the block's output.
-static int block_backward(sm_builder *b, int layer, const block *s, int d) {
-    int dmlp = sm_build_dropout(b, SM_PHASE_BACKWARD, layer, "mlpproj.dropout", "d.mlpproj", d);
-    int dgelu = linear_backward(b, layer, "d.gelu", s->gelu, dmlp, MLP_PROJ_W, MLP_PROJ_B, b->F);
-    int dfc = gelu_backward(b, layer, dgelu, s->fc);
-    int dln2 = linear_backward(b, layer, "d.ln2", s->ln2, dfc, FC_W, FC_B, b->C);
-    int dres = layernorm_backward(b, layer, "d.res1.ln2", dln2, s->res, s->ln2_mean, s->ln2_rstd, LN2_W, LN2_B);
-    dres = sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.res1", d, dres);
-    int dproj = sm_build_dropout(b, SM_PHASE_BACKWARD, layer, "attproj.dropout", "d.attproj", dres);
-    int datty = linear_backward(b, layer, "d.atty", s->atty, dproj, ATTN_PROJ_W, ATTN_PROJ_B, b->C);
-    int dqkv = sm_build_attention_backward(b, layer, datty, s->qkv, s->att);
-    int dln1 = linear_backward(b, layer, "d.ln1", s->ln1, dqkv, QKV_W, QKV_B, b->C);
-    int dx = layernorm_backward(b, layer, "d.x.ln1", dln1, s->x, s->ln1_mean, s->ln1_rstd, LN1_W, LN1_B);
-    return sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.x", dres, dx);
-}
-
-static void embedding_backward(sm_builder *b, int d) {
-    d = sm_build_dropout(b, SM_PHASE_BACKWARD, -1, "encoded.dropout", "d.encoded", d);
-    sm_build_embedding_backward(b, d, WTE, WPE);
+static int block_backward(sm_builder *b, const void *kept, int d) {
+    const block *s = kept;
+    int dmlp = sm_build_dropout(b, "mlpproj.dropout", "d.mlpproj", d);                           // (B,T,C)
+    int dgelu = sm_build_linear_backward(b, "d.gelu", s->gelu, dmlp, MLP_PROJ_W, MLP_PROJ_B);    // (B,T,F)
+    int dfc = sm_build_gelu_backward(b, "d.fc", dgelu, s->fc);                                   // (B,T,F)
+    int dln2 = sm_build_linear_backward(b, "d.ln2", s->ln2.y, dfc, FC_W, FC_B);                  // (B,T,C)
+    int dres = sm_build_layernorm_backward(b, "d.res1.ln2", dln2, &s->ln2);                      // (B,T,C)
+    dres = sm_build_residual(b, "d.res1", d, dres);                                              // (B,T,C)
+    int dproj = sm_build_dropout(b, "attproj.dropout", "d.attproj", dres);                       // (B,T,C)
+    int datty = sm_build_linear_backward(b, "d.atty", s->atty, dproj, ATTN_PROJ_W, ATTN_PROJ_B); // (B,T,C)
+    int dqkv = sm_build_attention_backward(b, datty, s->qkv, s->att);                            // (B,T,3C)
+    int dln1 = sm_build_linear_backward(b, "d.ln1", s->ln1.y, dqkv, QKV_W, QKV_B);               // (B,T,C)
+    int dx = sm_build_layernorm_backward(b, "d.x.ln1", dln1, &s->ln1);                           // (B,T,C)
+    return sm_build_residual(b, "d.x", dres, dx);                                                // (B,T,C)
 }
 
 // --- the step -------------------------------------------------------------------------------------
 
-static void build_with(sm_builder *b, block *blocks) {
-    const int L = (int)b->config->n_layer;
-    int mean, rstd, logits, lse;
-    int x = embedding(b);
-    for (int layer = 0; layer < L; layer++) {
-        x = block_forward(b, layer, &blocks[layer], x);
-    }
-    int lnf = layernorm(b, -1, "lnf", x, LNF_W, LNF_B, &mean, &rstd);
-    sm_build_loss(b, lnf, WTE, &logits, &lse); // the head is tied
-    if (b->options->backward) {
-        int d = sm_build_loss_backward(b, "d.lnf", lnf, WTE, logits, lse);
-        d = layernorm_backward(b, -1, "d.x", d, x, mean, rstd, LNF_W, LNF_B);
-        for (int layer = L - 1; layer >= 0; layer--) {
-            d = block_backward(b, layer, &blocks[layer], d);
-        }
-        embedding_backward(b, d);
-    }
-}
-
 static void build(sm_builder *b) {
-    block *blocks = calloc((size_t)b->config->n_layer, sizeof *blocks);
-    if (blocks == NULL) {
-        b->status = sm_fail(SM_ERR_OOM, "plan: no memory for %lld layers", (long long)b->config->n_layer);
-        return;
+    sm_norm lnf;
+    sm_head head;
+    int x = sm_build_embedding(b, WTE, WPE);                          // (B,T,C)
+    x = sm_build_dropout(b, "encoded.dropout", "encoded.dropped", x); // (B,T,C)
+    x = sm_build_blocks(b, x);                                        // (B,T,C)
+    x = sm_build_layernorm(b, "lnf", x, LNF_W, LNF_B, &lnf);          // (B,T,C)
+    sm_build_loss(b, x, WTE, &head);                                  // the head is tied
+    if (b->options->backward) {
+        int d = sm_build_loss_backward(b, "d.lnf", &head);          // (B,T,C)
+        d = sm_build_layernorm_backward(b, "d.x", d, &lnf);         // (B,T,C)
+        d = sm_build_blocks_backward(b, d);                         // (B,T,C)
+        d = sm_build_dropout(b, "encoded.dropout", "d.encoded", d); // (B,T,C)
+        sm_build_embedding_backward(b, d, WTE, WPE);
     }
-    build_with(b, blocks);
-    free(blocks);
 }
 
 // The causal masks that older versions of transformers stored with each layer.
@@ -244,6 +163,9 @@ const sm_model sm_model_gpt2 = {
     .check = check,
     .params = params,
     .build = build,
+    .block_bytes = sizeof(block),
+    .block_forward = block_forward,
+    .block_backward = block_backward,
     .disk_prefix = "transformer.",
     .tied_head = "wte.weight",
     .ignored_endings = masks,

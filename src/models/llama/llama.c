@@ -1,7 +1,5 @@
-// llama.c: Llama: forward top to bottom, backward bottom to top. Architecture: Touvron et al. 2023, section 2.2
-// (pre-RMSNorm, SwiGLU, rotary positions, no biases); Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query
-// attention).
-#include <stdlib.h>
+// llama.c: Llama: forward top to bottom, backward bottom to top. Touvron et al. 2023, section 2.2 (pre-RMSNorm, SwiGLU,
+// rotary positions, no biases); Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
 #include <string.h>
 
 #include "builder.h"
@@ -75,8 +73,7 @@ static sm_status check(const sm_model_config *config) {
     const int64_t HS = config->d_model / config->n_head;
     if (HS % 2 != 0) {
         return sm_fail(SM_ERR_INVALID,
-                       "heads of %lld channels have no halves to turn; choose n_head so that d_model "
-                       "/ n_head is even",
+                       "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
                        (long long)HS);
     }
     if (!(config->rope_theta >= 1 && config->rope_theta <= 1e12)) {
@@ -87,134 +84,60 @@ static sm_status check(const sm_model_config *config) {
 
 // --- forward --------------------------------------------------------------------------------------
 
-// What a block's forward leaves for its backward: tensor indices.
+// What a block's forward leaves for its backward.
 typedef struct {
-    int x, norm1, norm1_rstd, qkv, atty, att;
-    int res, norm2, norm2_rstd, gate_up, act;
+    sm_norm norm1, norm2;
+    int qkv, atty, att, gate_up, act;
 } block;
 
-static int rmsnorm(sm_builder *b, int layer, const char *name, int x, int w, int *rstd) {
-    sm_op op = sm_op_make(SM_OP_RMSNORM_FORWARD, SM_PHASE_FORWARD, layer);
-    op.attr.eps = b->config->norm_eps;
-    op.in[SM_IN(rmsnorm_forward, x)] = x;
-    op.in[SM_IN(rmsnorm_forward, w)] = sm_build_value(b, w, layer);
-    op.out[SM_OUT(rmsnorm_forward, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_forward, rstd)] = *rstd = sm_build_statistic(b, layer, name, "rstd", SM_DIMS(b->B, b->T));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(rmsnorm_forward, y)];
-}
-
-// Turns q and k by their positions; backward, their gradients back.
-static int rope(sm_builder *b, sm_phase phase, int layer, const char *name, int qkv) {
-    sm_op op = sm_op_make(SM_OP_ROPE, phase, layer);
-    op.attr.n_head = (int)b->config->n_head;
-    op.attr.n_kv_head = (int)sm_model_n_kv_head(b->config);
-    op.attr.rope_theta = b->config->rope_theta;
-    op.attr.inverse = phase == SM_PHASE_BACKWARD;
-    op.in[SM_IN(rope, x)] = qkv;
-    op.in[SM_IN(rope, starts)] = b->plan->starts;
-    op.out[SM_OUT(rope, y)] = sm_build_activation(b, layer, name, SM_DIMS(b->B, b->T, b->QKV));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(rope, y)];
-}
-
-static int swiglu(sm_builder *b, int layer, int gate_up) {
-    sm_op op = sm_op_make(SM_OP_SWIGLU_FORWARD, SM_PHASE_FORWARD, layer);
-    op.in[SM_IN(swiglu_forward, x)] = gate_up;
-    op.out[SM_OUT(swiglu_forward, y)] = sm_build_activation(b, layer, "act", SM_DIMS(b->B, b->T, b->F));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(swiglu_forward, y)];
-}
-
-static int block_forward(sm_builder *b, int layer, block *s, int x) {
-    s->x = x;                                                                               // (B,T,C)
-    s->norm1 = rmsnorm(b, layer, "norm1", x, NORM1_W, &s->norm1_rstd);                      // (B,T,C)
-    int qkv = sm_build_matmul(b, layer, "qkv", NULL, s->norm1, QKV_W, b->QKV);              // (B,T,QKV)
-    s->qkv = rope(b, SM_PHASE_FORWARD, layer, "qkv.turned", qkv);                           // (B,T,QKV)
-    s->atty = sm_build_attention(b, layer, s->qkv, &s->att);                                // (B,T,C)
-    int proj = sm_build_matmul(b, layer, "attproj", NULL, s->atty, ATTN_PROJ_W, b->C);      // (B,T,C)
-    s->res = sm_build_residual(b, SM_PHASE_FORWARD, layer, "res1", x, proj);                // (B,T,C)
-    s->norm2 = rmsnorm(b, layer, "norm2", s->res, NORM2_W, &s->norm2_rstd);                 // (B,T,C)
-    s->gate_up = sm_build_matmul(b, layer, "gate_up", NULL, s->norm2, GATE_UP_W, 2 * b->F); // (B,T,2F)
-    s->act = swiglu(b, layer, s->gate_up);                                                  // (B,T,F)
-    int down = sm_build_matmul(b, layer, "down", NULL, s->act, DOWN_W, b->C);               // (B,T,C)
-    return sm_build_residual(b, SM_PHASE_FORWARD, layer, "res2", s->res, down);             // (B,T,C)
+static int block_forward(sm_builder *b, void *kept, int x) {
+    block *s = kept;
+    int norm1 = sm_build_rmsnorm(b, "norm1", x, NORM1_W, &s->norm1);             // (B,T,C)
+    int qkv = sm_build_linear(b, "qkv", norm1, QKV_W, SM_NO_PARAM);              // (B,T,QKV)
+    s->qkv = sm_build_rope(b, "qkv.turned", qkv);                                // (B,T,QKV)
+    s->atty = sm_build_attention(b, s->qkv, &s->att);                            // (B,T,C)
+    int proj = sm_build_linear(b, "attproj", s->atty, ATTN_PROJ_W, SM_NO_PARAM); // (B,T,C)
+    int res = sm_build_residual(b, "res1", x, proj);                             // (B,T,C)
+    int norm2 = sm_build_rmsnorm(b, "norm2", res, NORM2_W, &s->norm2);           // (B,T,C)
+    s->gate_up = sm_build_linear(b, "gate_up", norm2, GATE_UP_W, SM_NO_PARAM);   // (B,T,2F)
+    s->act = sm_build_swiglu(b, "act", s->gate_up);                              // (B,T,F)
+    int down = sm_build_linear(b, "down", s->act, DOWN_W, SM_NO_PARAM);          // (B,T,C)
+    return sm_build_residual(b, "res2", res, down);                              // (B,T,C)
 }
 
 // --- backward -------------------------------------------------------------------------------------
 
-// Gradients of y = x W: into W's, and dx, which is returned.
-static int linear_backward(sm_builder *b, int layer, const char *dx_name, int x, int dy, int w, int64_t n_cols) {
-    sm_build_matmul_backward_weight(b, layer, x, dy, w);
-    return sm_build_matmul_backward_input(b, layer, dx_name, dy, w, n_cols);
-}
-
-static int rmsnorm_backward(sm_builder *b, int layer, const char *dx_name, int dy, int x, int rstd, int w) {
-    sm_op op = sm_op_make(SM_OP_RMSNORM_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[SM_IN(rmsnorm_backward, dy)] = dy;
-    op.in[SM_IN(rmsnorm_backward, x)] = x;
-    op.in[SM_IN(rmsnorm_backward, w)] = sm_build_value(b, w, layer);
-    op.in[SM_IN(rmsnorm_backward, rstd)] = rstd;
-    op.out[SM_OUT(rmsnorm_backward, dx)] = sm_build_activation(b, layer, dx_name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_backward, dw)] = sm_build_gradient(b, w, layer);
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(rmsnorm_backward, dx)];
-}
-
-static int swiglu_backward(sm_builder *b, int layer, int dy, int gate_up) {
-    sm_op op = sm_op_make(SM_OP_SWIGLU_BACKWARD, SM_PHASE_BACKWARD, layer);
-    op.in[SM_IN(swiglu_backward, dy)] = dy;
-    op.in[SM_IN(swiglu_backward, x)] = gate_up;
-    op.out[SM_OUT(swiglu_backward, dx)] = sm_build_activation(b, layer, "d.gate_up", SM_DIMS(b->B, b->T, 2 * b->F));
-    sm_build_op(b, &op);
-    return op.out[SM_OUT(swiglu_backward, dx)];
-}
-
 // The lines of block_forward from bottom to top. `d` is the gradient of the block's output.
-static int block_backward(sm_builder *b, int layer, const block *s, int d) {
-    int dact = linear_backward(b, layer, "d.act", s->act, d, DOWN_W, b->F);
-    int dgate_up = swiglu_backward(b, layer, dact, s->gate_up);
-    int dnorm2 = linear_backward(b, layer, "d.norm2", s->norm2, dgate_up, GATE_UP_W, b->C);
-    int dres = rmsnorm_backward(b, layer, "d.res1.norm2", dnorm2, s->res, s->norm2_rstd, NORM2_W);
-    dres = sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.res1", d, dres);
-    int datty = linear_backward(b, layer, "d.atty", s->atty, dres, ATTN_PROJ_W, b->C);
-    int dturned = sm_build_attention_backward(b, layer, datty, s->qkv, s->att);
-    int dqkv = rope(b, SM_PHASE_BACKWARD, layer, "d.qkv.turned_back", dturned);
-    int dnorm1 = linear_backward(b, layer, "d.norm1", s->norm1, dqkv, QKV_W, b->C);
-    int dx = rmsnorm_backward(b, layer, "d.x.norm1", dnorm1, s->x, s->norm1_rstd, NORM1_W);
-    return sm_build_residual(b, SM_PHASE_BACKWARD, layer, "d.x", dres, dx);
+static int block_backward(sm_builder *b, const void *kept, int d) {
+    const block *s = kept;
+    int dact = sm_build_linear_backward(b, "d.act", s->act, d, DOWN_W, SM_NO_PARAM);                   // (B,T,F)
+    int dgate_up = sm_build_swiglu_backward(b, "d.gate_up", dact, s->gate_up);                         // (B,T,2F)
+    int dnorm2 = sm_build_linear_backward(b, "d.norm2", s->norm2.y, dgate_up, GATE_UP_W, SM_NO_PARAM); // (B,T,C)
+    int dres = sm_build_rmsnorm_backward(b, "d.res1.norm2", dnorm2, &s->norm2);                        // (B,T,C)
+    dres = sm_build_residual(b, "d.res1", d, dres);                                                    // (B,T,C)
+    int datty = sm_build_linear_backward(b, "d.atty", s->atty, dres, ATTN_PROJ_W, SM_NO_PARAM);        // (B,T,C)
+    int dturned = sm_build_attention_backward(b, datty, s->qkv, s->att);                               // (B,T,QKV)
+    int dqkv = sm_build_rope(b, "d.qkv.turned_back", dturned);                                         // (B,T,QKV)
+    int dnorm1 = sm_build_linear_backward(b, "d.norm1", s->norm1.y, dqkv, QKV_W, SM_NO_PARAM);         // (B,T,C)
+    int dx = sm_build_rmsnorm_backward(b, "d.x.norm1", dnorm1, &s->norm1);                             // (B,T,C)
+    return sm_build_residual(b, "d.x", dres, dx);                                                      // (B,T,C)
 }
 
 // --- the step -------------------------------------------------------------------------------------
 
-static void build_with(sm_builder *b, block *blocks) {
-    const int L = (int)b->config->n_layer;
-    const int head = b->config->untied ? HEAD_W : EMBED_W;
-    int rstd, logits, lse;
-    int x = sm_build_embedding(b, EMBED_W, SM_NO_PARAM);
-    for (int layer = 0; layer < L; layer++) {
-        x = block_forward(b, layer, &blocks[layer], x);
-    }
-    int normf = rmsnorm(b, -1, "normf", x, NORMF_W, &rstd);
-    sm_build_loss(b, normf, head, &logits, &lse);
+static void build(sm_builder *b) {
+    sm_norm normf;
+    sm_head head;
+    int x = sm_build_embedding(b, EMBED_W, SM_NO_PARAM);  // (B,T,C)
+    x = sm_build_blocks(b, x);                            // (B,T,C)
+    x = sm_build_rmsnorm(b, "normf", x, NORMF_W, &normf); // (B,T,C)
+    sm_build_loss(b, x, b->config->untied ? HEAD_W : EMBED_W, &head);
     if (b->options->backward) {
-        int d = sm_build_loss_backward(b, "d.normf", normf, head, logits, lse);
-        d = rmsnorm_backward(b, -1, "d.x", d, x, rstd, NORMF_W);
-        for (int layer = L - 1; layer >= 0; layer--) {
-            d = block_backward(b, layer, &blocks[layer], d);
-        }
+        int d = sm_build_loss_backward(b, "d.normf", &head); // (B,T,C)
+        d = sm_build_rmsnorm_backward(b, "d.x", d, &normf);  // (B,T,C)
+        d = sm_build_blocks_backward(b, d);                  // (B,T,C)
         sm_build_embedding_backward(b, d, EMBED_W, SM_NO_PARAM);
     }
-}
-
-static void build(sm_builder *b) {
-    block *blocks = calloc((size_t)b->config->n_layer, sizeof *blocks);
-    if (blocks == NULL) {
-        b->status = sm_fail(SM_ERR_OOM, "plan: no memory for %lld layers", (long long)b->config->n_layer);
-        return;
-    }
-    build_with(b, blocks);
-    free(blocks);
 }
 
 // What older versions of transformers stored with each layer.
@@ -243,6 +166,9 @@ const sm_model sm_model_llama = {
     .check = check,
     .params = params,
     .build = build,
+    .block_bytes = sizeof(block),
+    .block_forward = block_forward,
+    .block_backward = block_backward,
     .disk_prefix = "",
     .tied_head = "model.embed_tokens.weight",
     .ignored_endings = buffers,
