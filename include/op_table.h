@@ -26,7 +26,7 @@
 // is refused. HEADS and DROPS are the pairs of attention.
 //
 // The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
-// grad_norm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
+// grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
 // adafactor, muon, zero.
 //
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
@@ -37,7 +37,7 @@
 // and attention looks back no further. It rises or stays from t to t + 1, and starts[b,t] <= t; at padding it is t
 // itself, which so attends to itself alone. Without it a row is one document. W is what blocked attention keeps of a
 // head: sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its
-// values, a head after the other.
+// values, a head after the other; NQK is NH + NKV, the heads of queries and keys. Attention's C is NH HS.
 //
 // A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
 //
@@ -288,6 +288,36 @@ INPUTS(rmsnorm_backward)
 OUTPUTS(rmsnorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
+END
+
+OP(SM_OP_HEAD_RMSNORM_FORWARD, head_rmsnorm_forward, SM_IN(head_rmsnorm_forward, x),
+   COUNTED(head_rmsnorm_forward), CHEAP, HEADS | HAS(eps),
+   "per head of q and k: rstd = 1/sqrt(sum_i x^2 / HS + eps);  y = x rstd w, w being wq for q and wk for k;  v stays",
+   "Dehghani et al. 2023, section 2 (queries and keys are normalised); as RMSNorm in Qwen 3 (Yang et al. 2025, section 2)")
+INPUTS(head_rmsnorm_forward)
+    IN(x, "(B,T,QKV)", DATA, 0)
+    IN(wq, "(HS)", REAL, 0)
+    IN(wk, "(HS)", REAL, 0)
+OUTPUTS(head_rmsnorm_forward)
+    OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
+    OUT(rstd, "(B,T,NQK)", REAL, SM_WRITES, 0)
+END
+
+OP(SM_OP_HEAD_RMSNORM_BACKWARD, head_rmsnorm_backward, SM_IN(head_rmsnorm_backward, dy),
+   COUNTED(head_rmsnorm_backward), KEPT, HEADS,
+   "per head of q and k: xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_i g xh / HS);  dw += sum over rows and heads of"
+   " dy xh;  of v: dx = dy",
+   "derivative of head_rmsnorm_forward")
+INPUTS(head_rmsnorm_backward)
+    IN(dy, "(B,T,QKV)", DATA, 0)
+    IN(x, "(B,T,QKV)", DATA, 0)
+    IN(wq, "(HS)", REAL, 0)
+    IN(wk, "(HS)", REAL, 0)
+    IN(rstd, "(B,T,NQK)", REAL, 0)
+OUTPUTS(head_rmsnorm_backward)
+    OUT(dx, "(B,T,QKV)", DATA, SM_WRITES, 0)
+    OUT(dwq, "(HS)", REAL, SM_ADDS, 0)
+    OUT(dwk, "(HS)", REAL, SM_ADDS, 0)
 END
 
 OP(SM_OP_ROPE, rope, SM_IN(rope, x),

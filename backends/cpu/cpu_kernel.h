@@ -141,6 +141,7 @@ CPU_SCRATCH(layernorm_forward); // of both kinds, like the next three
 CPU_SCRATCH(layernorm_backward);
 CPU_SCRATCH(rmsnorm_forward);
 CPU_SCRATCH(rmsnorm_backward);
+CPU_SCRATCH(head_rmsnorm_backward);
 CPU_SCRATCH(rope);
 CPU_SCRATCH(bias_backward);
 CPU_SCRATCH(grad_sqnorm);

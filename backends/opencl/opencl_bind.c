@@ -37,13 +37,17 @@ static void bind_bias_forward(opencl_binder *b) {
 }
 
 // What the strips in scratch add up to joins an output of C elements.
-static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
+static void add_strips_at(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
     opencl_begin_rows(b, "bias", "bias_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
-    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, (size_t)offset_elems);
     arg_out(b, output);
     opencl_launch_lanes(b, C, 1, SUM_LANES);
+}
+
+static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
+    add_strips_at(b, 0, n_strips, C, output);
 }
 
 static void bind_bias_backward(opencl_binder *b) {
@@ -187,6 +191,42 @@ static void bind_rmsnorm_backward(opencl_binder *b) {
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_strips);
     add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
+}
+
+// A head is a row of HS channels.
+static void begin_head_rmsnorm(opencl_binder *b, int64_t HS, const sm_tensor *x) {
+    const sm_attrs *attr = &b->op->attr;
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, HS);
+    opencl_arg_uint(b, (uint32_t)attr->n_head);
+    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
+}
+
+static void bind_head_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(head_rmsnorm_forward, x));
+    const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_forward, wq)));
+    opencl_begin_short(b, "head_rmsnorm", "head_rmsnorm_forward", HS);
+    begin_head_rmsnorm(b, HS, x);
+    opencl_arg_float(b, (float)b->op->attr.eps);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_elems(x) / HS);
+}
+
+static void bind_head_rmsnorm_backward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(head_rmsnorm_backward, x));
+    const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_backward, wq)));
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(x));
+    opencl_begin_kept(b, "head_rmsnorm", "head_rmsnorm_backward_rows", HS);
+    begin_head_rmsnorm(b, HS, x);
+    arg_count(b, n_strips);
+    for (int i = 0; i < SM_IN(head_rmsnorm_backward, n_operands); i++) {
+        arg_in(b, i);
+    }
+    arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, 3 * n_strips); // of q, k and v
+    add_strips_at(b, 0, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwq));
+    add_strips_at(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
 }
 
 // --- rope and swiglu ----------------------------------------------------------------------------------
@@ -388,6 +428,8 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_GELU_BACKWARD] = bind_gelu_backward,
     [SM_OP_RMSNORM_FORWARD] = bind_rmsnorm_forward,
     [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
+    [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
     [SM_OP_ROPE] = bind_rope,
     [SM_OP_SWIGLU_FORWARD] = bind_swiglu_forward,
     [SM_OP_SWIGLU_BACKWARD] = bind_swiglu_backward,
@@ -449,6 +491,10 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
         const int64_t n_positions = op->in[SM_IN(embedding_backward, starts)] == SM_NO_TENSOR ? 0 : N;
         const int dx = op->in[SM_IN(embedding_backward, dx)];
         return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
+    }
+    if (op->kind == SM_OP_HEAD_RMSNORM_BACKWARD) {
+        const int64_t HS = sm_tensor_elems(&plan->tensors[op->in[SM_IN(head_rmsnorm_backward, wq)]]);
+        return (size_t)(2 * opencl_count_row_strips(device, R) * HS);
     }
     return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
                     : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2

@@ -99,6 +99,12 @@ void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
 void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse,
                const int32_t *starts, const real *x, real *y);
 
+// ref_head_rmsnorm.c
+void REF(head_rmsnorm_forward)(int64_t N, int64_t NH, int64_t NKV, int64_t HS, double eps, const real *x,
+                               const real *wq, const real *wk, real *y, real *rstd);
+void REF(head_rmsnorm_backward)(int64_t N, int64_t NH, int64_t NKV, int64_t HS, const real *dy, const real *x,
+                                const real *wq, const real *wk, const real *rstd, real *dx, real *dwq, real *dwk);
+
 // ref_swiglu.c
 void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);
 void REF(swiglu_backward)(int64_t N, int64_t F, const real *dy, const real *x, real *dx);

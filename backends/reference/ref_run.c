@@ -183,6 +183,23 @@ RUN(rope) {
          INPUT(rope, starts), INPUT(rope, x), OUTPUT(rope, y));
 }
 
+RUN(head_rmsnorm_forward) {
+    const sm_attrs *attr = &op->op->attr;
+    const int64_t HS = n_elems(op->in_tensor[SM_IN(head_rmsnorm_forward, wq)]);
+    CALL(head_rmsnorm_forward, n_rows(op->in_tensor[SM_IN(head_rmsnorm_forward, x)]), attr->n_head, attr->n_kv_head, HS,
+         attr->eps, INPUT(head_rmsnorm_forward, x), INPUT(head_rmsnorm_forward, wq), INPUT(head_rmsnorm_forward, wk),
+         OUTPUT(head_rmsnorm_forward, y), OUTPUT(head_rmsnorm_forward, rstd));
+}
+
+RUN(head_rmsnorm_backward) {
+    const sm_attrs *attr = &op->op->attr;
+    const int64_t HS = n_elems(op->in_tensor[SM_IN(head_rmsnorm_backward, wq)]);
+    CALL(head_rmsnorm_backward, n_rows(op->in_tensor[SM_IN(head_rmsnorm_backward, x)]), attr->n_head, attr->n_kv_head,
+         HS, INPUT(head_rmsnorm_backward, dy), INPUT(head_rmsnorm_backward, x), INPUT(head_rmsnorm_backward, wq),
+         INPUT(head_rmsnorm_backward, wk), INPUT(head_rmsnorm_backward, rstd), OUTPUT(head_rmsnorm_backward, dx),
+         OUTPUT(head_rmsnorm_backward, dwq), OUTPUT(head_rmsnorm_backward, dwk));
+}
+
 RUN(swiglu_forward) {
     const sm_tensor *y = op->out_tensor[SM_OUT(swiglu_forward, y)];
     CALL(swiglu_forward, n_rows(y), n_cols(y), INPUT(swiglu_forward, x), OUTPUT(swiglu_forward, y));

@@ -297,6 +297,7 @@ static sm_status check_same_config(const char *dir, const sm_model_config *confi
         {"n_head", (double)on_disk.n_head, (double)config->n_head},
         {"n_kv_head", (double)sm_model_n_kv_head(&on_disk), (double)sm_model_n_kv_head(config)},
         {"d_model", (double)on_disk.d_model, (double)config->d_model},
+        {"head_dim", (double)sm_model_head_dim(&on_disk), (double)sm_model_head_dim(config)},
         {"d_ff", (double)on_disk.d_ff, (double)config->d_ff},
         {"vocab", (double)on_disk.vocab, (double)config->vocab},
         {"context", (double)on_disk.context, (double)config->context},

@@ -258,6 +258,33 @@ static sm_op make_with_heads(const sm_builder *b, sm_op_kind kind) {
     return op;
 }
 
+int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind, int wk_kind, sm_head_norm *norm) {
+    sm_op op = make_with_heads(b, SM_OP_HEAD_RMSNORM_FORWARD);
+    const int64_t n_rstd = b->config->n_head + sm_model_n_kv_head(b->config);
+    op.attr.eps = b->config->norm_eps;
+    op.in[SM_IN(head_rmsnorm_forward, x)] = qkv;
+    op.in[SM_IN(head_rmsnorm_forward, wq)] = sm_build_value(b, wq_kind);
+    op.in[SM_IN(head_rmsnorm_forward, wk)] = sm_build_value(b, wk_kind);
+    op.out[SM_OUT(head_rmsnorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->QKV));
+    op.out[SM_OUT(head_rmsnorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T, n_rstd));
+    sm_build_op(b, &op);
+    *norm = (sm_head_norm){
+        .x = qkv, .rstd = op.out[SM_OUT(head_rmsnorm_forward, rstd)], .wq_kind = wq_kind, .wk_kind = wk_kind};
+    return op.out[SM_OUT(head_rmsnorm_forward, y)];
+}
+
+int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_head_norm *norm) {
+    sm_op op = make_with_heads(b, SM_OP_HEAD_RMSNORM_BACKWARD);
+    op.in[SM_IN(head_rmsnorm_backward, dy)] = dy;
+    op.in[SM_IN(head_rmsnorm_backward, x)] = norm->x;
+    op.in[SM_IN(head_rmsnorm_backward, wq)] = sm_build_value(b, norm->wq_kind);
+    op.in[SM_IN(head_rmsnorm_backward, wk)] = sm_build_value(b, norm->wk_kind);
+    op.in[SM_IN(head_rmsnorm_backward, rstd)] = norm->rstd;
+    op.out[SM_OUT(head_rmsnorm_backward, dwq)] = sm_build_gradient(b, norm->wq_kind);
+    op.out[SM_OUT(head_rmsnorm_backward, dwk)] = sm_build_gradient(b, norm->wk_kind);
+    return result(b, &op, SM_OUT(head_rmsnorm_backward, dx), dx_name, b->QKV);
+}
+
 int sm_build_rope(sm_builder *b, const char *name, int qkv) {
     sm_op op = make_with_heads(b, SM_OP_ROPE);
     op.attr.rope_theta = b->config->rope_theta;
@@ -281,7 +308,7 @@ int sm_build_attention(sm_builder *b, int qkv, int *att) {
     op.in[SM_IN(attention_forward, qkv)] = qkv;
     op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
     op.in[SM_IN(attention_forward, starts)] = b->plan->starts;
-    op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, "atty", SM_DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, "atty", SM_DIMS(b->B, b->T, b->A));
     op.out[SM_OUT(attention_forward, att)] = *att =
         sm_build_activation(b, "att", SM_DIMS(b->B, b->config->n_head, b->T, b->T));
     sm_build_op(b, &op);
@@ -476,7 +503,8 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         .F = config->d_ff,
         .V = config->vocab,
         .Vp = sm_model_padded_vocab(config),
-        .QKV = config->d_model / config->n_head * (config->n_head + 2 * sm_model_n_kv_head(config)),
+        .QKV = sm_model_head_dim(config) * (config->n_head + 2 * sm_model_n_kv_head(config)),
+        .A = sm_model_head_dim(config) * config->n_head,
         .layer = -1,
         .phase = SM_PHASE_FORWARD,
         .scale = SM_NO_TENSOR,

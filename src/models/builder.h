@@ -14,6 +14,7 @@ typedef struct sm_builder {
     const sm_plan_options *options;
     int64_t B, T, C, F, V, Vp;
     int64_t QKV;    // (NH + 2 NKV) HS
+    int64_t A;      // NH HS: what attention gives of a token; mostly C
     int layer;      // whose ops are added; -1 outside of the blocks
     sm_phase phase; // forward, until sm_build_loss_backward
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
@@ -61,6 +62,15 @@ int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b
 int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
 int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm);
 int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
+
+// RMSNorm of each head of q and of k in packed qkv.
+typedef struct {
+    int x, rstd;
+    int wq_kind, wk_kind;
+} sm_head_norm;
+
+int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind, int wk_kind, sm_head_norm *norm);
+int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_head_norm *norm);
 
 // y = x W + b; without b where b_kind is SM_NO_PARAM.
 int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind);

@@ -38,6 +38,10 @@ int64_t sm_model_n_kv_head(const sm_model_config *config) {
     return config->n_kv_head > 0 ? config->n_kv_head : config->n_head;
 }
 
+int64_t sm_model_head_dim(const sm_model_config *config) {
+    return config->head_dim > 0 ? config->head_dim : config->d_model / config->n_head;
+}
+
 sm_status sm_model_check(const sm_model_config *config) {
     const struct {
         const char *name;
@@ -54,7 +58,10 @@ sm_status sm_model_check(const sm_model_config *config) {
                            (long long)dims[i].most);
         }
     }
-    if (config->d_model % config->n_head != 0) {
+    if (config->head_dim < 0 || config->head_dim > 65536) {
+        return sm_fail(SM_ERR_INVALID, "head_dim is %lld; it must be 1 to 65536", (long long)config->head_dim);
+    }
+    if (config->head_dim == 0 && config->d_model % config->n_head != 0) {
         return sm_fail(SM_ERR_INVALID, "d_model %lld does not divide into %lld heads; choose n_head so that it does",
                        (long long)config->d_model, (long long)config->n_head);
     }
@@ -67,4 +74,16 @@ sm_status sm_model_check(const sm_model_config *config) {
         return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
     }
     return config->model->check(config);
+}
+
+sm_status sm_model_check_rope(const sm_model_config *config) {
+    if (sm_model_head_dim(config) % 2 != 0) {
+        return sm_fail(SM_ERR_INVALID,
+                       "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
+                       (long long)sm_model_head_dim(config));
+    }
+    if (!(config->rope_theta >= 1 && config->rope_theta <= 1e12)) {
+        return sm_fail(SM_ERR_INVALID, "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
+    }
+    return SM_OK;
 }

@@ -9,7 +9,7 @@
 
 // The architectures there are, in the order of --arch's words; the first is the default. X(name), sm_model_NAME in a
 // folder of its own.
-#define SM_MODEL_LIST(X) X(gpt2) X(llama)
+#define SM_MODEL_LIST(X) X(gpt2) X(llama) X(qwen3)
 
 typedef struct sm_model sm_model;
 
@@ -20,6 +20,7 @@ typedef struct {
     int64_t n_head;    // NH
     int64_t n_kv_head; // heads of keys and values; 0: n_head
     int64_t d_model;   // C
+    int64_t head_dim;  // HS; 0: d_model / n_head
     int64_t d_ff;      // F
     int64_t vocab;     // V
     int64_t context;   // largest T
@@ -111,11 +112,15 @@ const sm_model_size *sm_model_size_find(const sm_model *model, const char *name)
 // SM_ERR_INVALID names the dimension that is out of range or does not divide.
 sm_status sm_model_check(const sm_model_config *config);
 
+// For the checks of models with rotary positions.
+sm_status sm_model_check_rope(const sm_model_config *config);
+
 // Parameters of the model, padding excluded.
 int64_t sm_model_n_params(const sm_model_config *config);
 
-// Heads of keys and values: n_head where n_kv_head is 0.
+// Heads of keys and values: n_head where n_kv_head is 0; channels of a head: d_model / n_head where head_dim is 0.
 int64_t sm_model_n_kv_head(const sm_model_config *config);
+int64_t sm_model_head_dim(const sm_model_config *config);
 
 // Rows that embeddings and columns that logits really have: V rounded up to a multiple of 64.
 int64_t sm_model_padded_vocab(const sm_model_config *config);

@@ -23,6 +23,8 @@ COUNTED_BY(matmul_backward_weight);
 COUNTED_BY(attention_forward);
 COUNTED_BY(attention_backward);
 COUNTED_BY(rope);
+COUNTED_BY(head_rmsnorm_forward);
+COUNTED_BY(head_rmsnorm_backward);
 COUNTED_BY(crossentropy);
 COUNTED_BY(grad_clip);
 COUNTED_BY(scaler_update);
@@ -239,6 +241,12 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld channels of q, k and v are not those of %d heads with %d of k and v",
                        kind, (long long)QKV, attr->n_head, attr->n_kv_head);
     }
+    const int64_t HS = value_of(bound, "HS");
+    const int64_t NQK = value_of(bound, "NQK");
+    if ((HS > 0 && HS != QKV / n_heads) || (NQK > 0 && NQK != (int64_t)attr->n_head + attr->n_kv_head)) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %lld channels a head and %lld heads of q and k do not make %lld of all",
+                       kind, (long long)HS, (long long)NQK, (long long)QKV);
+    }
     if (attr->rope_theta > 0 && QKV / n_heads % 2 != 0) {
         return sm_fail(SM_ERR_INTERNAL, "%s: heads of %lld channels have no halves", kind, (long long)(QKV / n_heads));
     }
@@ -340,14 +348,24 @@ COUNTED_BY(attention_backward) {
     return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
 }
 
-// Elements of q and k: what rope turns.
-static double rope_elems(const sm_plan *plan, const sm_op *op) {
+// Elements of q and k, of a tensor that has v, too.
+static double qk_elems(const sm_op *op, const sm_tensor *qkv) {
     const int NH = op->attr.n_head;
     const int NKV = op->attr.n_kv_head;
-    return elems(input(plan, op, SM_IN(rope, x))) * (NH + NKV) / (NH + 2 * NKV);
+    return elems(qkv) * (NH + NKV) / (NH + 2 * NKV);
 }
 
+static double rope_elems(const sm_plan *plan, const sm_op *op) { return qk_elems(op, input(plan, op, SM_IN(rope, x))); }
+
 COUNTED_BY(rope) { return 3 * rope_elems(plan, op); } // of a pair 4 products and 2 sums
+
+COUNTED_BY(head_rmsnorm_forward) {
+    return work_of[SM_OP_RMSNORM_FORWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_forward, x)));
+}
+
+COUNTED_BY(head_rmsnorm_backward) {
+    return work_of[SM_OP_RMSNORM_BACKWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_backward, x)));
+}
 
 // The gradient of a bias, where there is one, is a sum more.
 static double layernorm_backward_flops(const sm_plan *plan, const sm_op *op, int n_each, int dx, int dbias) {

@@ -51,6 +51,9 @@ typedef struct {
     LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
          "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
          "B=1 T=2049 NH=2 NKV=1 HS=8 theta=1e4", "B=2 T=5 NH=1 NKV=1 HS=6 theta=1")
+#define HEADS_NORMED                                                                          \
+    LIST("B=1 T=1 NH=1 NKV=1 HS=3", "B=2 T=17 NH=3 NKV=1 HS=10", "B=1 T=65 NH=2 NKV=2 HS=64", \
+         "B=3 T=33 NH=4 NKV=2 HS=34", "B=1 T=130 NH=6 NKV=3 HS=128", "B=2 T=5 NH=2 NKV=1 HS=257")
 #define MATRICES \
     LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \
@@ -91,6 +94,8 @@ static const family families[SM_OP_KIND_COUNT] = {
                          "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4 inverse=1 docs=5",
                          "B=2 T=65 NH=2 NKV=2 HS=64 theta=1e4 inplace=1 docs=30 padded=1"),
                     ""},
+    [SM_OP_HEAD_RMSNORM_FORWARD] = {HEADS_NORMED, INPLACE, NULL, "HS,"},
+    [SM_OP_HEAD_RMSNORM_BACKWARD] = {HEADS_NORMED, INPLACE, NULL, "B,T,NH,HS,"},
     [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, NULL, ""},
     [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, NULL, ""},
     [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
@@ -242,13 +247,16 @@ static int64_t kv_heads(const char *text) {
     return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
 }
 
-// Value of a dimension: QKV, of C or HS and the heads; W, of T; h, of the settings; s, of the scaler's state; or as the
-// text has it. 1 without letters.
+// Value of a dimension: QKV, of C or HS and the heads; NQK, of the heads; W, of T; h, of the settings; s, of the
+// scaler's state; or as the text has it. 1 without letters.
 static int64_t dim_value(const char *text, const char *letters, size_t length) {
     if (length == 3 && strncmp(letters, "QKV", length) == 0) {
         const int64_t NH = (int64_t)value_of(text, "NH");
         const int64_t HS = (int64_t)value_of(text, "HS");
         return (HS > 0 ? HS : (int64_t)value_of(text, "C") / NH) * (NH + 2 * kv_heads(text));
+    }
+    if (length == 3 && strncmp(letters, "NQK", length) == 0) {
+        return (int64_t)value_of(text, "NH") + kv_heads(text);
     }
     if (length == 1 && *letters == 'W') {
         const int64_t T = (int64_t)value_of(text, "T");

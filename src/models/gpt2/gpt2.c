@@ -76,8 +76,10 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
 }
 
 static sm_status check(const sm_model_config *config) {
-    if ((config->n_kv_head != 0 && config->n_kv_head != config->n_head) || config->untied) {
-        return sm_fail(SM_ERR_INVALID, "GPT-2 has as many heads of keys and values as of queries, and a tied head");
+    if (sm_model_n_kv_head(config) != config->n_head || config->head_dim != 0 || config->untied) {
+        return sm_fail(SM_ERR_INVALID,
+                       "GPT-2 has as many heads of keys and values as of queries, d_model / n_head channels in each, "
+                       "and a tied head");
     }
     return SM_OK;
 }

@@ -46,7 +46,8 @@ enum {
 static int params(const sm_model_config *config, sm_param_spec *specs) {
     const int64_t C = config->d_model;
     const int64_t F = config->d_ff;
-    const int64_t KV = C / config->n_head * sm_model_n_kv_head(config);
+    const int64_t A = sm_model_head_dim(config) * config->n_head;
+    const int64_t KV = sm_model_head_dim(config) * sm_model_n_kv_head(config);
     const int64_t Vp = sm_model_padded_vocab(config);
     const double std = 0.02;
     const char *const qkv = LAYER "self_attn.qkv_proj.weight";
@@ -54,10 +55,10 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
     const sm_param_spec kinds[N_PARAM_KINDS] = {
         [EMBED_W] = {"model.embed_tokens.weight", Vp, C, .real_rows = config->vocab, .init_std = std},
         [NORM1_W] = {LAYER "input_layernorm.weight", 0, C, .init_value = 1},
-        [QKV_W] = {LAYER "self_attn.q_proj.weight", C, C, .part_of = qkv, .init_std = std},
+        [QKV_W] = {LAYER "self_attn.q_proj.weight", A, C, .part_of = qkv, .init_std = std},
         [K_W] = {LAYER "self_attn.k_proj.weight", KV, C, .part_of = qkv, .init_std = std},
         [V_W] = {LAYER "self_attn.v_proj.weight", KV, C, .part_of = qkv, .init_std = std},
-        [ATTN_PROJ_W] = {LAYER "self_attn.o_proj.weight", C, C, .init_std = std},
+        [ATTN_PROJ_W] = {LAYER "self_attn.o_proj.weight", C, A, .init_std = std},
         [NORM2_W] = {LAYER "post_attention_layernorm.weight", 0, C, .init_value = 1},
         [GATE_UP_W] = {LAYER "mlp.gate_proj.weight", F, C, .part_of = gate_up, .init_std = std},
         [UP_W] = {LAYER "mlp.up_proj.weight", F, C, .part_of = gate_up, .init_std = std},
@@ -67,19 +68,6 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
     };
     memcpy(specs, kinds, sizeof kinds);
     return config->untied ? N_PARAM_KINDS : HEAD_W;
-}
-
-static sm_status check(const sm_model_config *config) {
-    const int64_t HS = config->d_model / config->n_head;
-    if (HS % 2 != 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
-                       (long long)HS);
-    }
-    if (!(config->rope_theta >= 1 && config->rope_theta <= 1e12)) {
-        return sm_fail(SM_ERR_INVALID, "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
-    }
-    return SM_OK;
 }
 
 // --- forward --------------------------------------------------------------------------------------
@@ -163,7 +151,7 @@ const sm_model sm_model_llama = {
             .rope_theta = 1e4,
             .untied = true},
     .out_by_in = true,
-    .check = check,
+    .check = sm_model_check_rope,
     .params = params,
     .build = build,
     .block_bytes = sizeof(block),

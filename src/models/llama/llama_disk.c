@@ -1,113 +1,14 @@
 // llama_disk.c: see llama_disk.h.
 #include "llama_disk.h"
 
-#include "config_keys.h"
-
-static const double default_theta = 1e4;
-
-// Keys that must be absent or null.
-static sm_status check_absent(const char *path, const json_t *root) {
-    static const char *const unsupported[] = {"rope_scaling", "sliding_window", "quantization_config"};
-    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
-        if (sm_config_has(root, unsupported[i])) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s is set; only models without it are supported", path,
-                           unsupported[i]);
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status check_variant(const char *path, const json_t *root) {
-    static const char *const activations[] = {"silu", "swish", NULL}; // the same function
-    SM_TRY(check_absent(path, root));
-    if (json_object_get(root, "hidden_act") != NULL) {
-        SM_TRY(sm_config_check_text(path, root, "hidden_act", activations));
-    }
-    SM_TRY(sm_config_check_switch(path, root, "attention_bias", false));
-    return sm_config_check_switch(path, root, "mlp_bias", false);
-}
-
-// At the top, or, as newer versions of transformers write it, in an object of its own.
-static sm_status read_theta(const char *path, const json_t *root, double *theta) {
-    static const char *const types[] = {"default", NULL};
-    const json_t *place = root;
-    if (sm_config_has(root, "rope_parameters")) {
-        place = json_object_get(root, "rope_parameters");
-        if (!json_is_object(place)) {
-            return sm_fail(SM_ERR_FORMAT, "%s: rope_parameters is not an object", path);
-        }
-        if (json_object_get(place, "rope_type") != NULL) {
-            SM_TRY(sm_config_check_text(path, place, "rope_type", types));
-        }
-    }
-    return sm_config_real(path, place, "rope_theta", default_theta, 1, 1e12, theta);
-}
-
-static sm_status read_heads(const char *path, const json_t *root, sm_model_config *config) {
-    int64_t head_size = 0;
-    SM_TRY(sm_config_size(path, root, "num_attention_heads", &config->n_head));
-    config->n_kv_head = config->n_head;
-    if (sm_config_has(root, "num_key_value_heads")) {
-        SM_TRY(sm_config_size(path, root, "num_key_value_heads", &config->n_kv_head));
-    }
-    if (config->d_model % config->n_head != 0 || config->n_head % config->n_kv_head != 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "%s: hidden_size %lld, num_attention_heads %lld and num_key_value_heads %lld: each must divide "
-                       "into the next",
-                       path, (long long)config->d_model, (long long)config->n_head, (long long)config->n_kv_head);
-    }
-    if (sm_config_has(root, "head_dim")) {
-        SM_TRY(sm_config_size(path, root, "head_dim", &head_size));
-        if (head_size != config->d_model / config->n_head) {
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "%s: head_dim is %lld; only hidden_size / num_attention_heads, %lld, is supported", path,
-                           (long long)head_size, (long long)(config->d_model / config->n_head));
-        }
-    }
-    return SM_OK;
-}
+#include "decoder_keys.h"
 
 sm_status llama_read_config(const char *path, const json_t *root, sm_model_config *config) {
-    bool tied = false;
-    SM_TRY(check_variant(path, root));
-    SM_TRY(sm_config_size(path, root, "vocab_size", &config->vocab));
-    SM_TRY(sm_config_size(path, root, "max_position_embeddings", &config->context));
-    SM_TRY(sm_config_size(path, root, "hidden_size", &config->d_model));
-    SM_TRY(sm_config_size(path, root, "intermediate_size", &config->d_ff));
-    SM_TRY(sm_config_size(path, root, "num_hidden_layers", &config->n_layer));
-    SM_TRY(read_heads(path, root, config));
-    SM_TRY(sm_config_real(path, root, "rms_norm_eps", 1e-6, 0, 1, &config->norm_eps));
-    SM_TRY(read_theta(path, root, &config->rope_theta));
-    SM_TRY(sm_config_switch(path, root, "tie_word_embeddings", false, &tied));
-    config->untied = !tied;
-    return SM_OK;
+    static const char *const unsupported[] = {"sliding_window", NULL};
+    return sm_decoder_read(path, root, unsupported, config);
 }
 
-// Every key of transformers' LlamaConfig that says what is computed.
 json_t *llama_write_config(const sm_model_config *config, double dropout_p) {
-    const sm_config_field fields[] = {
-        {"architectures", json_pack("[s]", "LlamaForCausalLM")},
-        {"attention_bias", json_false()},
-        {"attention_dropout", json_real(dropout_p)},
-        {"bos_token_id", json_null()},
-        {"eos_token_id", json_null()},
-        {"head_dim", json_integer(config->d_model / config->n_head)},
-        {"hidden_act", json_string("silu")},
-        {"hidden_size", json_integer(config->d_model)},
-        {"initializer_range", json_real(0.02)},
-        {"intermediate_size", json_integer(config->d_ff)},
-        {"max_position_embeddings", json_integer(config->context)},
-        {"mlp_bias", json_false()},
-        {"model_type", json_string("llama")},
-        {"num_attention_heads", json_integer(config->n_head)},
-        {"num_hidden_layers", json_integer(config->n_layer)},
-        {"num_key_value_heads", json_integer(sm_model_n_kv_head(config))},
-        {"rms_norm_eps", json_real(config->norm_eps)},
-        {"rope_scaling", json_null()},
-        {"rope_theta", json_real(config->rope_theta)},
-        {"tie_word_embeddings", json_boolean(!config->untied)},
-        {"use_cache", json_true()},
-        {"vocab_size", json_integer(config->vocab)},
-    };
-    return sm_config_pack(fields, sizeof fields / sizeof fields[0]);
+    const sm_config_field own[] = {{"mlp_bias", json_false()}};
+    return sm_decoder_write(config, dropout_p, own, sizeof own / sizeof own[0]);
 }

@@ -1,0 +1,30 @@
+// decoder_keys.h: config.json of Llama and of what follows it in transformers: the keys that they share.
+//
+//     key                      field       if absent
+//     vocab_size               vocab       error
+//     max_position_embeddings  context     error
+//     hidden_size              d_model     error
+//     intermediate_size        d_ff        error
+//     num_hidden_layers        n_layer     error
+//     num_attention_heads      n_head      error
+//     num_key_value_heads      n_kv_head   num_attention_heads; null likewise
+//     head_dim                 head_dim    hidden_size / num_attention_heads; null likewise
+//     rms_norm_eps             norm_eps    1e-6
+//     rope_theta               rope_theta  10000; newer versions have it in rope_parameters
+//     tie_word_embeddings      untied      false: a head of its own
+//
+// Accepted is what stepmark computes: SwiGLU, no biases, positions that are not scaled.
+#ifndef STEPMARK_DECODER_KEYS_H
+#define STEPMARK_DECODER_KEYS_H
+
+#include "config_keys.h"
+#include "model.h"
+
+// `unsupported`: keys that must be absent or null, besides those of all; ends with NULL.
+sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,
+                          sm_model_config *config);
+
+// Every key that says what is computed, and `own`, the model's; dropout_p is of the attention's weights.
+json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const sm_config_field *own, size_t n_own);
+
+#endif
