@@ -422,6 +422,10 @@ int main(void) {
         {"llama", "cpu", SM_MODE_FUSED},
         {"llama_tied", "reference", SM_MODE_NAIVE},
         {"llama_tied", "cpu", SM_MODE_FUSED},
+        {"qwen3", "reference", SM_MODE_NAIVE},
+        {"qwen3", "reference", SM_MODE_FUSED},
+        {"qwen3", "cpu", SM_MODE_NAIVE},
+        {"qwen3", "cpu", SM_MODE_FUSED},
     };
     static const struct CMUnitTest each[] = {
         cmocka_unit_test(loss_and_gradients),

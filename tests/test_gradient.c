@@ -48,6 +48,19 @@ static const sm_model_config llama_tied = {.model = &sm_model_llama,
                                            .norm_eps = 1e-5,
                                            .rope_theta = 1e4};
 
+// Heads wider than d_model / n_head.
+static const sm_model_config qwen3 = {.model = &sm_model_qwen3,
+                                      .n_layer = 2,
+                                      .n_head = 4,
+                                      .n_kv_head = 2,
+                                      .head_dim = 6,
+                                      .d_model = 16,
+                                      .d_ff = 6,
+                                      .vocab = 11,
+                                      .context = 6,
+                                      .norm_eps = 1e-2,
+                                      .rope_theta = 100};
+
 enum { BATCH = 2, SEQUENCE = 5, MOST_ELEMS = 64 * 8 };
 
 // The difference quotient is off by about h^2 (third derivative) and by 1e-16 / h (rounding).
@@ -219,6 +232,7 @@ static void test_documents(void **state) {
     for (int i = 0; i < 3; i++) {
         check_gradients_of(&gpt2, SM_MODE_FUSED, 0.3, kinds[i], 4 + 12 * 2);
         check_gradients_of(&llama_tied, SM_MODE_FUSED, 0, kinds[i], 2 + 9);
+        check_gradients_of(&qwen3, SM_MODE_FUSED, 0, kinds[i], 2 + 11 * 2);
     }
 }
 
@@ -227,6 +241,7 @@ static void test_naive(void **state) {
     check_gradients(&gpt2, SM_MODE_NAIVE, 0, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_NAIVE, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_NAIVE, 0, 2 + 9);
+    check_gradients(&qwen3, SM_MODE_NAIVE, 0, 2 + 11 * 2);
 }
 
 static void test_naive_dropout(void **state) {
@@ -240,6 +255,7 @@ static void test_fused(void **state) {
     check_gradients(&gpt2, SM_MODE_FUSED, 0, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_FUSED, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_FUSED, 0, 2 + 9);
+    check_gradients(&qwen3, SM_MODE_FUSED, 0, 2 + 11 * 2);
 }
 
 static void test_fused_dropout(void **state) {

@@ -167,6 +167,58 @@ static void llama_configs_are_read(void **state) {
     }
 }
 
+static const char QWEN3_CONFIG[] =
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
+    "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"head_dim\": 8, \"sliding_window\": null, \"use_sliding_window\": false, \"max_window_layers\": 3, "
+    "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}";
+
+#define QWEN3(NKV, HS, eps, has_head)                                                                         \
+    {                                                                                                         \
+        .model = &sm_model_qwen3, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .head_dim = HS, .d_model = 24, \
+        .d_ff = 50, .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = 1e4, .untied = has_head       \
+    }
+
+static void qwen3_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_model_config config;
+    } cases[] = {
+        {"{}", QWEN3(2, 8, 1e-6, true)},
+        {"{\"head_dim\": 6, \"tie_word_embeddings\": true}", QWEN3(2, 0, 1e-6, false)}, // as of the other widths
+        {"{\"layer_types\": null, \"sliding_window\": 4096, \"rms_norm_eps\": 1e-5}", QWEN3(2, 8, 1e-5, true)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        expect_ok(cases[i].changes, read_changed(QWEN3_CONFIG, cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static void bad_qwen3_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"head_dim\": null}", SM_ERR_FORMAT, "has no head_dim"},
+        {"{\"num_key_value_heads\": null}", SM_ERR_FORMAT, "has no num_key_value_heads"},
+        {"{\"head_dim\": 5}", SM_ERR_INVALID, "5 channels"},
+        {"{\"use_sliding_window\": true}", SM_ERR_UNSUPPORTED, "use_sliding_window is true"},
+        {"{\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", SM_ERR_UNSUPPORTED, "layer 1"},
+        {"{\"layer_types\": [1]}", SM_ERR_UNSUPPORTED, "layer_types|layer 0"},
+        {"{\"architectures\": [\"Qwen3MoeForCausalLM\"]}", SM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        sm_status status = read_changed(QWEN3_CONFIG, cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
 static void bad_llama_configs_are_refused_by_key(void **state) {
     (void)state;
     static const struct {
@@ -181,7 +233,8 @@ static void bad_llama_configs_are_refused_by_key(void **state) {
         {"{\"num_key_value_heads\": \"2\"}", SM_ERR_FORMAT, "num_key_value_heads|whole number"},
         {"{\"num_attention_heads\": 5}", SM_ERR_INVALID, "hidden_size 24|num_attention_heads 5"},
         {"{\"num_attention_heads\": 8}", SM_ERR_INVALID, "3 channels"},
-        {"{\"head_dim\": 8}", SM_ERR_UNSUPPORTED, "head_dim is 8"},
+        {"{\"head_dim\": 7}", SM_ERR_INVALID, "7 channels"},
+        {"{\"head_dim\": 0}", SM_ERR_INVALID, "head_dim is 0"},
         {"{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", SM_ERR_UNSUPPORTED, "rope_scaling"},
         {"{\"rope_parameters\": {\"rope_type\": \"llama3\"}}", SM_ERR_UNSUPPORTED, "rope_type is 'llama3'"},
         {"{\"rope_parameters\": 1}", SM_ERR_FORMAT, "rope_parameters|object"},
@@ -306,6 +359,8 @@ int main(void) {
         cmocka_unit_test(bad_configs_are_refused_by_key),
         cmocka_unit_test(llama_configs_are_read),
         cmocka_unit_test(bad_llama_configs_are_refused_by_key),
+        cmocka_unit_test(qwen3_configs_are_read),
+        cmocka_unit_test(bad_qwen3_configs_are_refused_by_key),
         cmocka_unit_test(files_that_are_no_config_are_refused),
         cmocka_unit_test(written_configs_are_read),
         cmocka_unit_test(a_failed_allocation_leaves_the_old_config),

@@ -72,6 +72,20 @@ static void test_llama_parameter_counts(void **state) {
     }
 }
 
+// As transformers counts them.
+static void test_qwen3_parameter_counts(void **state) {
+    (void)state;
+    const struct {
+        const char *size;
+        int64_t n_params;
+    } expected[] = {{"0.6B", 596049920}, {"1.7B", 1720574976}, {"4B", 4022468096}, {"8B", 8190735360}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const sm_model_size *size = sm_model_size_find(&sm_model_qwen3, expected[i].size);
+        assert_non_null(size);
+        assert_int_equal(sm_model_n_params(&size->config), expected[i].n_params);
+    }
+}
+
 typedef struct {
     int first, last;
 } lifetime;
@@ -372,6 +386,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameter_counts),
         cmocka_unit_test(test_llama_parameter_counts),
+        cmocka_unit_test(test_qwen3_parameter_counts),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_every_op_counts),

@@ -61,6 +61,7 @@ static void numpy_computes_the_same_step(void **state) {
     static const char *const walks[] = {
         "walk --full -o json",
         "walk --full -o json --arch llama -b 2 --seq-len 5",
+        "walk --full -o json --arch qwen3 -b 2 --seq-len 5",
         "walk --full -o json --n-layer 1 --vocab 50 -b 3 --seq-len 4",
         "walk --full -o json --weights $T/model --data README.md --data-format bytes",
     };

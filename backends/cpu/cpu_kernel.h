@@ -134,6 +134,7 @@ CPU_MATMUL(backward_weight);
 
 CPU_FINISH(layernorm_backward); // of both kinds, like the next
 CPU_FINISH(rmsnorm_backward);
+CPU_FINISH(head_rmsnorm_backward);
 CPU_FINISH(bias_backward);
 CPU_FINISH(grad_sqnorm);
 

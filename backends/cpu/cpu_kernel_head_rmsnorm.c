@@ -107,7 +107,10 @@ CPU_KERNEL(head_rmsnorm_backward) {
         }
         keep_values(&s, dy, dx);
     }
-#pragma omp barrier
-    cpu_add_partials(team, 0, s.HS, op->out[SM_OUT(head_rmsnorm_backward, dwq)]);
-    cpu_add_partials(team, s.HS, s.HS, op->out[SM_OUT(head_rmsnorm_backward, dwk)]);
+}
+
+CPU_FINISH(head_rmsnorm_backward) {
+    const int64_t HS = sm_tensor_elems(op->in_tensor[SM_IN(head_rmsnorm_backward, wq)]);
+    cpu_add_partials(team, 0, HS, op->out[SM_OUT(head_rmsnorm_backward, dwq)]);
+    cpu_add_partials(team, HS, HS, op->out[SM_OUT(head_rmsnorm_backward, dwk)]);
 }

@@ -1,4 +1,4 @@
-"""The models that stepmark trains, in PyTorch: GPT-2 and Llama, with the names of their files' tensors."""
+"""The models that stepmark trains, in PyTorch: GPT-2, Llama and Qwen 3, with the names of their files' tensors."""
 
 import torch
 import torch.nn.functional as F
@@ -83,12 +83,16 @@ class GPT2(nn.Module):
         return name.endswith(".weight") and any(f".{stem}." in name for stem in CONV1D)
 
 
-# --- Llama --------------------------------------------------------------------------------------
+# --- Llama and Qwen 3 --------------------------------------------------------------------------------------
+
+
+def head_size(config):
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
 
 
 def rotary(config, T, device):
     """cos and sin (T, HS) of Hugging Face's half-split convention: channels i and i + HS/2 turn together."""
-    HS = config["hidden_size"] // config["num_attention_heads"]
+    HS = head_size(config)
     rates = config.get("rope_theta", 1e4) ** (-torch.arange(0, HS, 2, dtype=torch.float32, device=device) / HS)
     angles = torch.outer(torch.arange(T, dtype=torch.float32, device=device), rates).repeat(1, 2)
     return angles.cos(), angles.sin()
@@ -105,20 +109,25 @@ class LlamaAttention(nn.Module):
         C = config["hidden_size"]
         self.n_head = config["num_attention_heads"]
         self.n_kv_head = config.get("num_key_value_heads") or self.n_head
-        HS = C // self.n_head
-        self.q_proj = nn.Linear(C, C, bias=False)
+        self.head_size = HS = head_size(config)
+        self.q_proj = nn.Linear(C, self.n_head * HS, bias=False)
         self.k_proj = nn.Linear(C, self.n_kv_head * HS, bias=False)
         self.v_proj = nn.Linear(C, self.n_kv_head * HS, bias=False)
-        self.o_proj = nn.Linear(C, C, bias=False)
+        self.o_proj = nn.Linear(self.n_head * HS, C, bias=False)
+        if config["model_type"] == "qwen3":
+            self.q_norm = nn.RMSNorm(HS, eps=config["rms_norm_eps"])
+            self.k_norm = nn.RMSNorm(HS, eps=config["rms_norm_eps"])
+        else:
+            self.q_norm = self.k_norm = nn.Identity()
 
     def forward(self, x, cos, sin):
-        B, T, C = x.shape
-        HS = C // self.n_head
-        q = turn(self.q_proj(x).view(B, T, self.n_head, HS).transpose(1, 2), cos, sin)
-        k = turn(self.k_proj(x).view(B, T, self.n_kv_head, HS).transpose(1, 2), cos, sin)
+        B, T, _ = x.shape
+        HS = self.head_size
+        q = turn(self.q_norm(self.q_proj(x).view(B, T, self.n_head, HS)).transpose(1, 2), cos, sin)
+        k = turn(self.k_norm(self.k_proj(x).view(B, T, self.n_kv_head, HS)).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(B, T, self.n_kv_head, HS).transpose(1, 2)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.n_kv_head != self.n_head)
-        return self.o_proj(y.transpose(1, 2).reshape(B, T, C))
+        return self.o_proj(y.transpose(1, 2).reshape(B, T, self.n_head * HS))
 
 
 class LlamaMLP(nn.Module):
@@ -182,7 +191,7 @@ class Llama(nn.Module):
 
 # --- either -------------------------------------------------------------------------------------
 
-MODELS = {"gpt2": GPT2, "llama": Llama}
+MODELS = {"gpt2": GPT2, "llama": Llama, "qwen3": Llama}
 PREFIXES = ("transformer.", "model.")  # of names in a file
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the training step of GPT-2 or Llama in PyTorch, and prints a row like stepmark's.
+"""Measures the training step of GPT-2, Llama or Qwen 3 in PyTorch, and prints a row like stepmark's.
 
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 64 --mode eager
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 1024 --mode compile --device cuda --precision bf16

@@ -180,6 +180,27 @@ def rmsnorm_backward(dy, x, w, rstd, dx, dw):
     dw += (dy * xh).sum(0)
 
 
+def head_rmsnorm_forward(x, wq, wk, y, rstd, n_head, n_kv_head, eps):
+    h = heads(x, n_head + 2 * n_kv_head).copy()
+    for first, end, w in ((0, n_head, wq), (n_head, n_head + n_kv_head, wk)):
+        part = h[:, first:end]
+        scale = 1 / np.sqrt((part**2).mean(-1) + eps)
+        rstd[:, :, first:end] = scale.transpose(0, 2, 1)
+        h[:, first:end] = part * scale[..., None] * w
+    y[:] = unheads(h)
+
+
+def head_rmsnorm_backward(dy, x, wq, wk, rstd, dx, dwq, dwk, n_head, n_kv_head):
+    d, h = heads(dy, n_head + 2 * n_kv_head).copy(), heads(x, n_head + 2 * n_kv_head)
+    for first, end, w, dw in ((0, n_head, wq, dwq), (n_head, n_head + n_kv_head, wk, dwk)):
+        scale = rstd[:, :, first:end].transpose(0, 2, 1)[..., None]
+        xh, part = h[:, first:end] * scale, d[:, first:end]
+        g = part * w
+        dw += (part * xh).sum((0, 1, 2))
+        d[:, first:end] = scale * (g - xh * (g * xh).mean(-1, keepdims=True))
+    dx[:] = unheads(d)
+
+
 def rope(x, y, n_head, n_kv_head, rope_theta, inverse=False):
     n_turned, n_all = n_head + n_kv_head, n_head + 2 * n_kv_head
     HS = x.shape[-1] // n_all

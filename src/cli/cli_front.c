@@ -43,7 +43,7 @@ void cli_front_help(FILE *stream) {
 }
 
 void cli_front_hello(FILE *stream) {
-    fputs("stepmark measures the training step of GPT-2 and Llama on this machine. Try:\n\n"
+    fputs("stepmark measures the training step of GPT-2, Llama and Qwen 3. Try:\n\n"
           "  stepmark devices    what can run here\n"
           "  stepmark run        how fast it is, on each device: about a minute\n"
           "  stepmark profile    where the time goes, op by op\n"

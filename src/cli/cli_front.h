@@ -16,7 +16,7 @@
     X("--completion", "bash|zsh|fish", "print what a shell completes command lines by")
 
 // What the program is, in one line.
-#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2 and Llama on this machine"
+#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2, Llama and Qwen 3 on this machine"
 
 void cli_front_help(FILE *stream);
 

@@ -21,6 +21,8 @@ printf '\001' | cat - model/optimizer.safetensors >"$corpus/weights/optimizer"
 cp model/config.json "$corpus/hf_config/config"
 "$stepmark" init --arch llama --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save llama 2>/dev/null
 cp llama/config.json "$corpus/hf_config/llama"
+"$stepmark" init --arch qwen3 --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save qwen3 2>/dev/null
+cp qwen3/config.json "$corpus/hf_config/qwen3"
 
 # Rows: of a run, of one that cannot be, an array, one cut short, damaged objects, no rows.
 "$stepmark" run -m tiny --backend cpu -t 1 -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >rows.jsonl 2>/dev/null

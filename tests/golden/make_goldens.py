@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the goldens beside this file: what PyTorch computes for a tiny GPT-2 and two tiny Llamas.
+"""Writes the goldens beside this file: what PyTorch computes for a tiny GPT-2, two tiny Llamas and a Qwen 3.
 
 Two golden computations share a model and one seed; README.md says what each file holds.
 The truth is computed in float64 and stored as float32 (arrays) or decimal (scalars). Nothing
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 SEED = 1337
 B, T, VOCAB, CONTEXT = 2, 9, 61, 12
@@ -48,12 +48,21 @@ def llama(**variant):
     ))
 
 
+def qwen3(**variant):
+    return Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=VOCAB, max_position_embeddings=CONTEXT, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+        hidden_act="silu", rms_norm_eps=1e-5, attention_dropout=0.0, bos_token_id=0, eos_token_id=0, pad_token_id=None,
+        use_cache=False, attn_implementation="eager", **variant,
+    ))
+
+
 # By folder, with the norm that gradients are clipped to: GPT-2; a Llama whose heads share keys and values, with a
-# head of its own; one with neither.
+# head of its own; one with neither; a Qwen 3 whose 4 heads of 6 channels are wider than the model, with a tied head.
 MODELS = {
     ".": (gpt2, 2.0),
     "llama": (lambda: llama(num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False), 2.75),
     "llama_tied": (lambda: llama(num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True), 2.75),
+    "qwen3": (lambda: qwen3(num_attention_heads=4, num_key_value_heads=2, head_dim=6, tie_word_embeddings=True), 2.75),
 }
 
 

@@ -20,7 +20,7 @@ import tempfile
 import torch
 import torch.nn.functional as F
 import transformers
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 COMMAND_TIMEOUT_S = 120
 FIRST_LOSS_TOLERANCE = 1e-5  # one forward pass apart, relative
@@ -162,10 +162,20 @@ def llama(**variant):
     ))
 
 
+def qwen3(**variant):
+    """Heads wider than hidden_size / num_attention_heads, and narrower."""
+    return Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=97, max_position_embeddings=19, hidden_size=36, intermediate_size=50, num_hidden_layers=3,
+        rms_norm_eps=1e-5, attention_dropout=0.0, bos_token_id=0, eos_token_id=0, **variant,
+    ))
+
+
 MODELS = {
     "gpt2": gpt2,
     "llama": lambda: llama(num_attention_heads=6, num_key_value_heads=2),
     "llama, tied": lambda: llama(num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen3": lambda: qwen3(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=True),
+    "qwen3, untied": lambda: qwen3(num_attention_heads=2, num_key_value_heads=2, head_dim=8),
 }
 
 
@@ -269,7 +279,7 @@ def main():
     transformers.utils.logging.set_verbosity_error()
 
     checks = Checks()
-    parts = [(check_ours, arch) for arch in ("gpt2", "llama")] + [(check_theirs, name) for name in MODELS]
+    parts = [(check_ours, arch) for arch in ("gpt2", "llama", "qwen3")] + [(check_theirs, name) for name in MODELS]
     for check, name in parts:
         with tempfile.TemporaryDirectory(prefix="stepmark-peers-") as path:
             folder = pathlib.Path(path)
