@@ -13,6 +13,7 @@
 #include "training_runs.h"
 
 #include "loop_phases.h"
+#include "model.h"
 #include "row.h"
 #include "row_write.h"
 #include "screen.h"
@@ -139,6 +140,9 @@ static void name_alone_says_what_to_try(void **state) {
     assert_non_null(strstr(screen, "stepmark devices"));
     assert_non_null(strstr(screen, "stepmark run"));
     assert_non_null(strstr(screen, "stepmark profile"));
+    for (int i = 0; i < sm_model_count(); i++) {
+        assert_non_null(strstr(screen, sm_model_at(i)->title));
+    }
 }
 
 // A program that flushes in the middle of a line shows what there is, and goes on there.
