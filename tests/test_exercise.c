@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "file_access.h"
 #include "full_disk.h"
 #include "run_program.h"
 
@@ -277,6 +278,21 @@ static void system_calls_in_opencl_are_refused(void **state) {
 }
 #endif
 
+// A driver's caches during a check are the check's own: what is left there would be loaded by whatever runs next.
+static void a_check_in_opencl_leaves_no_cache(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/kept.cl", folder);
+    write_in("cl", path, "gelu_forward",
+             "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
+             "u))); }",
+             0);
+    shell("mkdir -p $T/home $T/left && (unset XDG_CACHE_HOME POCL_CACHE_DIR CUDA_CACHE_PATH; export HOME=$T/home "
+          "TMPDIR=$T/left; " SM_TEST_BINARY " exercise gelu_forward --check $T/kept.cl --no-peaks --timeout 60 >$T/out "
+          "2>$T/err)");
+    shell("test -z \"$(find $T/home $T/left -type f)$(ls $T/left)\"");
+}
+
 // The example of docs/adding.md, in the real step.
 static void kernels_in_opencl_run_in_the_step(void **state) {
     (void)state;
@@ -394,6 +410,107 @@ static void harm_stays_where_it_is(void **state) {
 
 static const char gelu[] = "for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + "
                            "0.044715f * x[i] * x[i] * x[i]))); }";
+
+// What a kernel could do to seem right, or fast, without doing its work.
+static void cheats_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *body, *says;
+    } cases[] = {
+        // It looks for the right result in its own memory: there is none before it has ended.
+        {"gelu_forward",
+         "extern int open(const char *, int); extern long read(int, void *, unsigned long); extern int sscanf(const "
+         "char *, const char *, ...); extern char *strchr(const char *, int); extern void *memcpy(void *, const void "
+         "*, "
+         "unsigned long);\n"
+         "static char maps[1 << 16]; int fd = open(\"/proc/self/maps\", 0); long k; unsigned long got = 0, a, b; char "
+         "p[5];\n"
+         "while ((k = read(fd, maps + got, sizeof maps - 1 - got)) > 0) { got += k; }\n"
+         "for (char *l = maps; l != (char *)0 && *l != 0; l = strchr(l, '\\n') ? strchr(l, '\\n') + 1 : (char *)0) {\n"
+         "if (sscanf(l, \"%lx-%lx %4s\", &a, &b, p) != 3 || p[0] != 'r' || p[1] != 'w') { continue; }\n"
+         "for (const float *e = (const float *)a; (unsigned long)(e + n) <= b; e += 4) { int64_t i = 0;\n"
+         "for (; i < n && i < 6; i++) { const float want = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + 0.044715f * "
+         "x[i] "
+         "* x[i] * x[i]))); if (!(fabsf(e[i] - want) <= 1e-5f * (1 + fabsf(want)))) { break; } }\n"
+         "if (i == (n < 6 ? n : 6) && e != y) { memcpy(y, e, n * 4); return; } } }\n",
+         "y is not written at all"},
+        // It is right as long as it is checked.
+        {"gelu_forward",
+         "static int calls; if (++calls > 8) { return; } for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * (1 + "
+         "tanhf(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i]))); }",
+         "right when it is checked and wrong when it is timed: in "},
+        // It gives again what it had computed: faster than any machine multiplies.
+        {"matmul_backward_weight",
+         "static float kept[1 << 20]; static const float *of; if (of == x) { __builtin_memcpy(dW, kept, C * F * 4); "
+         "return; }\n"
+         "for (int64_t c = 0; c < C; c++) { for (int64_t f = 0; f < F; f++) { double sum = 0; for (int64_t n = 0; n < "
+         "N; "
+         "n++) { sum += (double)x[n * C + c] * dy[n * F + f]; } dW[w_transposed ? f * C + c : c * F + f] += sum; } }\n"
+         "of = x; __builtin_memcpy(kept, dW, C * F * 4);",
+         "it cannot have done the work in that time"},
+    };
+    setenv("ASAN_OPTIONS", "detect_leaks=0:intercept_tls_get_addr=0", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[COMMAND_SIZE];
+        char arguments[COMMAND_SIZE / 2];
+        snprintf(path, sizeof(path), "%s/cheat.c", folder);
+        write_kernel(path, cases[i].name, cases[i].body, 0);
+        snprintf(arguments, sizeof(arguments), "exercise %s --check $T/cheat.c --timeout 60", cases[i].name);
+        expect_exit(arguments, 1);
+        expect_text(arguments, out, cases[i].says);
+        assert_null(strstr(out, "of the ceiling"));
+    }
+}
+
+// The compiler has the check's limits, and so has what a kernel prints and reads.
+static void a_compiler_is_limited_too(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"exercise gelu_forward --check $T/bomb.c --timeout 2", 1, "did not end within 2 s", NULL},
+        {"exercise gelu_forward --check $T/waits.c --timeout 2", 1, "did not end within 2 s", NULL},
+        {"exercise gelu_forward --check $T/large.c --timeout 60", 1, "cannot compile it", NULL},
+        {"exercise gelu_forward --check $T/wordy.c --timeout 60", 1, "    ...", NULL},
+        {"run -m tiny -b 1 --seq-len 8 --backend cpu --mode naive -r 1 --kernel gelu_forward=$T/bomb.c --timeout 2", 1,
+         "timeout", "did not end within 2 s"},
+    };
+    const char *before = getenv("TMPDIR");
+    char kept[COMMAND_SIZE];
+    char temporary[COMMAND_SIZE];
+    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "/tmp");
+    snprintf(temporary, sizeof(temporary), "%s/temporary", folder);
+    shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; "
+          "printf '#if __INCLUDE_LEVEL__ < 60\n#include __FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; "
+          "printf '#include \"pipe\"\n' >$T/waits.c; printf 'char huge[1UL << 31] = {1};\n' >$T/large.c; "
+          "i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; i=$((i+1)); done >$T/wordy.c");
+    setenv("TMPDIR", temporary, 1);
+    CHECK_ALL(cases);
+    if (sm_file_access_is_limited()) {
+        shell("printf '#include \"/etc/passwd\"\n' >$T/reads.c");
+        expect_exit("exercise gelu_forward --check $T/reads.c --timeout 60", 1);
+        expect_text("a file of the system's", out, "/etc/passwd: Permission denied");
+    }
+    shell("test -z \"$(ls $T/temporary)\"");
+    setenv("TMPDIR", kept, 1);
+}
+
+// Nor does it see its caller's input and files, or reach its terminal.
+static void a_kernel_is_cut_off(void **state) {
+    (void)state;
+    static const char body[] =
+        "extern int open(const char *, int); extern long read(int, void *, unsigned long); extern int printf(const "
+        "char "
+        "*, ...);\n"
+        "char text[80] = \"\"; long k = read(0, text, 79); printf(\"input of %ld bytes\\033]0;title\\007\\n\", k); "
+        "printf(\"file %d\\n\", open(\"/etc/passwd\", 0) >= 0); y[0] = 0;";
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/reads.c", folder);
+    write_kernel(path, "gelu_forward", body, 0);
+    shell("echo of the caller | " SM_TEST_BINARY " exercise gelu_forward --check $T/reads.c --timeout 60 >$T/out 2>&1; "
+          "test $? = 1");
+    read_file("out", out);
+    expect_text("a kernel that reads", out, "input of 0 bytes\\u001b]0;title\\u0007");
+    expect_text("a kernel that reads", out, sm_file_access_is_limited() ? "file 0" : "file ");
+}
 
 static void times_stand_beside_ours(void **state) {
     (void)state;
@@ -555,11 +672,15 @@ int main(void) {
 #if defined(__x86_64__)
         cmocka_unit_test(system_calls_in_opencl_are_refused),
 #endif
+        cmocka_unit_test(a_check_in_opencl_leaves_no_cache),
         cmocka_unit_test(kernels_in_opencl_run_in_the_step),
 #endif
         cmocka_unit_test(an_empty_body_is_no_solution),
         cmocka_unit_test(another_form_is_right),
         cmocka_unit_test(harm_stays_where_it_is),
+        cmocka_unit_test(cheats_are_found),
+        cmocka_unit_test(a_compiler_is_limited_too),
+        cmocka_unit_test(a_kernel_is_cut_off),
         cmocka_unit_test(times_stand_beside_ours),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(a_full_disk_leaves_no_file),

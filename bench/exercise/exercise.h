@@ -37,6 +37,7 @@ typedef struct {
 
 typedef struct {
     bool right;
+    bool is_limited; // what it may read and write; false: this system has no Landlock
     int n_cases;
     int n_right;
     int64_t n_values;             // compared
@@ -52,6 +53,7 @@ typedef struct {
     double bytes;
     double ceiling_ns;    // NaN: not known
     bool is_memory_bound; // which of the ceilings that is
+    bool is_ceiling_ours; // what our fastest kernel took: less than the ceilings, which were measured too low
     sm_exercise_time times[SM_EXERCISE_ROWS];
     int n_times;
 } sm_exercise_report;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -13,6 +14,7 @@
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
 static const int64_t timing_ns = 30000000;
+static const double peak_seconds = 0.1;
 
 // --- one operand -----------------------------------------------------------------------------------
 
@@ -25,9 +27,8 @@ static sm_status map_operand(sm_case_operand *o) {
     o->map_bytes = round_up(padded_bytes, o->page_bytes) + 2 * o->page_bytes;
     o->map = mmap(NULL, o->map_bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     o->before = malloc(o->size_bytes);
-    o->expected = malloc(o->size_bytes);
     const size_t inner_bytes = o->map_bytes - 2 * o->page_bytes;
-    if (o->map == MAP_FAILED || o->before == NULL || o->expected == NULL ||
+    if (o->map == MAP_FAILED || o->before == NULL ||
         mprotect(o->map + o->page_bytes, inner_bytes, PROT_READ | PROT_WRITE) != 0) {
         o->map = o->map == MAP_FAILED ? NULL : o->map;
         return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
@@ -65,6 +66,9 @@ static void close_case(sm_exercise_case *c) {
         sm_case_operand *o = &c->operands[i];
         if (o->map != NULL && !o->is_shared) {
             munmap(o->map, o->map_bytes);
+        }
+        if (o->timed != NULL) {
+            munmap(o->timed, SM_N_TIMED * o->size_bytes);
         }
         free(o->before);
         free(o->expected);
@@ -131,10 +135,13 @@ static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm
     return status;
 }
 
+static int tensor_of(const sm_exercise_case *c, const sm_case_operand *o) {
+    return (int)(o->tensor - c->plan->tensors);
+}
+
 static sm_status download(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
                           const sm_case_operand *o, void *to) {
-    const int tensor = (int)(o->tensor - c->plan->tensors);
-    return backend->download(executable, tensor, 0, o->n_elems, to);
+    return backend->download(executable, tensor_of(c, o), 0, o->n_elems, to);
 }
 
 // What the op under test finds: behind the forward op, where there is one.
@@ -165,6 +172,10 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         sm_case_operand *o = &c->operands[i];
         if (o->info != NULL && o->is_output) {
+            o->expected = malloc(o->size_bytes);
+            if (o->expected == NULL) {
+                return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
+            }
             SM_TRY(download(c, backend, executable, o, o->expected));
             o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
         }
@@ -172,30 +183,47 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
     return SM_OK;
 }
 
-static sm_status run_reference(sm_exercise_case *c, sm_device *reference, sm_executable *executable) {
-    const sm_backend *backend = reference->backend;
-    const int last = c->plan->n_ops - 1;
+// What is before the op under test; or all, and what that leaves.
+static sm_status run_reference(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool all) {
+    const int n_ops = all ? c->plan->n_ops : c->plan->n_ops - 1;
     SM_TRY(upload(c, backend, executable));
-    SM_TRY(backend->execute(executable, (sm_range){0, last}, NULL));
-    SM_TRY(read_before(c, backend, executable));
-    fill_args(c);
-    SM_TRY(backend->execute(executable, (sm_range){last, last + 1}, NULL));
-    return read_expected(c, backend, executable);
+    SM_TRY(backend->execute(executable, (sm_range){0, n_ops}, NULL));
+    return all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
 }
 
-static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
+static sm_status with_reference(sm_exercise_case *c, sm_device *reference, bool all) {
     sm_executable *executable = NULL;
-    SM_TRY(sm_op_case_plan(c->kind, c->index, (sm_precision){.dtype = SM_F32}, &c->plan));
-    c->op = &c->plan->ops[c->plan->n_ops - 1];
-    SM_TRY(sm_plan_assign_memory(c->plan, 0));
     SM_TRY(reference->backend->prepare(reference, c->plan, &executable));
-    sm_status status = lay_out(c);
-    status = status == SM_OK ? run_reference(c, reference, executable) : status;
+    const sm_status status = run_reference(c, reference->backend, executable, all);
     reference->backend->release(executable);
     return status;
 }
 
+static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
+    SM_TRY(sm_op_case_plan(c->kind, c->index, (sm_precision){.dtype = SM_F32}, &c->plan));
+    c->op = &c->plan->ops[c->plan->n_ops - 1];
+    SM_TRY(sm_plan_assign_memory(c->plan, 0));
+    SM_TRY(lay_out(c));
+    SM_TRY(with_reference(c, reference, false));
+    fill_args(c);
+    return SM_OK;
+}
+
 // --- all cases -------------------------------------------------------------------------------------
+
+static sm_status map_timed(sm_exercise_case *c) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &c->operands[i];
+        const size_t size_bytes = SM_N_TIMED * o->size_bytes;
+        void *room =
+            o->info == NULL ? NULL : mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED) {
+            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, o->info->name);
+        }
+        o->timed = room;
+    }
+    return SM_OK;
+}
 
 static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_cases *cases) {
     double most = -1;
@@ -214,7 +242,7 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
             cases->timed = cases->n - 1;
         }
     }
-    return SM_OK;
+    return cases->n > 0 ? map_timed(&cases->list[cases->timed]) : SM_OK;
 }
 
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
@@ -230,6 +258,18 @@ sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
     return status;
 }
 
+sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    sm_status status = SM_OK;
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
+    for (int i = 0; i < cases->n && status == SM_OK; i++) {
+        status = with_reference(&cases->list[i], reference, true);
+    }
+    backend->close(reference);
+    return status;
+}
+
 void sm_exercise_cases_close(sm_exercise_cases *cases) {
     for (int i = 0; i < cases->n; i++) {
         close_case(&cases->list[i]);
@@ -240,27 +280,73 @@ void sm_exercise_cases_close(sm_exercise_cases *cases) {
 
 // --- times -----------------------------------------------------------------------------------------
 
-sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, double *ns) {
-    const sm_backend *backend = device->backend;
-    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
-    sm_executable *executable = NULL;
-    sm_status status = backend->prepare(device, c->plan, &executable);
-    for (int i = 0; status == SM_OK && i < SM_CASE_OPERANDS; i++) {
+bool sm_case_draws(int64_t call) {
+    static uint64_t state;
+    if (call == 0) {
+        (void)!getrandom(&state, sizeof state, 0);
+    }
+    state = state * 6364136223846793005U + 1442695040888963407U; // Knuth's MMIX
+    return (int64_t)((state >> 33) % (uint64_t)(call + 1)) == 0;
+}
+
+// Inputs, or outputs: poison where they are written.
+static sm_status restore(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
+                         bool outputs) {
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const sm_case_operand *o = &c->operands[i];
-        if (o->info != NULL && !(o->is_output && o->info->mode == SM_WRITES)) {
-            status = backend->upload(executable, (int)(o->tensor - c->plan->tensors), 0, o->n_elems, o->before);
+        if (o->info != NULL && o->is_output == outputs) {
+            SM_TRY(backend->upload(executable, tensor_of(c, o), 0, o->n_elems, o->before));
         }
     }
+    return SM_OK;
+}
+
+static sm_status keep(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, int which) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL) {
+            SM_TRY(download(c, backend, executable, o, sm_case_timed(o, which)));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status time_calls(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool keeps,
+                            double *ns) {
+    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
     int64_t least_ns = INT64_MAX;
-    const int64_t start_ns = sm_now_ns();
-    for (int n = 0; status == SM_OK && (n < 3 || sm_now_ns() - start_ns < timing_ns); n++) {
+    int64_t total_ns = 0;
+    SM_TRY(restore(c, backend, executable, false));
+    for (int64_t n = 0; n < 3 || total_ns < timing_ns; n++) {
+        SM_TRY(restore(c, backend, executable, true));
+        SM_TRY(backend->synchronize(executable));
         const int64_t before_ns = sm_now_ns();
-        status = backend->execute(executable, op, NULL);
-        status = status == SM_OK ? backend->synchronize(executable) : status;
+        SM_TRY(backend->execute(executable, op, NULL));
+        SM_TRY(backend->synchronize(executable));
         const int64_t took_ns = sm_now_ns() - before_ns;
         least_ns = took_ns < least_ns ? took_ns : least_ns;
+        total_ns += took_ns;
+        SM_TRY(keeps && sm_case_draws(n) ? keep(c, backend, executable, SM_TIMED_DRAWN) : SM_OK);
     }
-    backend->release(executable);
     *ns = (double)least_ns;
+    return keeps ? keep(c, backend, executable, SM_TIMED_LAST) : SM_OK;
+}
+
+sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, bool keeps, double *ns) {
+    sm_executable *executable = NULL;
+    SM_TRY(device->backend->prepare(device, c->plan, &executable));
+    const sm_status status = time_calls(c, device->backend, executable, keeps, ns);
+    device->backend->release(executable);
     return status;
+}
+
+sm_status sm_case_ceiling(const sm_exercise_case *c, sm_device *device, double seen_ns, sm_op_ceiling *ceiling) {
+    enum { MOST_TRIES = 8 };
+    *ceiling = (sm_op_ceiling){.ns = INFINITY};
+    for (int i = 0; i < MOST_TRIES && ceiling->ns > seen_ns; i++) {
+        sm_op_ceiling another;
+        SM_TRY(sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &another));
+        *ceiling = another.ns < ceiling->ns ? another : *ceiling;
+    }
+    return SM_OK;
 }

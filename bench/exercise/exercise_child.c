@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +15,13 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "exercise_confine.h"
 #include "exercise_device.h"
+#include "remove_tree.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,
@@ -30,6 +34,7 @@ static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // beside what the proc
 static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, of memory of its own that it can write to
 static const int64_t time_for_timing_ns = 60000000;      // 60 ms
 static const int64_t least_samples = 5;
+static const double meter_s = 60; // for our kernel and the ceilings, on a device
 
 // Shared by both processes. The child's word alone: nothing but the report depends on it.
 typedef struct {
@@ -42,7 +47,6 @@ typedef struct {
     bool has_address;
     void *address;
     double ns;
-    sm_exercise_device_times times; // of a kernel in OpenCL C
     char message[512];
 } control;
 
@@ -154,37 +158,47 @@ static void protect_inputs(const sm_exercise_case *c) {
     }
 }
 
-static double time_one(const sm_own_kernel *kernel, sm_own_args *args) {
+static void copy_outputs(sm_exercise_case *timed, bool restores, int which) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &timed->operands[i];
+        if (o->info != NULL) {
+            memcpy(restores ? sm_case_timed(o, SM_TIMED_LAST) : sm_case_timed(o, which),
+                   restores ? (const char *)o->before : sm_case_timed(o, SM_TIMED_LAST), o->size_bytes);
+        }
+    }
+}
+
+// Outputs lie apart then, so that the results of the cases stay. Before each call they are as they were: what it leaves
+// is compared, too.
+static double time_one(const sm_own_kernel *kernel, sm_exercise_case *timed) {
     int64_t least_ns = INT64_MAX;
-    const int64_t start_ns = sm_now_ns();
-    for (int64_t n = 0; n < least_samples || sm_now_ns() - start_ns < time_for_timing_ns; n++) {
+    int64_t total_ns = 0;
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &timed->operands[i];
+        const int member = o->info == NULL ? -1 : sm_own_member_index(timed->kind, o->info->name);
+        if (member >= 0) {
+            timed->args.members[member].out = sm_case_timed(o, SM_TIMED_LAST);
+        }
+    }
+    for (int64_t n = 0; n < least_samples || total_ns < time_for_timing_ns; n++) {
+        copy_outputs(timed, true, SM_TIMED_LAST);
         const int64_t before_ns = sm_now_ns();
-        kernel->run(args->members);
+        kernel->run(timed->args.members);
         const int64_t ns = sm_now_ns() - before_ns;
         least_ns = ns < least_ns ? ns : least_ns;
+        total_ns += ns > 0 ? ns : 1;
+        if (sm_case_draws(n)) {
+            copy_outputs(timed, false, SM_TIMED_DRAWN);
+        }
     }
     return (double)least_ns;
 }
 
-// `results`: outputs of the timed case before it is run again and again.
 static void run_cases(const sm_own_kernel *kernel, const sm_exercise_cases *cases) {
     for (int i = 0; i < cases->n; i++) {
         shared->case_index = i;
         kernel->run(cases->list[i].args.members);
         fflush(stdout);
-    }
-}
-
-// Outputs lie elsewhere then, so that the results stay.
-static void keep_results(sm_exercise_case *timed) {
-    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
-        sm_case_operand *o = &timed->operands[i];
-        const int member = o->info == NULL ? -1 : sm_own_member_index(timed->kind, o->info->name);
-        void *room = member < 0 ? NULL : malloc(o->size_bytes);
-        if (room != NULL) {
-            memcpy(room, o->before, o->size_bytes);
-            timed->args.members[member].out = room;
-        }
     }
 }
 
@@ -202,18 +216,20 @@ static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *dev
     }
     shared->is_done = true;
     fflush(stdout);
-    if (with_time && sm_exercise_device_time(kernel, device, cases, &shared->times) == SM_OK) {
-        shared->ns = shared->times.own_ns;
+    if (with_time && sm_exercise_device_time(kernel, device, cases, true, &shared->ns) != SM_OK) {
+        shared->ns = 0;
     }
     _exit(0);
 }
 
 static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                               const sm_exercise_child_options *how, int printed) {
+                               const sm_exercise_child_options *how, int printed, const char *folder) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const bool is_driver = file->language == SM_OWN_OPENCL;
     sm_own_kernel kernel;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();
+    dup2(nothing, 0);
     dup2(printed, 1);
     dup2(printed, 2);
     close_range(3, ~0U, 0);
@@ -222,7 +238,7 @@ static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_
     for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);
     }
-    shared->is_confined = is_driver ? sm_confine_driver() : sm_confine_kernel();
+    shared->is_confined = is_driver ? sm_confine_driver(folder) : sm_confine_kernel(file->library);
     if (!shared->is_confined) {
         _exit(0);
     }
@@ -235,9 +251,7 @@ static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_
     run_cases(&kernel, cases);
     shared->is_done = true;
     if (how->with_time) {
-        sm_exercise_case *timed = &cases->list[cases->timed];
-        keep_results(timed);
-        shared->ns = time_one(&kernel, &timed->args);
+        shared->ns = time_one(&kernel, &cases->list[cases->timed]);
     }
     _exit(0);
 }
@@ -274,7 +288,6 @@ static sm_status read_printed(int fd, sm_child_result *result) {
 static sm_status judge(const control *seen, sm_status waited, int state, sm_child_result *result) {
     result->case_index = seen->case_index;
     result->ns = seen->ns;
-    result->times = seen->times;
     result->has_address = seen->has_address;
     result->address = seen->address;
     memcpy(result->message, seen->message, sizeof result->message);
@@ -297,6 +310,24 @@ static sm_status judge(const control *seen, sm_status waited, int state, sm_chil
     return SM_OK;
 }
 
+// What it started, and is ended with it, may still be at work in its folder.
+static void wait_for_group(pid_t group) {
+    enum { LOOKS = 200, LOOK_NS = 5000000 };
+    for (int i = 0; i < LOOKS && kill(-group, 0) == 0; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
+static sm_status make_folder(char folder[PATH_MAX]) {
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, PATH_MAX, "%s/stepmark-check-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    return mkdtemp(folder) != NULL ? SM_OK
+                                   : sm_fail(SM_ERR_IO,
+                                             "%s: cannot be made: %s; set TMPDIR to a folder that can be "
+                                             "written to",
+                                             folder, strerror(errno));
+}
+
 static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t *interrupted, int *state,
                        sm_status *waited) {
     const int process = pidfd_open(pid, 0);
@@ -313,7 +344,34 @@ static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t 
             return sm_fail(SM_ERR_IO, "exercise: cannot wait for a process: %s", strerror(errno));
         }
     }
+    wait_for_group(pid);
     return *waited == SM_ERR_UNSUPPORTED || *waited == SM_ERR_INTERRUPTED ? *waited : SM_OK;
+}
+
+sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+                                sm_exercise_device_times *times) {
+    sm_status waited = SM_OK;
+    int state = 0;
+    sm_exercise_device_times *seen =
+        mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (seen == MAP_FAILED) {
+        return sm_fail(SM_ERR_OOM, "exercise: no memory to measure a device");
+    }
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setsid();
+        _exit(sm_exercise_device_meter(how->device, cases, own_ns, seen) == SM_OK ? 0 : 1);
+    }
+    sm_status status = pid > 0 ? watch(pid, meter_s, how->interrupted, &state, &waited)
+                               : sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
+    *times = *seen;
+    if (status == SM_OK && !(WIFEXITED(state) && WEXITSTATUS(state) == 0)) {
+        *times = (sm_exercise_device_times){.ceiling_ns = NAN};
+    }
+    munmap(seen, sizeof *seen);
+    return status;
 }
 
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
@@ -321,7 +379,9 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
     sm_status status = SM_OK;
     sm_status waited = SM_OK;
     int state = 0;
+    char folder[PATH_MAX];
     *result = (sm_child_result){.printed = NULL};
+    SM_TRY(make_folder(folder));
     const int printed = memfd_create("stepmark", MFD_CLOEXEC);
     control *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (printed < 0 || seen == MAP_FAILED) {
@@ -332,7 +392,7 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
     fflush(NULL); // nothing of ours in the child's buffers
     const pid_t pid = fork();
     if (pid == 0) {
-        be_child(path, file, cases, how, printed);
+        be_child(path, file, cases, how, printed, folder);
     }
     if (pid < 0) {
         status = sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
@@ -342,6 +402,7 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
     SM_TRY_GOTO(read_printed(printed, result));
     status = judge(seen, waited, state, result);
 cleanup:
+    sm_remove_tree(folder);
     if (seen != MAP_FAILED) {
         munmap(seen, sizeof *seen);
     }

@@ -23,11 +23,10 @@ typedef struct {
     sm_child_end end;
     int signal_number;
     int syscall_number;
-    bool has_address;               // a memory access failed at:
-    const void *address;            // may be NULL
-    int case_index;                 // that was under way
-    double ns;                      // of one call of the timed case; 0: not measured
-    sm_exercise_device_times times; // of a kernel in OpenCL C, whose process measures ours, too
+    bool has_address;    // a memory access failed at:
+    const void *address; // may be NULL
+    int case_index;      // that was under way
+    double ns;           // of one call of the timed case; 0: not measured
     char message[512];
     char *printed; // the beginning of what it printed; the caller frees it
 } sm_child_result;
@@ -38,6 +37,11 @@ typedef struct {
     const char *device; // "opencl", or the id of a device: for kernels in OpenCL C
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_child_options;
+
+// What the device's own kernel takes, and its ceilings, where no stranger's code is; the student's took `own_ns`. 0 and
+// NaN: not measured.
+sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+                                sm_exercise_device_times *times);
 
 // Runs every case once, then the timed one until its time is known. SM_ERR_UNSUPPORTED: this system cannot confine a
 // process. SM_ERR_INTERRUPTED: *interrupted was set.

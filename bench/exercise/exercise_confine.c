@@ -1,8 +1,10 @@
-// exercise_confine.c: filters of system calls (seccomp), and of writes to files (Landlock).
+// exercise_confine.c: filters of system calls (seccomp); what files may be touched (file_access.h).
 #include "exercise_confine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -11,14 +13,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if __has_include(<linux/landlock.h>)
-#include <linux/landlock.h>
-#endif
+#include "file_access.h"
 
 // --- filters of system calls -----------------------------------------------------------------------
 
@@ -98,8 +99,19 @@ static unsigned short append_architecture(struct sock_filter *code, unsigned sho
     return n;
 }
 
+// What loading a library needs.
+static void limit_reading(const char *library) {
+    char folder[PATH_MAX];
+    const int rules = sm_file_access_open(true);
+    snprintf(folder, sizeof folder, "%s", library);
+    sm_file_access_allow_system(rules);
+    sm_file_access_allow(rules, dirname(folder), SM_MAY_READ);
+    sm_file_access_limit(rules);
+}
+
 // Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
-bool sm_confine_kernel(void) {
+bool sm_confine_kernel(const char *library) {
+    limit_reading(library);
     enum { MOST = 2 * N_ALLOWED + 32 };
     struct sock_filter code[MOST];
     unsigned short n = append_architecture(code, 0);
@@ -200,90 +212,44 @@ static bool filter_driver(void) {
     return install(code, n);
 }
 
-#ifdef LANDLOCK_CREATE_RULESET_VERSION
-static const uint64_t writes = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-                               LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
-                               LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-                               LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-                               LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
-
-// As much of it as this kernel and these headers know.
-static struct landlock_ruleset_attr rules_of(long version) {
-    struct landlock_ruleset_attr rules = {.handled_access_fs = writes};
-#ifdef LANDLOCK_ACCESS_FS_REFER
-    rules.handled_access_fs |= version >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0;
-#endif
-#ifdef LANDLOCK_ACCESS_FS_TRUNCATE
-    rules.handled_access_fs |= version >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
-#endif
-#ifdef LANDLOCK_ACCESS_NET_BIND_TCP
-    rules.handled_access_net = version >= 4 ? LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP : 0;
-#endif
-#ifdef LANDLOCK_SCOPE_SIGNAL
-    rules.scoped = version >= 6 ? LANDLOCK_SCOPE_SIGNAL | LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET : 0;
-#endif
-    return rules;
-}
-
-static void allow_below(int ruleset, uint64_t access, const char *folder) {
-    struct landlock_path_beneath_attr rule = {.allowed_access = access};
-    rule.parent_fd = open(folder, O_PATH | O_CLOEXEC);
-    if (rule.parent_fd >= 0) {
-        syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-        close(rule.parent_fd);
-    }
-}
-
-// The folder of a variable, or that within HOME; made where it is not there. False: neither is set.
-static bool find_place(const char *variable, const char *within_home, char path[PATH_MAX]) {
-    const char *folder = variable != NULL ? getenv(variable) : NULL;
-    const char *home = getenv("HOME");
-    int length = -1;
-    if (folder != NULL && folder[0] == '/') {
-        length = snprintf(path, PATH_MAX, "%s", folder);
-    } else if (within_home != NULL && home != NULL && home[0] == '/') {
-        length = snprintf(path, PATH_MAX, "%s/%s", home, within_home);
-    }
-    if (length < 0 || length >= PATH_MAX) {
-        return false;
-    }
-    mkdir(path, 0700);
-    return true;
-}
-
-// Devices, and where drivers and this program keep what they compile. What is temporary goes there, too.
-static void allow_places(int ruleset, uint64_t access) {
-    static const struct {
-        const char *variable, *within_home;
-    } places[] = {{"POCL_CACHE_DIR", NULL}, {"CUDA_CACHE_PATH", ".nv"}, {"XDG_CACHE_HOME", ".cache"}};
+// Devices that compute, and what every program may write to. No disks: the superuser could.
+static void allow_devices(int rules) {
+    static const char *const names[] = {"null", "zero",  "full",   "random", "urandom", "kfd",    "dxg",
+                                        "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"}; // or what begins so
     char path[PATH_MAX];
-    allow_below(ruleset, access, "/dev");
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (find_place(places[i].variable, places[i].within_home, path)) {
-            allow_below(ruleset, access, path);
-            setenv("TMPDIR", path, 1);
+    DIR *devices = opendir("/dev");
+    for (struct dirent *d = devices != NULL ? readdir(devices) : NULL; d != NULL; d = readdir(devices)) {
+        struct stat info;
+        snprintf(path, sizeof path, "/dev/%s", d->d_name);
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            if (strncmp(d->d_name, names[i], strlen(names[i])) == 0 && lstat(path, &info) == 0 &&
+                (S_ISCHR(info.st_mode) || S_ISDIR(info.st_mode))) {
+                sm_file_access_allow(rules, path, SM_MAY_READ | SM_MAY_WRITE);
+                break;
+            }
         }
+    }
+    if (devices != NULL) {
+        closedir(devices);
     }
 }
 
-// Where there is no Landlock, the filter of system calls is all.
-static void limit_writes(void) {
-    const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-    const struct landlock_ruleset_attr rules = rules_of(version);
-    const int ruleset = version < 1 ? -1 : (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
-    if (ruleset >= 0) {
-        allow_places(ruleset, rules.handled_access_fs);
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
-            syscall(SYS_landlock_restrict_self, ruleset, 0);
-        }
-        close(ruleset);
+// Caches and temporary files of drivers, and of this program: in empty folders of the check's own.
+static void move_caches(const char *folder) {
+    static const char *const variables[] = {"POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, variables[i]);
+        mkdir(path, 0700);
+        setenv(variables[i], path, 1);
     }
 }
-#else
-static void limit_writes(void) {}
-#endif
 
-bool sm_confine_driver(void) {
-    limit_writes();
+bool sm_confine_driver(const char *folder) {
+    const int rules = sm_file_access_open(false);
+    move_caches(folder);
+    allow_devices(rules);
+    sm_file_access_allow(rules, folder, SM_MAY_READ | SM_MAY_WRITE);
+    sm_file_access_limit(rules);
     return filter_driver();
 }

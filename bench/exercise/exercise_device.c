@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op_ceiling.h"
-
 enum { GAP_BYTES = 4096, UNTOUCHED = 0xCB }; // -13e6, where it is read as a number
-static const double peak_seconds = 0.1;
 
 // --- the device ------------------------------------------------------------------------------------
 
@@ -258,25 +255,29 @@ sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device
 
 // --- times -----------------------------------------------------------------------------------------
 
-static sm_status time_one(const sm_own_kernel *kernel, const char *id, const sm_exercise_case *c, double *ns,
-                          sm_exercise_device_times *times) {
+sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
+                                  bool keeps, double *ns) {
     sm_device *device = NULL;
     SM_TRY(open_device(kernel, id, &device));
-    sm_status status = sm_case_time(c, device, ns);
-    if (status == SM_OK && kernel == NULL) {
-        sm_op_ceiling ceiling;
-        snprintf(times->device, sizeof times->device, "%s", device->info.name);
-        status = sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &ceiling);
+    const sm_status status = sm_case_time(&cases->list[cases->timed], device, keeps, ns);
+    device->backend->close(device);
+    return status;
+}
+
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+                                   sm_exercise_device_times *times) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    sm_op_ceiling ceiling;
+    sm_device *device = NULL;
+    SM_TRY(open_device(NULL, id, &device));
+    snprintf(times->device, sizeof times->device, "%s", device->info.name);
+    sm_status status = sm_case_time(c, device, false, &times->shipped_ns);
+    const double seen_ns = own_ns < times->shipped_ns ? own_ns : times->shipped_ns;
+    status = status == SM_OK ? sm_case_ceiling(c, device, seen_ns, &ceiling) : status;
+    if (status == SM_OK) {
         times->ceiling_ns = ceiling.ns;
         times->is_memory_bound = ceiling.is_memory_bound;
     }
     device->backend->close(device);
     return status;
-}
-
-sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
-                                  sm_exercise_device_times *times) {
-    const sm_exercise_case *timed = &cases->list[cases->timed];
-    SM_TRY(time_one(kernel, device, timed, &times->own_ns, times));
-    return time_one(NULL, device, timed, &times->shipped_ns, times);
 }

@@ -1,4 +1,4 @@
-// exercise_device.h: a student's kernel in OpenCL C on a device: the cases, and times. In the student's own process:
+// exercise_device.h: a student's kernel in OpenCL C on a device: the cases, and times. In processes of their own:
 // drivers do not outlive a fork.
 #ifndef STEPMARK_EXERCISE_DEVICE_H
 #define STEPMARK_EXERCISE_DEVICE_H
@@ -7,9 +7,8 @@
 
 typedef struct {
     char device[SM_TEXT_SIZE]; // its name
-    double own_ns;
-    double shipped_ns; // of the backend's kernel
-    double ceiling_ns; // NaN: not known
+    double shipped_ns;         // of the backend's kernel
+    double ceiling_ns;         // NaN: not known
     bool is_memory_bound;
 } sm_exercise_device_times;
 
@@ -18,8 +17,12 @@ typedef struct {
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index);
 
-// Of the timed case.
-sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
-                                  sm_exercise_device_times *times);
+// Of the timed case; `keeps` as in sm_case_time.
+sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
+                                  bool keeps, double *ns);
+
+// The backend's own kernel, and the device's ceilings; the student's took `own_ns`.
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+                                   sm_exercise_device_times *times);
 
 #endif

@@ -46,15 +46,17 @@ static bool is_close(double a, double b, double difference) {
 }
 
 // The first element that is wrong; -1: none is.
-static int64_t first_wrong(const sm_case_operand *o) {
+static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
     const double difference = allowed(o);
     for (int64_t i = 0; i < o->n_elems; i++) {
-        if (!(fabs((double)got(o)[i] - expected(o)[i]) <= difference)) {
+        if (!(fabs((double)values[i] - expected(o)[i]) <= difference)) {
             return i;
         }
     }
     return -1;
 }
+
+static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, got(o)); }
 
 // Are these the numbers that the kernel left?
 static bool explains(const sm_case_operand *o, const float *values) {
@@ -441,6 +443,30 @@ static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *repo
         }
     }
     return false;
+}
+
+void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    static const char *const calls[] = {[SM_TIMED_LAST] = "the last", [SM_TIMED_DRAWN] = "one drawn by lot"};
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        for (int which = 0; output(c, k) != NULL && which < SM_N_TIMED; which++) {
+            const sm_case_operand *o = output(c, k);
+            const float *values = (const float *)sm_case_timed(o, which);
+            const int64_t wrong = first_wrong_of(o, values);
+            if (wrong >= 0 && report->right) {
+                char where[96];
+                index_text(o, wrong, where);
+                report->right = false;
+                snprintf(report->wrong, sizeof report->wrong,
+                         "case %s: right when it is checked and wrong when it is timed: in %s of the timed calls %s is "
+                         "%.6g and should be %.6g",
+                         c->text, calls[which], where, (double)values[wrong], (double)expected(o)[wrong]);
+                snprintf(report->why, sizeof report->why,
+                         "each call must compute anew: what earlier calls left does "
+                         "not count");
+            }
+        }
+    }
 }
 
 sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report) {

@@ -3,15 +3,20 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "file_access.h"
 #include "input_file.h"
+#include "remove_tree.h"
 #include "subprocess.h"
 
-enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20 };
+enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
+static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes
 
 sm_op_kind sm_op_kind_find(const char *name) {
     int kind = 0;
@@ -39,8 +44,70 @@ static sm_status make_folder(sm_kernel_file *file) {
     return SM_OK;
 }
 
+// --- what the compiler may take -----------------------------------------------------------------------
+
+typedef struct {
+    const sm_kernel_limits *limits;
+    const char *folder; // to write to
+    int rules;          // file_access.h
+} confinement;
+
+static void limit(int resource, rlim_t most) {
+    const struct rlimit limits = {most, most};
+    setrlimit(resource, &limits);
+}
+
+// In the compiler's process. What it leaves when it is ended goes with the folder.
+static void prepare(void *ctx) {
+    const confinement *c = ctx;
+    setenv("TMPDIR", c->folder, 1);
+    if (c->limits->is_confined) {
+        limit(RLIMIT_CORE, 0);
+        limit(RLIMIT_CPU, (rlim_t)c->limits->timeout_s + 2);
+        limit(RLIMIT_AS, most_compiler_bytes);
+        limit(RLIMIT_FSIZE, MOST_FILE_BYTES);
+        setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
+        sm_file_access_limit(c->rules);
+    }
+}
+
+// Where a compiler lies, if not among the system's own: PREFIX, of PREFIX/bin/cc.
+static void allow_compiler(int rules, const char *name) {
+    char path[PATH_MAX];
+    char found[PATH_MAX];
+    const char *home = getenv("HOME");
+    const char *folders = strchr(name, '/') != NULL ? "" : getenv("PATH");
+    for (const char *folder = folders; folder != NULL; folder = strchr(folder, ':')) {
+        folder += *folder == ':';
+        const int length = (int)strcspn(folder, ":");
+        snprintf(path, sizeof path, "%.*s%s%s", length, folder, length > 0 ? "/" : "", name);
+        if (realpath(path, found) != NULL) {
+            sm_file_access_allow(rules, found, SM_MAY_READ);
+            for (int i = 0; i < 2 && strrchr(found, '/') != NULL; i++) {
+                *strrchr(found, '/') = '\0';
+            }
+            if (found[0] != '\0' && strcmp(found, "/usr") != 0 && (home == NULL || strcmp(found, home) != 0)) {
+                sm_file_access_allow(rules, found, SM_MAY_READ);
+            }
+            return;
+        }
+    }
+}
+
+// What it may read and write, opened here: after a fork there is little that may be done.
+static int make_rules(const char *compiler, const char *path, const sm_kernel_file *file) {
+    char folder[PATH_MAX];
+    const int rules = sm_file_access_open(true);
+    snprintf(folder, sizeof folder, "%s", path);
+    sm_file_access_allow_system(rules);
+    allow_compiler(rules, compiler);
+    sm_file_access_allow(rules, dirname(folder), SM_MAY_READ);
+    sm_file_access_allow(rules, file->folder, SM_MAY_READ | SM_MAY_WRITE);
+    return rules;
+}
+
 // As the build compiles its own kernels, for this processor.
-static sm_status compile(const char *path, sm_kernel_file *file) {
+static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
     const char *compiler = getenv("CC");
     char *const argv[] = {(char *)(compiler != NULL && compiler[0] != '\0' ? compiler : "cc"),
                           "-std=gnu11",
@@ -61,7 +128,19 @@ static sm_status compile(const char *path, sm_kernel_file *file) {
                           "-lm",
                           NULL};
     sm_subprocess process;
-    const sm_status status = sm_subprocess_run(argv, NULL, NULL, &process);
+    confinement c = {limits, file->folder, limits->is_confined ? make_rules(argv[0], path, file) : -1};
+    const sm_subprocess_how how = {.interrupted = limits->interrupted,
+                                   .timeout_s = limits->timeout_s,
+                                   .most_bytes = MOST_SAID_BYTES,
+                                   .prepare = prepare,
+                                   .ctx = &c};
+    const sm_status status = sm_subprocess_run(argv, &how, &process);
+    if (c.rules >= 0) {
+        close(c.rules);
+    }
+    if (status == SM_ERR_TIMEOUT) {
+        return sm_fail(status, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);
+    }
     if (status == SM_ERR_UNSUPPORTED) {
         return sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
                        argv[0]);
@@ -98,7 +177,7 @@ cleanup:
     return status;
 }
 
-sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
+sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
     int fd;
     int64_t size_bytes;
     *file = (sm_kernel_file){.language = SM_OWN_C};
@@ -106,7 +185,7 @@ sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
     close(fd);
     if (ends_with(path, ".c")) {
         SM_TRY(make_folder(file));
-        return compile(path, file);
+        return compile(path, limits, file);
     }
     if (ends_with(path, ".cl")) {
         return read_source(path, file);
@@ -123,8 +202,7 @@ sm_status sm_kernel_file_open(const char *path, sm_kernel_file *file) {
 
 void sm_kernel_file_close(sm_kernel_file *file) {
     if (file->folder[0] != '\0') {
-        unlink(file->library);
-        rmdir(file->folder);
+        sm_remove_tree(file->folder);
         file->folder[0] = '\0';
     }
     free(file->source);

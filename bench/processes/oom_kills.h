@@ -1,5 +1,5 @@
-// oom_kills.h: how often the kernel has killed a process of this machine for want of memory, so that a SIGKILL of its is
-// told from others.
+// oom_kills.h: how often the kernel has killed a process of this machine for want of memory, so that a SIGKILL of its
+// is told from others.
 #ifndef STEPMARK_OOM_KILLS_H
 #define STEPMARK_OOM_KILLS_H
 

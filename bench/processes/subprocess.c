@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,15 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
+#include "clock.h"
 
 static sm_status open_stream(int *fd) {
     *fd = memfd_create("stepmark", MFD_CLOEXEC);
     return *fd >= 0 ? SM_OK : sm_fail(SM_ERR_IO, "cannot keep a program's output: %s", strerror(errno));
 }
 
-static sm_status read_stream(int fd, char **text, size_t *size_bytes) {
+static sm_status read_stream(int fd, size_t most_bytes, char **text, size_t *size_bytes) {
     off_t end = lseek(fd, 0, SEEK_END);
+    end = most_bytes > 0 && end > (off_t)most_bytes ? (off_t)most_bytes : end;
     *text = calloc((size_t)(end > 0 ? end : 0) + 1, 1);
     if (*text == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a program's output of %lld bytes", (long long)end);
@@ -39,25 +41,58 @@ static sm_status read_stream(int fd, char **text, size_t *size_bytes) {
     return SM_OK;
 }
 
-static sm_status spawn(char *const argv[], const char *folder, int out, int err, pid_t *pid) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    int failed = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, out, 1);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, err, 2);
-    if (folder != NULL) {
-        failed = failed != 0 ? failed : posix_spawn_file_actions_addchdir_np(&actions, folder);
+// With a limit of time it leads a group of its own, which is ended as a whole.
+static _Noreturn void become(char *const argv[], const sm_subprocess_how *how, int out, int err, int said) {
+    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (how->timeout_s > 0) {
+        setpgid(0, 0);
     }
-    failed = failed != 0 ? failed : posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(err, 2);
+    if (how->prepare != NULL) {
+        how->prepare(how->ctx);
+    }
+    execvp(argv[0], argv);
+    const int reason = errno;
+    (void)!write(said, &reason, sizeof(reason));
+    _exit(127);
+}
+
+// Why it did not begin, or 0.
+static int reason_of(int said) {
+    int reason = 0;
+    ssize_t n;
+    while ((n = read(said, &reason, sizeof(reason))) < 0 && errno == EINTR) {
+    }
+    return n == (ssize_t)sizeof(reason) ? reason : 0;
+}
+
+static sm_status start(char *const argv[], const sm_subprocess_how *how, int out, int err, pid_t *pid) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: no pipe to start it: %s", argv[0], strerror(errno));
+    }
+    fflush(NULL);
+    *pid = fork();
+    const int reason = errno;
+    if (*pid == 0) {
+        become(argv, how, out, err, ends[1]);
+    }
+    close(ends[1]);
+    const int failed = *pid < 0 ? reason : reason_of(ends[0]);
+    close(ends[0]);
+    if (failed != 0 && *pid > 0) {
+        waitpid(*pid, NULL, 0);
+    }
     if (failed == ENOMEM) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to start it", argv[0]);
     }
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", argv[0], strerror(failed));
 }
 
-// Sleeps until the program has ended, a signal comes, or `left` has passed (NULL: however long that takes). Signals are
-// held back but for the sleep itself, so that none comes between looking for it and sleeping.
+// Sleeps until the program has ended, a signal comes or came, or `left` has passed (NULL: however long that takes).
+// Signals are held back but for the sleep itself, so that none comes between looking for it and sleeping.
 static bool has_ended(int process, const struct timespec *left, const volatile sig_atomic_t *interrupted) {
     struct pollfd file = {.fd = process, .events = POLLIN};
     sigset_t ours;
@@ -66,32 +101,45 @@ static bool has_ended(int process, const struct timespec *left, const volatile s
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
     sigprocmask(SIG_BLOCK, &ours, &before);
-    const bool must_look = left == NULL && interrupted != NULL && *interrupted;
+    const bool must_look = interrupted != NULL && *interrupted;
     const bool ended = !must_look && ppoll(&file, 1, left, &before) > 0;
     sigprocmask(SIG_SETMASK, &before, NULL);
     return ended;
 }
 
-// Told to end, it gets a second for that: who started us waits no longer than two.
-static void wait_until_ended(pid_t pid, int process, const volatile sig_atomic_t *interrupted) {
+// Told to end, it gets a second for that: who started us waits no longer than two. False: its time ran out.
+static bool wait_until_ended(pid_t pid, int process, const sm_subprocess_how *how) {
     const struct timespec grace = {.tv_sec = 1, .tv_nsec = 200000000};
-    while (!has_ended(process, NULL, interrupted)) {
-        if (interrupted != NULL && *interrupted) {
+    const int64_t deadline_ns = how->timeout_s > 0 ? sm_now_ns() + (int64_t)(how->timeout_s * 1e9) : INT64_MAX;
+    for (;;) {
+        const int64_t left_ns = how->timeout_s > 0 ? deadline_ns - sm_now_ns() : 0;
+        const struct timespec left = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
+        if (left_ns < 0) {
+            return false;
+        }
+        if (has_ended(process, how->timeout_s > 0 ? &left : NULL, how->interrupted)) {
+            return true;
+        }
+        if (how->interrupted != NULL && *how->interrupted) {
             kill(pid, SIGTERM);
-            if (!has_ended(process, &grace, interrupted)) {
+            if (!has_ended(process, &grace, NULL)) {
                 kill(pid, SIGKILL);
             }
-            return;
+            return true;
         }
     }
 }
 
-static sm_status wait_for(pid_t pid, const volatile sig_atomic_t *interrupted, int *exit_code) {
+static sm_status wait_for(pid_t pid, const sm_subprocess_how *how, int *exit_code) {
     int state = 0;
+    bool in_time = true;
     const int process = pidfd_open(pid, 0);
     if (process >= 0) { // else, on a kernel without it, a signal is heeded once the program has ended
-        wait_until_ended(pid, process, interrupted);
+        in_time = wait_until_ended(pid, process, how);
         close(process);
+    }
+    if (how->timeout_s > 0) {
+        kill(-pid, SIGKILL); // what it started, too
     }
     while (waitpid(pid, &state, 0) < 0) {
         if (errno != EINTR) {
@@ -99,11 +147,13 @@ static sm_status wait_for(pid_t pid, const volatile sig_atomic_t *interrupted, i
         }
     }
     *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    return interrupted != NULL && *interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+    if (!in_time) {
+        return sm_fail(SM_ERR_TIMEOUT, "did not end within %g s", how->timeout_s);
+    }
+    return how->interrupted != NULL && *how->interrupted ? SM_ERR_INTERRUPTED : SM_OK;
 }
 
-sm_status sm_subprocess_run(char *const argv[], const char *folder, const volatile sig_atomic_t *interrupted,
-                            sm_subprocess *process) {
+sm_status sm_subprocess_run(char *const argv[], const sm_subprocess_how *how, sm_subprocess *process) {
     int out = -1;
     int err = -1;
     pid_t pid = 0;
@@ -111,10 +161,10 @@ sm_status sm_subprocess_run(char *const argv[], const char *folder, const volati
     memset(process, 0, sizeof(*process));
     SM_TRY_GOTO(open_stream(&out));
     SM_TRY_GOTO(open_stream(&err));
-    SM_TRY_GOTO(spawn(argv, folder, out, err, &pid));
-    SM_TRY_GOTO(wait_for(pid, interrupted, &process->exit_code));
-    SM_TRY_GOTO(read_stream(out, &process->out, &process->out_bytes));
-    SM_TRY_GOTO(read_stream(err, &process->err, &process->err_bytes));
+    SM_TRY_GOTO(start(argv, how, out, err, &pid));
+    SM_TRY_GOTO(wait_for(pid, how, &process->exit_code));
+    SM_TRY_GOTO(read_stream(out, how->most_bytes, &process->out, &process->out_bytes));
+    SM_TRY_GOTO(read_stream(err, how->most_bytes, &process->err, &process->err_bytes));
 cleanup:
     if (out >= 0) {
         close(out);

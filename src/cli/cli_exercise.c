@@ -76,8 +76,9 @@ static void print_times(const sm_exercise_report *report) {
     }
     if (isfinite(report->ceiling_ns)) {
         printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
-               report->is_memory_bound ? "its bytes at the bandwidth of arrays as large as they are"
-                                       : "its FLOPs at the peak of arithmetic");
+               report->is_ceiling_ours   ? "what our fastest kernel took; the machine was busy"
+               : report->is_memory_bound ? "its bytes at the bandwidth of arrays as large as they are"
+                                         : "its FLOPs at the peak of arithmetic");
     }
 }
 
@@ -166,6 +167,11 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
                                      .interrupted = &cli_interrupted};
     sm_exercise_report report;
     sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
+    if (status == SM_OK && !report.is_limited) {
+        cli_note(
+            "warning: this system has no Landlock: compiler and kernel could read all that you can, and a driver write "
+            "anywhere");
+    }
     if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {
         print_report(exercise, &report);
     } else if (status == SM_OK) {

@@ -92,7 +92,7 @@ static void release(command *c) {
 static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {
     sm_subprocess process;
     size_t n_before = json_array_size(rows->rows);
-    SM_TRY(sm_subprocess_run(c->argv, NULL, &cli_interrupted, &process));
+    SM_TRY(sm_subprocess_run(c->argv, &(sm_subprocess_how){.interrupted = &cli_interrupted}, &process));
     sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
     if (process.exit_code == 2) { // its first line says what is wrong with the flags
         status =

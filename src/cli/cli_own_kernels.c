@@ -27,9 +27,10 @@ static sm_status find_kind(const char *name, sm_op_kind *kind) {
     return *kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT);
 }
 
-static sm_status load(sm_op_kind kind, const char *path) {
+static sm_status load(sm_op_kind kind, const char *path, double timeout_s) {
     sm_kernel_file file;
-    sm_status status = sm_kernel_file_open(path, &file);
+    const sm_kernel_limits limits = {.timeout_s = timeout_s, .interrupted = &cli_interrupted};
+    sm_status status = sm_kernel_file_open(path, &limits, &file);
     if (status == SM_OK) {
         status = sm_kernel_load(path, &file, kind, &own.list[own.n]);
     }
@@ -41,8 +42,8 @@ static sm_status load(sm_op_kind kind, const char *path) {
 }
 
 // One OP=FILE.
-static sm_status add(const char *entry, const char *recorded) {
-    (void)recorded;
+static sm_status add(const char *entry, const void *ctx) {
+    const cli_options *options = ctx;
     char name[CLI_TEXT_SIZE];
     char digest[SM_DIGEST_SIZE];
     sm_op_kind kind;
@@ -58,20 +59,19 @@ static sm_status add(const char *entry, const char *recorded) {
         }
     }
     SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
-    SM_TRY(load(kind, equals + 1));
+    SM_TRY(load(kind, equals + 1, options->timeout_s));
     own.n++;
     const size_t used = strlen(own.text);
     snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
     return SM_OK;
 }
 
-static sm_status for_each(const char *text, sm_status (*take)(const char *entry, const char *recorded),
-                          const char *recorded) {
+static sm_status for_each(const char *text, sm_status (*take)(const char *entry, const void *ctx), const void *ctx) {
     char entry[PATH_MAX + CLI_TEXT_SIZE];
     for (;;) {
         const size_t length = strcspn(text, ",");
         snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
-        SM_TRY(take(entry, recorded));
+        SM_TRY(take(entry, ctx));
         if (text[length] == '\0') {
             return SM_OK;
         }
@@ -98,7 +98,7 @@ static sm_status check_languages(const sm_backend *backend) {
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
                           const char **text) {
     if (!own.is_loaded && options->kernel != NULL) {
-        SM_TRY(for_each(options->kernel, add, NULL));
+        SM_TRY(for_each(options->kernel, add, options));
         cli_note("kernels of your own: %s", own.text);
     }
     own.is_loaded = true;
@@ -157,7 +157,7 @@ static sm_status expect_recorded(const char *what, const char *entry, const char
                          what, path);
 }
 
-static sm_status expect_kernel(const char *entry, const char *recorded) {
+static sm_status expect_kernel(const char *entry, const void *recorded) {
     const char *equals = strchr(entry, '=');
     return expect_recorded("--kernel", entry, equals != NULL ? equals + 1 : entry, recorded);
 }
