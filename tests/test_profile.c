@@ -109,6 +109,11 @@ static void a_preempted_op_is_not_named(void **state) {
     assert_non_null(strstr(profile.verdict, "look first at"));
     assert_non_null(strstr(profile.verdict, "were noisy"));
     sm_profile_free(&profile);
+    snprintf(input.doubt, sizeof(input.doubt), "busy machine");
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_string_equal(profile.verdict, "No verdict: busy machine.");
+    assert_int_equal(profile.bound, SM_BOUND_UNKNOWN);
+    sm_profile_free(&profile);
     sm_plan_free(plan);
     free(least);
 }

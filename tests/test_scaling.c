@@ -141,6 +141,43 @@ static bool has_note(const sm_scaling *s, const char *text) {
     return false;
 }
 
+// Of one run, and of runs on a busy machine, nothing is reckoned.
+static void no_verdict(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 16}, {2, 16}};
+    static const int64_t predict[] = {8};
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    int n = make_runs(sizes, 2, "doubt", paths);
+    for (int is_busy = 0; is_busy < 2; is_busy++) {
+        sm_training_runs runs;
+        expect_ok("read", sm_training_runs_read(paths, is_busy ? 2 : 1, &runs));
+        json_t *metrics = runs.runs[0].metrics;
+        if (is_busy) {
+            json_t *starts = json_object_get(metrics, "starts");
+            json_t *end = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "end");
+            json_object_set_new(end, "other_cpus", json_real(1.7));
+            json_object_set_new(end, "involuntary_switches", json_integer(1000));
+            json_object_set_new(json_object_get(json_object_get(metrics, "hardware"), "cpu"), "threads",
+                                json_integer(2));
+        }
+        expect_ok("scaling", sm_scaling_make(&runs, predict, 1, &s));
+        assert_false(s.has_verdict);
+        assert_null(row_of(&s, SM_WORK_FIXED, 8));
+        assert_true(isnan(row_of(&s, SM_WORK_FIXED, 1)->speedup));
+        assert_true(row_of(&s, SM_WORK_FIXED, 1)->tokens_per_s > 0);
+        assert_true(has_note(&s, is_busy ? "busy machine: other processes kept 1.7 of 2 processors busy"
+                                         : "these need runs at two numbers of processes or more"));
+        assert_false(has_note(&s, "model of a step"));
+        json_t *model = sm_scaling_model(&s);
+        assert_true(json_is_null(model));
+        json_decref(model);
+        sm_scaling_free(&s);
+        sm_training_runs_free(&runs);
+    }
+    free_paths(paths, n);
+}
+
 static void strong_and_weak(void **state) {
     (void)state;
     static const int sizes[][2] = {{4, 16}, {1, 16}, {2, 16}, {2, 16}, {2, 32}, {4, 64}};
@@ -242,6 +279,7 @@ int main(void) {
         cmocka_unit_test(fit_of_known_parts),
         cmocka_unit_test(fit_of_few_points),
         cmocka_unit_test(fit_is_never_negative),
+        cmocka_unit_test(no_verdict),
         cmocka_unit_test(strong_and_weak),
         cmocka_unit_test(hosts),
         cmocka_unit_test(not_comparable),

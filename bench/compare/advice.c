@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compare_stats.h"
+#include "evidence.h"
 #include "read_rows.h"
 #include "show.h"
 #include "stats.h"
@@ -17,7 +18,8 @@ static const double alpha = 0.05;
 static void show_gain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double gain = sm_json_number(record, column->name);
     const double lo = sm_json_number(record, "gain_ci95_lo");
-    snprintf(text, size_bytes, "%s", sm_rows_text(record, "status"));
+    const char *verdict = sm_rows_text(record, "verdict");
+    snprintf(text, size_bytes, "%s", verdict[0] != '\0' ? verdict : sm_rows_text(record, "status"));
     if (isfinite(lo)) {
         snprintf(text, size_bytes, "%.2f (%.2f-%.2f)", gain, lo, sm_json_number(record, "gain_ci95_hi"));
     } else if (isfinite(gain)) {
@@ -60,7 +62,7 @@ static const sm_column columns[] = {
      .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("gain_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null with too few samples")},
     {SM_COLUMN("gain_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
-    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not told apart: by the interval"), .heading = "it is",
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not told apart: by the interval; or no verdict: reason says why"), .heading = "it is",
      .rank = 4},
     {SM_COLUMN("basis", SM_COLUMN_TEXT, "",
                "what the interval is of: pairs (runs in turn), or samples (of these runs only)"),
@@ -77,7 +79,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or what became of it"), .heading = "status", .show = show_status,
      .brief = show_brief_status, .rank = 5},
     {SM_COLUMN("advised", SM_COLUMN_BOOLEAN, "", "the one that was chosen, and measured most often")},
-    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure")},
+    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure, or no verdict")},
     {SM_COLUMN("command", SM_COLUMN_TEXT, "", "measures it again"), .heading = "command"},
 };
 
@@ -180,15 +182,38 @@ static void set_gain(json_t *record, const sm_difference *d, const char *basis, 
     sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n_rounds));
 }
 
+// Whether half of the rows that have figures bear no verdict.
+static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
+    size_t n = 0;
+    size_t n_doubted = 0;
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        const json_t *row = json_array_get(rows, round);
+        char its[SM_DOUBT_SIZE];
+        if (has_figures(row)) {
+            n++;
+            if (sm_doubt_row(row, its)) {
+                n_doubted++;
+                memcpy(doubt, its, sizeof(its));
+            }
+        }
+    }
+    return n_doubted > 0 && 2 * n_doubted >= n;
+}
+
 static sm_status judge(const json_t *default_rows, const json_t *rows, json_t *record) {
     sm_status status = SM_OK;
     meetings m = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
     sm_difference d;
+    char doubt[SM_DOUBT_SIZE];
     SM_TRY_GOTO(meet(default_rows, rows, &m));
     const size_t n = m.a_medians.n;
     if (n >= LEAST_PAIRS) {
         SM_TRY_GOTO(sm_compare_paired(m.a_medians.values, m.b_medians.values, n, alpha, &d));
         set_gain(record, &d, "pairs", n);
+    } else if (is_doubted(default_rows, doubt) || is_doubted(rows, doubt)) {
+        sm_json_set_new(record, "verdict", sm_json_text("no verdict"));
+        sm_json_set_new(record, "reason", sm_json_text(doubt));
+        sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n));
     } else if (m.a_samples.n > 0 && m.b_samples.n > 0) {
         SM_TRY_GOTO(
             sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha, &d));

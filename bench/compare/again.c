@@ -277,14 +277,9 @@ static sm_status judge_outcome(sm_again *result, const json_t *recorded, const j
 }
 
 static void text_of_step(const json_t *row, char *text, size_t size_bytes) {
-    char step[64];
-    double median_ns = sm_json_number(row, "median_ns");
-    double mad_ns = sm_json_number(row, "mad_ns");
-    text[0] = '\0';
-    sm_text_ms(median_ns, step, sizeof(step));
-    if (step[0] != '\0') {
-        snprintf(text, size_bytes, "%s ± %.1f%%", step, 100 * mad_ns / median_ns);
-    }
+    const double median_ns = sm_json_number(row, "median_ns");
+    sm_text_ms(median_ns, text, size_bytes);
+    sm_append_spread(100 * sm_json_number(row, "mad_ns") / median_ns, text, size_bytes);
 }
 
 static sm_status compare_speeds(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {

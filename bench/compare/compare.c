@@ -178,9 +178,20 @@ static json_t *describe(const json_t *row) {
     return sm_json_text(text);
 }
 
-static sm_status make_record(const json_t *a, const json_t *b, const values *v, const sm_difference *d, double alpha,
-                             double threshold, sm_verdict *verdict, json_t **made) {
+// Runs in turn see the same disturbances; others stand or fall by their own.
+static bool bears_no_verdict(const sm_run_group *a, const sm_run_group *b, const values *v, char *text,
+                             size_t size_bytes) {
+    return !v->paired && (sm_doubt_rows(a->rows, a->n_usable, text, size_bytes) ||
+                          sm_doubt_rows(b->rows, b->n_usable, text, size_bytes));
+}
+
+static sm_status make_record(const sm_run_group *of_a, const sm_run_group *of_b, const values *v,
+                             const sm_difference *d, double alpha, double threshold, sm_verdict *verdict,
+                             json_t **made) {
+    const json_t *a = of_a->rows[0];
+    const json_t *b = of_b->rows[0];
     char differs[TEXT_SIZE];
+    char doubt[TEXT_SIZE];
     const char *reason;
     double median_a;
     double median_b;
@@ -188,6 +199,11 @@ static sm_status make_record(const json_t *a, const json_t *b, const values *v, 
     SM_TRY(median_of(v->b, v->n_b, &median_b));
     json_t *record = json_object();
     *verdict = judge(d, threshold, &reason);
+    const bool is_doubted = bears_no_verdict(of_a, of_b, v, doubt, sizeof(doubt));
+    if (is_doubted) {
+        *verdict = SM_VERDICT_INCONCLUSIVE;
+        reason = doubt;
+    }
     sm_factor_text(a, b, differs, sizeof(differs));
     sm_json_set_new(record, "verdict", json_string(sm_verdict_name(*verdict)));
     sm_json_set_new(record, "reason", sm_json_text(reason));
@@ -201,12 +217,12 @@ static sm_status make_record(const json_t *a, const json_t *b, const values *v, 
     sm_json_set_new(record, "n_b", json_integer((json_int_t)v->n_b));
     sm_json_set_new(record, "median_a_ns", sm_json_real(median_a));
     sm_json_set_new(record, "median_b_ns", sm_json_real(median_b));
-    sm_json_set_new(record, "change_percent", sm_json_real(percent(d->estimate)));
-    sm_json_set_new(record, "ci_lo_percent", sm_json_real(percent(d->lo)));
-    sm_json_set_new(record, "ci_hi_percent", sm_json_real(percent(d->hi)));
+    sm_json_set_new(record, "change_percent", sm_json_real(is_doubted ? NAN : percent(d->estimate)));
+    sm_json_set_new(record, "ci_lo_percent", sm_json_real(is_doubted ? NAN : percent(d->lo)));
+    sm_json_set_new(record, "ci_hi_percent", sm_json_real(is_doubted ? NAN : percent(d->hi)));
     sm_json_set_new(record, "confidence", json_real(1 - alpha));
-    sm_json_set_new(record, "p_value", sm_json_real(d->p_value));
-    sm_json_set_new(record, "detectable_percent", sm_json_real(percent(d->detectable)));
+    sm_json_set_new(record, "p_value", sm_json_real(is_doubted ? NAN : d->p_value));
+    sm_json_set_new(record, "detectable_percent", sm_json_real(is_doubted ? NAN : percent(d->detectable)));
     sm_json_set_new(record, "threshold_percent", json_real(100 * threshold));
     *made = record;
     return SM_OK;
@@ -237,12 +253,15 @@ static sm_status note_basis(json_t *notes, const char *basis) {
     return SM_OK;
 }
 
-// Few runs: whether their samples may be relied on.
+// Few runs: whether their samples may be relied on. Of pairs: that the machine was busy.
 static sm_status note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
     char noise[256];
     char text[TEXT_SIZE];
-    sm_noise_text(row, noise, sizeof(noise));
-    if (strcmp(basis, "samples") != 0 || noise[0] == '\0') {
+    const bool is_doubted = sm_doubt_row(row, noise);
+    if (!is_doubted) {
+        sm_noise_text(row, noise, sizeof(noise));
+    }
+    if ((strcmp(basis, "samples") != 0 && !is_doubted) || noise[0] == '\0') {
         return SM_OK;
     }
     snprintf(text, sizeof(text), "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
@@ -258,7 +277,7 @@ static sm_status weigh(const sm_run_group *a, const sm_run_group *b, double alph
     SM_TRY_GOTO(collect(a, b, &v));
     SM_TRY_GOTO(v.paired ? sm_compare_paired(v.a, v.b, v.n_a, alpha, &d)
                          : sm_compare_unpaired(v.a, v.n_a, v.b, v.n_b, alpha, &d));
-    SM_TRY_GOTO(make_record(a->rows[0], b->rows[0], &v, &d, alpha, threshold, &verdict, &record));
+    SM_TRY_GOTO(make_record(a, b, &v, &d, alpha, threshold, &verdict, &record));
     SM_TRY_GOTO(append_record(c->compared, record));
     SM_TRY_GOTO(note_noise(c->notes, v.basis, "A", a->rows[0]));
     SM_TRY_GOTO(note_noise(c->notes, v.basis, "B", b->rows[0]));

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // --- noise -----------------------------------------------------------------------------------------
 
@@ -28,20 +29,18 @@ sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
     return noise_percent <= SM_NOISE_LIMIT && spread_percent <= SM_SPREAD_LIMIT ? SM_NOISE_STEADY : SM_NOISE_NOISY;
 }
 
-// Two digits, and whole numbers from 100 on: "8.7", "74", "1684".
-static void percent_text(double percent, char text[32]) {
-    snprintf(text, 32, percent < 100 ? "%.2g" : "%.0f", percent);
-}
-
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes) {
     char noise[32];
     char spread[32];
-    percent_text(noise_percent, noise);
-    percent_text(spread_percent, spread);
-    snprintf(
-        text, size_bytes,
-        "noisy: half of the samples differ from the median by %s%% or more, and its 95%% interval reaches %s%% from it",
-        spread, noise);
+    sm_text_spread(noise_percent, noise);
+    sm_text_spread(spread_percent, spread);
+    if (noise_percent > SM_USABLE_LIMIT) {
+        snprintf(text, size_bytes, "too noisy to use: its 95%% interval reaches %s from the median", noise);
+        return;
+    }
+    snprintf(text, size_bytes,
+             "noisy: half of the samples differ from the median by %s%s, and its 95%% interval reaches %s from it", spread,
+             spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
 }
 
 static void noise_of(const json_t *row, double *noise_percent, double *spread_percent) {
@@ -74,6 +73,79 @@ void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
                  json_array_size(sm_json_get(row, "samples_ns")));
         break;
     }
+}
+
+// --- doubt -----------------------------------------------------------------------------------------
+
+static const double other_share_limit = 0.1; // of the processors
+static const double steal_share_limit = 0.02;
+static const double preemptions_limit = 0.5; // a sample
+static const double room = 0.05;             // of the processors: what is asked for beyond them disturbs nothing yet
+
+// What others took of it; false: nothing that counts. What is not known took nothing.
+static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) {
+    if (of->steal_share > steal_share_limit) {
+        snprintf(text, size_bytes, "busy host: the hypervisor took %.0f%% of the processor time",
+                 100 * of->steal_share);
+    } else if (of->other_cpus > other_share_limit * of->n_cpus &&
+               of->needed_cpus + of->other_cpus > (1 + room) * of->n_cpus) {
+        snprintf(text, size_bytes, "busy machine: other processes kept %.1f of %.0f processors busy", of->other_cpus,
+                 of->n_cpus);
+    } else if (isnan(of->other_cpus) && of->n_preemptions >= preemptions_limit * of->n_samples &&
+               of->needed_cpus <= of->n_cpus) {
+        snprintf(text, size_bytes, "busy machine: threads were preempted %.0f times in %.0f samples",
+                 of->n_preemptions, of->n_samples);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
+    const char *advice = "; take more samples (-r)";
+    const bool is_disturbed = sm_judge_noise(of->noise_percent, of->spread_percent) != SM_NOISE_STEADY ||
+                              of->n_preemptions >= preemptions_limit * of->n_samples;
+    text[0] = '\0';
+    if (is_disturbed && others_text(of, text, SM_DOUBT_SIZE)) {
+        advice = of->may_use_fewer_threads ? "; try -t 1, or again when it is idle" : "; try again when it is idle";
+    } else if (of->noise_percent > SM_USABLE_LIMIT) {
+        sm_noise_describe(of->noise_percent, of->spread_percent, text, SM_DOUBT_SIZE);
+    } else {
+        return false;
+    }
+    const size_t used = strlen(text);
+    snprintf(text + used, SM_DOUBT_SIZE - used, "%s", advice);
+    return true;
+}
+
+bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
+    const double n_threads = sm_json_number(row, "n_threads");
+    const double n_cpus = sm_json_number(row, "context.cpu.threads");
+    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    sm_conditions of = {
+        .n_samples = (double)json_array_size(sm_json_get(row, "samples_ns")),
+        .n_preemptions = sm_json_number(row, "sensors.involuntary_switches"),
+        .n_cpus = n_cpus,
+        .needed_cpus = n_threads > 0 ? n_threads : has_card ? 1 : n_cpus,
+        .other_cpus = sm_json_number(row, "sensors.other_cpus"),
+        .steal_share = sm_json_number(row, "sensors.steal_share"),
+        .may_use_fewer_threads = n_threads > 1,
+    };
+    noise_of(row, &of.noise_percent, &of.spread_percent);
+    return sm_doubt(&of, text);
+}
+
+bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes) {
+    char first[SM_DOUBT_SIZE] = "";
+    size_t n_doubted = 0;
+    for (size_t i = 0; i < n; i++) {
+        char doubt[SM_DOUBT_SIZE];
+        if (sm_doubt_row(rows[i], doubt) && n_doubted++ == 0) {
+            memcpy(first, doubt, sizeof(first));
+        }
+    }
+    snprintf(text, size_bytes, "%zu of %zu rows: %s", n_doubted, n, first);
+    return n_doubted > 0;
 }
 
 // --- contests --------------------------------------------------------------------------------------
@@ -173,6 +245,15 @@ static void decide(const sm_contest *contest, const json_t *const *rows, const s
     o->noise = sm_judge_row(o->first);
 }
 
+// More than one configuration: there is something to compare.
+static bool has_several(const json_t *const *rows, size_t n) {
+    size_t i = 1;
+    while (i < n && same_configuration(rows[0], rows[i])) {
+        i++;
+    }
+    return i < n;
+}
+
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome) {
     sm_status status = SM_OK;
     *outcome = (sm_outcome){.first = NULL};
@@ -181,13 +262,22 @@ sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows,
         return sm_fail(SM_ERR_OOM, "no memory to compare %zu rows", n);
     }
     for (size_t i = 0; i < n; i++) {
+        char doubt[SM_DOUBT_SIZE];
         SM_TRY_GOTO(contest->estimate(rows[i], &figures[i]));
+        if (sm_doubt_row(rows[i], doubt)) {
+            figures[i].value = NAN;
+        }
+    }
+    if (!has_several(rows, n) || !sm_doubt_rows(rows, n, outcome->doubt, sizeof(outcome->doubt))) {
+        outcome->doubt[0] = '\0';
     }
     decide(contest, rows, figures, n, outcome);
 cleanup:
     free(figures);
     return status;
 }
+
+bool sm_is_all_doubt(const sm_outcome *outcome) { return outcome->first == NULL && outcome->doubt[0] != '\0'; }
 
 bool sm_is_won(const sm_outcome *outcome) {
     return outcome->first != NULL && outcome->rival == NULL && outcome->noise == SM_NOISE_STEADY;

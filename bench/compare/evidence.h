@@ -7,6 +7,9 @@
 //   noisy     not so: another run may give another figure
 //   too few   no interval: fewer than 6 samples (or none told)
 //
+// Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do not
+// help where others had the processors, since what they disturb is never made faster.
+//
 // Two figures are told apart where their 95% intervals have nothing in common. Nothing is called the best of some that
 // is not steady, and told apart from every other.
 #ifndef STEPMARK_EVIDENCE_H
@@ -30,7 +33,7 @@ typedef enum {
 #undef X
 } sm_noise;
 
-enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10 }; // percent of the median
+enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 }; // percent of the median
 
 const char *sm_noise_name(sm_noise noise);
 
@@ -42,9 +45,35 @@ void sm_noise_describe(double noise_percent, double spread_percent, char *text, 
 // Of a row by its figures, whoever wrote it.
 sm_noise sm_judge_row(const json_t *row);
 
-// "noisy: half of the samples differ from the median by 81% or more, and its 95% interval reaches 40% from it"; ""
+// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40% from it"; ""
 // where steady.
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes);
+
+enum { SM_DOUBT_SIZE = 256 };
+
+// What is known of a measurement; NaN: nothing.
+typedef struct {
+    double noise_percent;
+    double spread_percent; // of half of its samples; 0 where it is of a mean
+    double n_samples;
+    double n_preemptions;
+    double n_cpus;      // of the machine
+    double needed_cpus; // at a time
+    double other_cpus;  // that others kept busy
+    double steal_share;
+    bool may_use_fewer_threads;
+} sm_conditions;
+
+// Whether a figure bears no verdict, and why, with what to do about it: "busy machine: other processes kept 1.7 of
+// 2 processors busy; try -t 1, or again when it is idle". So it is
+//   - busy: others left fewer processors than it has threads, or the hypervisor took some; and its samples are not
+//     steady, or half as many preemptions were counted as samples. Threads of their own alone disturb no verdict
+//   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
+bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
+bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);
+
+// "2 of 6 rows: busy machine: ...", for the first of `rows` that bears none; false: all bear one.
+bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes);
 
 // A figure with its 95% interval; NaN where it is not known.
 typedef struct {
@@ -71,10 +100,14 @@ typedef struct {
     const json_t *rival; // the nearest of those that it is not told apart from; NULL: none
     sm_estimate rival_figure;
     size_t n_rivals;
-    sm_noise noise; // of `first`
+    sm_noise noise;              // of `first`
+    char doubt[SM_DOUBT_SIZE * 2]; // sm_doubt_rows of all; "" where they bear a verdict. They were not looked at further
 } sm_outcome;
 
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome);
+
+// Nothing is left to compare but rows that bear no verdict.
+bool sm_is_all_doubt(const sm_outcome *outcome);
 
 // Is `first` the best beyond doubt?
 bool sm_is_won(const sm_outcome *outcome);

@@ -2,6 +2,7 @@
 #include "fastest.h"
 
 #include "compare_stats.h"
+#include "evidence.h"
 #include "read_rows.h"
 #include "show.h"
 
@@ -168,23 +169,57 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
                                                                      : sm_fail(SM_ERR_OOM, "no memory for a sentence");
 }
 
-static sm_status say_all(const json_t *rows, group *g, json_t *sentences) {
+// Moves the rows that bear no verdict from a group of several to `doubted`.
+static void set_apart(group *g, group *doubted) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->n && g->n > 1; i++) {
+        char doubt[SM_DOUBT_SIZE];
+        if (sm_doubt_row(g->rows[i], doubt)) {
+            doubted->rows[doubted->n++] = g->rows[i];
+        } else {
+            g->rows[n++] = g->rows[i];
+        }
+    }
+    g->n = n;
+}
+
+static sm_status say_doubt(const group *doubted, size_t n_rows, json_t *sentences) {
+    char doubt[SM_DOUBT_SIZE];
+    char text[SENTENCE_SIZE];
+    if (doubted->n == 0) {
+        return SM_OK;
+    }
+    sm_doubt_row(doubted->rows[0], doubt);
+    const int used = doubted->n == n_rows
+                         ? snprintf(text, sizeof(text), "No verdict")
+                         : snprintf(text, sizeof(text), "No verdict on %zu of %zu rows", doubted->n, n_rows);
+    snprintf(text + used, sizeof(text) - (size_t)used, ": %s", doubt);
+    return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
+                                                                     : sm_fail(SM_ERR_OOM, "no memory for a sentence");
+}
+
+static sm_status say_all(const json_t *rows, group *g, group *doubted, json_t *sentences) {
     for (size_t first = 0; first < json_array_size(rows); first++) {
         collect(rows, first, g);
         const bool names_test = g->n < json_array_size(rows);
+        set_apart(g, doubted);
         for (size_t i = 1; i < g->n && json_array_size(sentences) < MOST_SENTENCES; i++) {
             SM_TRY(say(g, g->rows[i], names_test, sentences));
         }
     }
-    return SM_OK;
+    return say_doubt(doubted, json_array_size(rows), sentences);
 }
 
 sm_status sm_fastest_sentences(const json_t *rows, json_t **sentences) {
-    group g = {.rows = malloc((json_array_size(rows) + 1) * sizeof(*g.rows))};
+    const size_t size_bytes = (json_array_size(rows) + 1) * sizeof(const json_t *);
+    group g = {.rows = malloc(size_bytes)};
+    group doubted = {.rows = malloc(size_bytes)};
     json_t *made = json_array();
-    sm_status status =
-        g.rows != NULL && made != NULL ? say_all(rows, &g, made) : sm_fail(SM_ERR_OOM, "no memory to compare rows");
+    sm_status status = g.rows != NULL && doubted.rows != NULL && made != NULL
+                           ? say_all(rows, &g, &doubted, made)
+                           : sm_fail(SM_ERR_OOM, "no memory to compare rows");
     free(g.rows);
+    free(doubted.rows);
     if (status != SM_OK) {
         json_decref(made);
         made = NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence.h"
 #include "read_rows.h"
 #include "show.h"
 
@@ -21,12 +22,8 @@ static const double gib = 1024.0 * 1024.0 * 1024.0;
 
 // "349 ± 0.6%"
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const double percent = sm_json_number(record, "noise_percent");
     sm_text_count(sm_json_number(record, column->name), text, size_bytes);
-    if (isfinite(percent)) {
-        const size_t end = strlen(text);
-        snprintf(text + end, size_bytes - end, " ± %.1f%%", percent);
-    }
+    sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
 }
 
 static const sm_column columns[] = {
@@ -97,8 +94,8 @@ static bool same_work(const json_t *a, const json_t *b) {
     return compare_code(a, b) == 0;
 }
 
-// Measured, and checked: ""; else what it lacks.
-static const char *lack_of(const json_t *row) {
+// Measured, checked and usable: ""; else what it lacks.
+static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     const char *reason = sm_rows_text(row, "reason");
     if (strcmp(sm_rows_text(row, "status"), "ok") != 0) {
         return reason[0] != '\0' ? reason : "it failed, and gives no reason";
@@ -106,7 +103,10 @@ static const char *lack_of(const json_t *row) {
     if (sm_rows_text(row, "loss_check")[0] == '\0') {
         return "its loss was not checked";
     }
-    return sm_json_number(row, "median_ts") > 0 ? "" : "it has no figure";
+    if (!(sm_json_number(row, "median_ts") > 0)) {
+        return "it has no figure";
+    }
+    return sm_doubt_row(row, doubt) ? doubt : "";
 }
 
 static const char *machine_of(const json_t *row) {
@@ -248,7 +248,8 @@ static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, j
     *n = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        const char *lack = lack_of(row);
+        char doubt[SM_DOUBT_SIZE];
+        const char *lack = lack_of(row, doubt);
         if (lack[0] == '\0') {
             counted[(*n)++] = row;
             continue;

@@ -122,6 +122,10 @@ static void name_row(const json_t *row, bool with_device, char *text, size_t siz
 void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *text, size_t size_bytes) {
     char first[GROUP_SIZE];
     char figure[128];
+    if (o->first == NULL) {
+        snprintf(text, size_bytes, "no verdict on %s", o->doubt);
+        return;
+    }
     const bool same_device =
         o->rival == NULL || strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) == 0;
     name_row(o->first, !same_device, first, sizeof(first));
@@ -150,19 +154,21 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     char group[GROUP_SIZE];
     char text[3 * GROUP_SIZE];
     char figure[128];
+    char caution[SM_DOUBT_SIZE * 3];
     sm_outcome o;
     SM_TRY(sm_judge_contest(contest, rows, n, &o));
-    if (o.first == NULL) {
-        return SM_OK;
+    if (o.first == NULL && !(sm_is_all_doubt(&o) && contest == sm_contests)) {
+        return SM_OK; // of one there is no best; and that there is no verdict is said once
     }
-    sm_recommend_group(o.first, group, sizeof(group));
+    sm_recommend_group(o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (!sm_is_won(&o)) {
         sm_recommend_doubt(contest, &o, text, sizeof(text));
         return sm_recommend_add(records, contest->topic, group, "", "", NAN, contest->unit, text);
     }
     sm_recommend_configuration(o.first, text, sizeof(text));
     figure_text(contest, o.figure.value, figure, sizeof(figure));
-    return sm_recommend_add(records, contest->topic, group, text, figure, o.figure.value, contest->unit, "");
+    snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
+    return sm_recommend_add(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
 }
 
 static sm_status award_group(const json_t *group, json_t *records) {
@@ -208,8 +214,10 @@ static sm_status break_even(const json_t *slow, const json_t *fast, json_t *reco
 }
 
 static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
+    char doubt[SM_DOUBT_SIZE];
     return sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") &&
-           sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY;
+           sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY &&
+           !sm_doubt_row(fast, doubt) && !sm_doubt_row(slow, doubt);
 }
 
 // Every pair of a group that differs in mode only and in which one is faster beyond doubt.

@@ -387,5 +387,6 @@ static sm_status set_steps(const sm_loop *l, sm_row *row) {
 sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row) {
     SM_TRY(set_steps(loop, row));
     SM_TRY(sm_pass_summarize(row, loop->stepper.session->plan, SM_PASS_STEP, (int)loop->stepper.n_accum));
-    return sm_loop_report(loop, row);
+    SM_TRY(sm_loop_report(loop, row));
+    return sm_loop_withhold_verdict(row);
 }

@@ -207,3 +207,22 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     write_verdict(&d, sm_loop_judge(&d), row);
     return set_ceilings(&d, row);
 }
+
+sm_status sm_loop_withhold_verdict(sm_row *row) {
+    char doubt[SM_DOUBT_SIZE];
+    sm_row_loop *l = &row->loop;
+    json_t *record = sm_row_to_json(row);
+    if (record == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a row");
+    }
+    if (l->verdict[0] != '\0' && sm_doubt_row(record, doubt)) {
+        snprintf(l->verdict, sizeof(l->verdict), "No verdict: %s.", doubt);
+        l->bound[0] = '\0';
+        l->bound_share = NAN;
+        l->ceiling_ts = NAN;
+        json_decref(l->ceilings);
+        l->ceilings = NULL;
+    }
+    json_decref(record);
+    return SM_OK;
+}

@@ -130,8 +130,12 @@ static int longest_first(const void *a, const void *b) {
 // `step`: all ops, and what no op took as overhead. `kinds`: by their least times, so that no op is named because it
 // was preempted once.
 static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,
-                          bool is_noisy) {
+                          const sm_profile_input *input) {
     const sm_profile_line *worst = NULL;
+    if (input->doubt[0] != '\0') {
+        snprintf(profile->verdict, sizeof(profile->verdict), "No verdict: %s.", input->doubt);
+        return;
+    }
     for (int i = 0; i < n_kinds; i++) {
         if (kinds[i].above_ns > 0 && (worst == NULL || kinds[i].above_ns > worst->above_ns)) {
             worst = &kinds[i];
@@ -161,7 +165,7 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
                  worst->name, (double)worst->self_ns / 1e6, 100 * (double)worst->self_ns / wall_ns,
                  worst->above_ns / 1e6);
     }
-    if (is_noisy) {
+    if (input->is_noisy) {
         size_t end = strlen(profile->verdict);
         snprintf(profile->verdict + end, sizeof(profile->verdict) - end,
                  " The plain steps were noisy: measure again on a quieter machine before acting on it.");
@@ -219,8 +223,8 @@ sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_pr
         sm_profile_line step = profile->total;
         step.bound_ns[SM_BOUND_OVERHEAD] += profile->unaccounted_ns;
         step.bound = largest_bound(&step);
-        profile->bound = step.bound;
-        write_verdict(profile, &step, kinds.lines, kinds.n_lines, input->is_noisy);
+        profile->bound = input->doubt[0] != '\0' ? SM_BOUND_UNKNOWN : step.bound;
+        write_verdict(profile, &step, kinds.lines, kinds.n_lines, input);
     }
     sm_profile_free(&kinds);
     return status;

@@ -15,6 +15,7 @@
 #ifndef STEPMARK_PROFILE_H
 #define STEPMARK_PROFILE_H
 
+#include "evidence.h"
 #include "plan.h"
 #include "record.h"
 
@@ -42,7 +43,8 @@ typedef struct {
     const int64_t *op_ns; // plan->n_ops entries: an attribution step
     const int64_t *
         op_least_ns; // likewise, the least of several such steps: what the verdict names is named by these; NULL: op_ns
-    bool is_noisy;   // the plain steps were (evidence.h)
+    bool is_noisy;              // the plain steps were (evidence.h)
+    char doubt[SM_DOUBT_SIZE];  // why they bear no verdict; "" where they do
     int64_t wall_ns; // its wall clock
     int64_t headline_ns;   // median of the plain steps; SM_ABSENT
     double peak_flops;     // NaN: not known

@@ -21,6 +21,24 @@ void sm_text_ms(double ns, char *text, size_t size_bytes) {
 
 const char *sm_plural(size_t n) { return n == 1 ? "" : "s"; }
 
+void sm_text_spread(double percent, char text[32]) {
+    text[0] = '\0';
+    if (percent > 50) {
+        snprintf(text, 32, "over 50%%");
+    } else if (isfinite(percent)) {
+        snprintf(text, 32, percent < 9.95 ? "%.1f%%" : "%.0f%%", percent);
+    }
+}
+
+void sm_append_spread(double percent, char *text, size_t size_bytes) {
+    char spread[32];
+    const size_t end = strlen(text);
+    sm_text_spread(percent, spread);
+    if (spread[0] != '\0' && end > 0 && end < size_bytes) {
+        snprintf(text + end, size_bytes - end, " ± %s", spread);
+    }
+}
+
 void sm_text_count(double value, char *text, size_t size_bytes) {
     char digits[64];
     text[0] = '\0';

@@ -6,6 +6,8 @@
 
 // Texts of numbers; "" where the value is not finite.
 void sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"
+void sm_text_spread(double percent, char text[32]);                                 // "0.6%", "23%", "over 50%"
+void sm_append_spread(double percent, char *text, size_t size_bytes);               // " ± 0.6%", behind a figure
 void sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
 void sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
 void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"

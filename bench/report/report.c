@@ -118,8 +118,9 @@ static void write_legend(sm_doc *doc) {
     sm_doc_item(
         doc,
         "ok, noisy: the 95%% interval of the median reaches more than %d%% from it, or half of the samples lie more "
-        "than %d%% from it. Nothing is called the best that is noisy, or whose interval meets another's.",
-        SM_NOISE_LIMIT, SM_SPREAD_LIMIT);
+        "than %d%% from it. Nothing is called the best that is noisy, or whose interval meets another's; nothing is "
+        "ranked whose interval reaches more than %d%%, or that a busy machine disturbed.",
+        SM_NOISE_LIMIT, SM_SPREAD_LIMIT, SM_USABLE_LIMIT);
     sm_doc_item(doc, "Lines and baselines compare rows of the same work only.");
     sm_doc_items_end(doc);
 }

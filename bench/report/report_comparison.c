@@ -73,15 +73,20 @@ static void set_percent(cell *c, double value) {
     }
 }
 
+static void set_spread(cell *c, double percent) {
+    c->key = percent;
+    sm_text_spread(percent, c->text);
+}
+
 static void fill_interval(const sm_report_row *row, cell *c) {
     if (row->usable) {
-        set_percent(c, sm_json_number(row->json, "noise_percent"));
+        set_spread(c, sm_json_number(row->json, "noise_percent"));
     }
 }
 
 static void fill_spread(const sm_report_row *row, cell *c) {
     if (row->usable) {
-        set_percent(c, 100 * sm_json_number(row->json, "mad_ns") / sm_json_number(row->json, "median_ns"));
+        set_spread(c, 100 * sm_json_number(row->json, "mad_ns") / sm_json_number(row->json, "median_ns"));
     }
 }
 

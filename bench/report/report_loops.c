@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compare_match.h"
+#include "evidence.h"
 #include "loop_phases.h"
 #include "phases.h"
 #include "read_rows.h"
@@ -301,6 +302,8 @@ sm_status sm_report_loop_figures(const sm_report_rows *report, sm_figures *figur
 
 static void write_verdict(sm_doc *doc, const sm_report_row *row) {
     char text[TEXT_SIZE];
+    char doubt[SM_DOUBT_SIZE];
+    const bool is_doubted = sm_doubt_row(row->json, doubt);
     sm_doc_row_begin(doc);
     sm_doc_cell(doc, "%d", row->index + 1);
     sm_doc_cell(doc, "%s, %s", row->panel, row->series);
@@ -311,9 +314,9 @@ static void write_verdict(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", text);
     sm_text_ms(sm_json_number(row->json, "loop.headline_wait_ns"), text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
-    sm_doc_cell(doc, "%s", sm_rows_text(row->json, "loop.bound"));
-    sm_doc_number(doc, 100 * sm_json_number(row->json, "loop.bound_share"), 1, "%");
-    sm_text_count(round(sm_json_number(row->json, "loop.ceiling_ts")), text, sizeof(text));
+    sm_doc_cell(doc, "%s", is_doubted ? "no verdict" : sm_rows_text(row->json, "loop.bound"));
+    sm_doc_number(doc, is_doubted ? NAN : 100 * sm_json_number(row->json, "loop.bound_share"), 1, "%");
+    sm_text_count(is_doubted ? NAN : round(sm_json_number(row->json, "loop.ceiling_ts")), text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
     sm_doc_row_end(doc);
 }
@@ -350,7 +353,10 @@ sm_status sm_report_loop_tables(sm_doc *doc, const sm_report_rows *report) {
     sm_doc_table_end(doc);
     sm_doc_items_begin(doc);
     for (size_t i = 0; i < report->n; i++) {
-        if (is_loop(&report->rows[i])) {
+        char doubt[SM_DOUBT_SIZE];
+        if (is_loop(&report->rows[i]) && sm_doubt_row(report->rows[i].json, doubt)) {
+            sm_doc_item(doc, "row %zu: No verdict: %s.", i + 1, doubt);
+        } else if (is_loop(&report->rows[i])) {
             sm_doc_item(doc, "row %zu: %s", i + 1, sm_rows_text(report->rows[i].json, "loop.verdict"));
         }
     }

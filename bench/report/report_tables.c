@@ -26,7 +26,8 @@ static void write_best(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", text);
     sm_text_ms(row->step_s * 1e9, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
-    sm_doc_cell(doc, "%.1f%%", spread_percent(row->json));
+    sm_text_spread(spread_percent(row->json), text);
+    sm_doc_cell(doc, "%s", text);
     sm_text_bytes(row->memory_bytes, text, sizeof(text));
     sm_doc_cell(doc, "%s", text);
 }
@@ -70,8 +71,8 @@ static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const
     size_t n = rows_of_panel(report, panel->id, rows);
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
         SM_TRY_GOTO(sm_judge_contest(&sm_contests[c], rows, n, &o));
-        if (o.first == NULL) {
-            continue; // of one there is no best
+        if (o.first == NULL && !(sm_is_all_doubt(&o) && c == 0)) {
+            continue; // of one there is no best, and no verdict is said once
         }
         sm_doc_row_begin(doc);
         sm_doc_cell(doc, "%s", panel->name);

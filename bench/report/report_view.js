@@ -12,7 +12,7 @@
 
     // --- a row in few words ---
     const brief = ({row}) => [
-        ['step', row.median_ns ? ms(row.median_ns) + (row.noise_percent ? ` \u00b1 ${number(row.noise_percent, 2)}%` : '') : row.status],
+        ['step', row.median_ns ? ms(row.median_ns) + (row.noise_percent ? ` \u00b1 ${row.noise_percent > 50 ? 'over 50' : number(row.noise_percent, 2)}%` : '') : row.status],
         ['tokens/s', number(row.median_ts)], ['of peak', percent(row.mfu)],
         ['memory', bytes(row.device_peak_bytes || row.peak_rss_bytes)],
         ['samples', row.samples_ns ? `${samplesOf(data.rows.findIndex((entry) => entry.row === row)).length}` : null],

@@ -26,10 +26,7 @@ static void show_step(const json_t *record, const sm_column *column, char *text,
     double median_ns = sm_json_number(record, column->name);
     double mad_ns = sm_json_number(record, "mad_ns");
     sm_text_ms(median_ns, text, size_bytes);
-    size_t end = strlen(text);
-    if (isfinite(mad_ns) && median_ns > 0) {
-        snprintf(text + end, size_bytes - end, " ± %.1f%%", 100 * mad_ns / median_ns);
-    }
+    sm_append_spread(median_ns > 0 ? 100 * mad_ns / median_ns : NAN, text, size_bytes);
 }
 
 static void show_median(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -38,14 +35,8 @@ static void show_median(const json_t *record, const sm_column *column, char *tex
 
 // "349 ± 0.6%": with its 95% interval.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const double percent = sm_json_number(record, "noise_percent");
     sm_text_count(sm_json_number(record, column->name), text, size_bytes);
-    const size_t end = strlen(text);
-    if (percent >= 100 && end > 0) {
-        snprintf(text + end, size_bytes - end, " ± over 99%%");
-    } else if (isfinite(percent) && end > 0) {
-        snprintf(text + end, size_bytes - end, " ± %.1f%%", percent);
-    }
+    sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
 }
 
 // Phases that a pass type does not run took no time: nothing to show.

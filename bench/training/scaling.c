@@ -1,6 +1,7 @@
 // scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
 #include "scaling.h"
 
+#include "evidence.h"
 #include "show.h"
 
 #include <math.h>
@@ -37,11 +38,68 @@ static sm_status add_note(sm_scaling *s, const char *format, ...) {
                                                                      : sm_fail(SM_ERR_OOM, "no memory for a note");
 }
 
-// --- groups ------------------------------------------------------------------------------------
-
 static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
 
 static double processes_of(const sm_training_run *run) { return number(run, "training_config.n_processes"); }
+
+// --- whether there is a verdict ---------------------------------------------------------------------
+
+static double last_end(const sm_training_run *run, const char *name) {
+    const json_t *starts = json_object_get(run->metrics, "starts");
+    const json_t *start = json_array_get(starts, json_array_size(starts) - 1);
+    return sm_json_number(json_object_get(start, "end"), name);
+}
+
+// Processes of the run on the host of its first.
+static double processes_beside(const sm_training_run *run) {
+    const json_t *starts = json_object_get(run->metrics, "starts");
+    const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
+    double n = 0;
+    for (size_t i = 0; i < json_array_size(hosts); i++) {
+        n += json_equal(json_array_get(hosts, i), json_array_get(hosts, 0));
+    }
+    return n > 0 ? n : 1;
+}
+
+// The run's other processes are no others; they are taken to work as much as the one that was looked at.
+static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
+    const double n_beside = processes_beside(run);
+    const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
+    const double n_threads = number(run, "training_config.n_threads");
+    const double siblings = n_beside > 1 ? (n_beside - 1) * last_end(run, "own_cpus") : 0;
+    const double others = last_end(run, "other_cpus") - siblings;
+    const sm_conditions of = {
+        .noise_percent = 100 * half_s / number(run, "summary.step_time_mean_sec"),
+        .n_samples = number(run, "summary.steps"),
+        .n_preemptions = last_end(run, "involuntary_switches"),
+        .n_cpus = number(run, "hardware.cpu.threads"),
+        .needed_cpus = n_beside * (n_threads > 0 ? n_threads : 1),
+        .other_cpus = isnan(others) ? 0 : others,
+        .steal_share = last_end(run, "steal_share"),
+        .may_use_fewer_threads = n_threads > 1,
+    };
+    return sm_doubt(&of, doubt);
+}
+
+static sm_status seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
+    bool differ = false;
+    s->has_verdict = true;
+    for (size_t i = 0; i < runs->n; i++) {
+        char doubt[SM_DOUBT_SIZE];
+        differ = differ || processes_of(&runs->runs[i]) != processes_of(&runs->runs[0]);
+        if (is_doubted(&runs->runs[i], doubt)) {
+            s->has_verdict = false;
+            SM_TRY(add_note(s, "no verdict: %s: %s", runs->runs[i].path, doubt));
+        }
+    }
+    if (!differ) {
+        s->has_verdict = false;
+        SM_TRY(add_note(s, "no verdict, and no prediction: these need runs at two numbers of processes or more"));
+    }
+    return SM_OK;
+}
+
+// --- groups ------------------------------------------------------------------------------------
 
 static double global_batch_of(const sm_training_run *run) { return number(run, "training_config.global_batch"); }
 
@@ -151,6 +209,11 @@ static void derive(const sm_scaling_fit *fit, const sm_scaling_row *base, sm_sca
     const double base_rate = base->tokens / base->timed_s;
     r->tokens_per_s = r->tokens / r->timed_s;
     r->tokens_half_per_s = r->tokens_per_s * r->step_half_s / r->step_s;
+    if (fit == NULL) {
+        r->speedup = r->speedup_half = r->efficiency = NAN;
+        r->model = (sm_scaling_time){NAN, NAN, NAN, NAN, NAN};
+        return;
+    }
     r->speedup = r->tokens_per_s / base_rate * base->n_processes;
     double relative = hypot(r->step_half_s / r->step_s, r == base ? 0 : base->step_half_s / base->step_s);
     r->speedup_half = r == base ? 0 : r->speedup * relative;
@@ -218,6 +281,7 @@ static sm_scaling_row predict_row(const sm_scaling *s, const sm_scaling_row *bas
 static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predict, int n_predict) {
     const sm_scaling_row base = s->rows[begin];
     int n_too_many = 0;
+    int n_too_wide = 0;
     for (int i = 0; i < n_predict; i++) {
         double n = (double)predict[i];
         if (is_measured(s, begin, n)) {
@@ -228,7 +292,16 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
             continue;
         }
         sm_scaling_row row = predict_row(s, &base, n);
+        if (100 * row.step_half_s > SM_USABLE_LIMIT * row.step_s) {
+            n_too_wide++;
+            continue;
+        }
         SM_TRY(add_row(s, &row));
+    }
+    if (n_too_wide > 0) {
+        SM_TRY(add_note(s, "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
+                           "of more processes",
+                        SM_USABLE_LIMIT, n_too_wide));
     }
     return n_too_many == 0
                ? SM_OK
@@ -264,6 +337,9 @@ static sm_status fit_runs(sm_scaling *s, const sm_training_runs *runs) {
 json_t *sm_scaling_model(const sm_scaling *scaling) {
     static const char *const names[2][2] = {{"serial_s", "per_sequence_s"}, {"volume_s", "message_s"}};
     const sm_part_fit *parts[] = {&scaling->fit.compute, &scaling->fit.comm};
+    if (!scaling->has_verdict) {
+        return json_null();
+    }
     json_t *model = json_object();
     int failed = model == NULL;
     for (int i = 0; i < 4; i++) {
@@ -356,7 +432,7 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
     return add_note(s,
                     "published: 1, 2 and 4 V100s of one node, 512 tokens, global batch 16, 3,561 steps (29,171,712 "
                     "tokens); %s. Its seconds hold validation and checkpoints, and its one device ran another "
-                    "engine than its two: `check-run` would refuse them as one table",
+                    "engine than its two: check-run would refuse them as one table",
                     same ? "the work of the runs here" : "other work than the runs here");
 }
 
@@ -376,9 +452,11 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     SM_TRY_GOTO(sm_training_runs_compare(&runs, work));
     SM_TRY_GOTO(sm_training_runs_verdict(&runs));
     SM_TRY_GOTO(add_measured(s, &runs, work));
-    SM_TRY_GOTO(add_predicted(s, begin, predict, n_predict));
+    if (s->has_verdict) {
+        SM_TRY_GOTO(add_predicted(s, begin, predict, n_predict));
+    }
     for (size_t i = begin; i < s->n; i++) {
-        derive(&s->fit, &s->rows[begin], &s->rows[i]);
+        derive(s->has_verdict ? &s->fit : NULL, &s->rows[begin], &s->rows[i]);
     }
 cleanup:
     free(runs.runs);
@@ -392,13 +470,18 @@ sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_
         return sm_fail(SM_ERR_OOM, "no memory for notes");
     }
     SM_TRY_GOTO(sm_training_runs_verdict(runs));
+    SM_TRY_GOTO(seek_verdict(scaling, runs));
     SM_TRY_GOTO(fit_runs(scaling, runs));
     SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED, predict, n_predict));
     SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED_A_PROCESS, predict, n_predict));
-    SM_TRY_GOTO(note_model(scaling));
-    SM_TRY_GOTO(note_predictions(scaling));
+    if (scaling->has_verdict) {
+        SM_TRY_GOTO(note_model(scaling));
+        SM_TRY_GOTO(note_predictions(scaling));
+    }
     SM_TRY_GOTO(note_differences(scaling, runs));
-    SM_TRY_GOTO(note_published(scaling, fewest_processes(runs)));
+    if (scaling->has_verdict) {
+        SM_TRY_GOTO(note_published(scaling, fewest_processes(runs)));
+    }
 cleanup:
     if (status != SM_OK) {
         sm_scaling_free(scaling);

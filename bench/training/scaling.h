@@ -35,6 +35,7 @@ typedef struct {
     size_t n;
     sm_scaling_fit fit;
     size_t n_points;       // that the fit rests on
+    bool has_verdict;      // else nothing is reckoned: no speed-up, no model, no prediction; a note says why
     double most_processes; // measured
     json_t *notes;         // texts
 } sm_scaling;
@@ -48,7 +49,8 @@ void sm_scaling_free(sm_scaling *scaling);
 extern const sm_table sm_scaling_table;
 sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records);
 
-// {serial_s, per_sequence_s, volume_s, message_s, worst_deviation, n_runs}, each part with its standard error.
+// {serial_s, per_sequence_s, volume_s, message_s, worst_deviation, n_runs}, each part with its standard error; null
+// without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // The published figures of 1, 2 and 4 V100s; NULL for other numbers.

@@ -154,7 +154,7 @@ static sm_status write_table(const sm_scaling *scaling, sm_doc *doc, sm_work wor
 sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {
     sm_doc doc = {.out = out, .html = true};
     sm_doc_begin(&doc, "Scaling of a training");
-    SM_TRY(draw(scaling, &doc));
+    SM_TRY(scaling->has_verdict ? draw(scaling, &doc) : SM_OK);
     SM_TRY(write_table(scaling, &doc, SM_WORK_FIXED, "Strong scaling: the same work, shared by more processes"));
     SM_TRY(write_table(scaling, &doc, SM_WORK_FIXED_A_PROCESS, "Weak scaling: the same work for each process"));
     sm_doc_heading(&doc, "reading", "How to read this");

@@ -30,10 +30,7 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
     double rate = sm_json_number(record, "tokens_per_s");
     double half = sm_json_number(record, "tokens_half_per_s");
     sm_text_count(rate, text, size_bytes);
-    size_t used = strlen(text);
-    if (isfinite(half)) {
-        snprintf(text + used, size_bytes - used, " ± %.1f%%", 100 * half / rate);
-    }
+    sm_append_spread(100 * half / rate, text, size_bytes);
 }
 
 static void show_two(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -114,7 +111,7 @@ static json_t *whole(double value) { return isfinite(value) ? json_integer((json
 
 static int set_published(json_t *record, const sm_scaling_row *r) {
     const sm_published_scaling *p =
-        r->work == SM_WORK_FIXED && !r->is_predicted ? sm_scaling_published(r->n_processes) : NULL;
+        r->work == SM_WORK_FIXED && !r->is_predicted && isfinite(r->speedup) ? sm_scaling_published(r->n_processes) : NULL;
     const double first = sm_scaling_published(1)->tokens_per_s;
     int failed = 0;
     failed |= json_object_set_new(record, "published_tokens_per_s", sm_json_real(p != NULL ? p->tokens_per_s : NAN));

@@ -293,12 +293,24 @@ static void print_counts(const advice *a) {
     putchar('\n');
 }
 
+static void print_doubt(const json_t *records) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strcmp(sm_rows_text(record, "verdict"), "no verdict") == 0) {
+            printf("\nNo verdict on some: %s.\n", sm_rows_text(record, "reason"));
+            return;
+        }
+    }
+}
+
 // Under the table, for readers.
 static void conclude_in_words(const advice *a, const json_t *records) {
     const json_t *winner = find_advised(records);
     const json_t *same =
         winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : find_same_training(records);
     print_counts(a);
+    print_doubt(records);
     if (winner == NULL) {
         puts("\nNothing that was measured often is faster than the default beyond doubt.");
     } else {

@@ -1,5 +1,6 @@
 // cli_bundle.c: `bundle` puts rows into one file for others, `leaderboard` makes one table of many such files.
 #include <stdlib.h>
+#include <string.h>
 
 #include "atomic_file.h"
 #include "bundle.h"
@@ -75,11 +76,23 @@ static sm_status write_board(void *what, FILE *out) {
     return sm_leaderboard_page(b->records, b->refused, out);
 }
 
+// Of one that has figures, if there is one.
+static const char *why_refused(const json_t *refused) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)refused, i, record) {
+        if (strcmp(sm_rows_text(record, "status"), "ok") == 0) {
+            return sm_rows_text(record, "reason");
+        }
+    }
+    return "they failed";
+}
+
 static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
     const size_t n_refused = json_array_size(b->refused);
     SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
     if (n_refused > 0) {
-        cli_note("%zu of %zu rows left out: failed, or never checked%s", n_refused, n_rows,
+        cli_note("%zu of %zu rows left out: %s%s", n_refused, n_rows, why_refused(b->refused),
                  options->page != NULL ? "; the page lists them" : "");
     }
     return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;

@@ -54,15 +54,14 @@ static const double STEP_TOLERANCE = 0.03;
 
 // --- the table of a ladder -------------------------------------------------------------------------
 
-// "0.812 ±0.4%": the interval's wider half.
+// "0.812 ± 0.4%": the interval's wider half.
 static void show_time(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double ns = sm_json_number(record, column->name);
     const double lo = sm_json_number(record, "ns_ci95_lo");
     const double hi = sm_json_number(record, "ns_ci95_hi");
     sm_text_ms(ns, text, size_bytes);
-    if (isfinite(ns) && isfinite(lo) && isfinite(hi)) {
-        const size_t used = strlen(text);
-        snprintf(text + used, size_bytes - used, " ±%.1f%%", 100 * fmax(ns - lo, hi - ns) / ns);
+    if (isfinite(lo) && isfinite(hi)) {
+        sm_append_spread(100 * fmax(ns - lo, hi - ns) / ns, text, size_bytes);
     }
 }
 

@@ -13,14 +13,12 @@ static const double unaccounted_limit = 0.01; // of a step timed apart
 static void print_speed(const sm_row *row) {
     char rate[32];
     char step[32];
+    char step_and_spread[96];
     sm_text_count(round(row->median_ts), rate, sizeof(rate));
     sm_text_ms((double)row->median_ns, step, sizeof(step));
-    printf("\n%s tokens/s, undisturbed: %s ms a step", rate, step);
-    if (row->noise_percent >= 100) {
-        printf(" ± over 99%%");
-    } else if (isfinite(row->noise_percent)) {
-        printf(" ± %.1f%%", row->noise_percent);
-    }
+    snprintf(step_and_spread, sizeof(step_and_spread), "%s ms a step", step);
+    sm_append_spread(row->noise_percent, step_and_spread, sizeof(step_and_spread));
+    printf("\n%s tokens/s, undisturbed: %s", rate, step_and_spread);
     if (isfinite(row->attribution_percent)) {
         printf("; to time it apart makes it %.1f%% %s", fabs(row->attribution_percent),
                row->attribution_percent >= 0 ? "longer" : "shorter");

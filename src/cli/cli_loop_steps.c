@@ -5,6 +5,7 @@
 
 #include "cli_commands.h"
 #include "cli_trace.h"
+#include "loop_verdict.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
 
@@ -102,6 +103,7 @@ static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
     SM_TRY(sm_utilisation_stop(steps->utilisation, &row->utilisation));
     SM_TRY(sm_loop_report(steps->loop, row));
+    SM_TRY(sm_loop_withhold_verdict(row));
     return write_trace(steps, row);
 }
 

@@ -25,5 +25,11 @@ sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, 
         .peak_flops = row->peak_flops,
         .peak_bandwidth = row->peak_bandwidth,
     };
+    json_t *record = sm_row_to_json(row);
+    if (record == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a row");
+    }
+    sm_doubt_row(record, input->doubt);
+    json_decref(record);
     return SM_OK;
 }

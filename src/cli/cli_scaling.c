@@ -19,11 +19,12 @@ static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
     return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the scaling tables");
 }
 
-static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, const char *title) {
+static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
+                             const char *title) {
     json_t *records = NULL;
     SM_TRY(sm_scaling_records(scaling, &work, &records));
     sm_status status = SM_OK;
-    if (json_array_size(records) > 1) {
+    if (json_array_size(records) >= least) {
         printf("%s\n\n", title);
         status = sm_record_write_all(&sm_scaling_table, format, stdout, records);
         putchar('\n');
@@ -34,8 +35,9 @@ static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_wor
 
 // What a person reads: md or text.
 static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
-    SM_TRY(write_table(scaling, format, SM_WORK_FIXED, "Strong scaling: the same work, shared by more processes"));
-    SM_TRY(write_table(scaling, format, SM_WORK_FIXED_A_PROCESS, "Weak scaling: the same work for each process"));
+    const size_t least = scaling->n > 2 ? 2 : 1; // each table begins with the run of fewest processes
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED, least, "Strong scaling: the same work, shared by more processes"));
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
     for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
         fputs("- ", stdout);
         const char *note = json_string_value(json_array_get(scaling->notes, i));

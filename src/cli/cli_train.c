@@ -37,6 +37,8 @@ typedef struct {
     sm_peaks peaks;
     sm_train_progress progress;
     sm_loop *loop; // NULL: no --profile
+    sm_sensors *sensors;
+    sm_reading before; // the training
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
@@ -195,6 +197,8 @@ static sm_status set_run(training *t) {
     if (t->configuration == NULL || t->command_line == NULL) {
         return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->run);
     }
+    SM_TRY(sm_sensors_open("", "", &t->sensors));
+    sm_sensors_read(t->sensors, &t->before);
     return cli_train_facts(o, t->device, t->comm, &s->facts);
 }
 
@@ -278,7 +282,10 @@ static void set_saving(void *ctx, bool saving) {
     cli_stage(saving ? "writing what was trained" : "training", NULL);
 }
 
-static json_t *end_facts(void *ctx) { return cli_train_end_facts(((training *)ctx)->session); }
+static json_t *end_facts(void *ctx) {
+    const training *t = ctx;
+    return cli_train_end_facts(t->session, t->sensors, &t->before);
+}
 
 static sm_status completed(void *ctx, const char *run_dir) {
     (void)ctx;
@@ -292,6 +299,7 @@ static void close_all(training *t) {
     json_decref(t->configuration);
     free(t->command_line);
     sm_loop_close(t->loop);
+    sm_sensors_close(t->sensors);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
     if (t->device != NULL) {

@@ -1,11 +1,13 @@
 // cli_train_facts.c: see cli_train_facts.h.
 #include "cli_train_facts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli_documents.h"
+#include "json_values.h"
 #include "machine.h"
 #include "training_facts.h"
 
@@ -72,12 +74,33 @@ sm_status cli_train_facts(const cli_options *options, const sm_device *device, s
                : sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
 }
 
-json_t *cli_train_end_facts(const sm_session *session) {
+// Absent where they cannot be read.
+static void add_sensors(const sm_sensors *sensors, const sm_reading *before, json_t *facts) {
+    sm_reading after;
+    sm_row row;
+    sm_sensors_read(sensors, &after);
+    if (sm_row_init(&row) == SM_OK) {
+        const sm_row_sensors *s = &row.sensors;
+        if (sm_sensors_report(sensors, before, &after, 1, NAN, &row) == SM_OK) {
+            json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
+            json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
+            json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
+            json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
+        }
+        sm_row_free(&row);
+    }
+}
+
+json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before) {
     const int64_t resident_bytes = sm_machine_peak_rss_bytes();
-    return json_pack("{s: I}", "max_memory_bytes",
-                     session->device->info.is_host_processor && resident_bytes > 0
-                         ? (json_int_t)resident_bytes
-                         : (json_int_t)session->executable->memory_bytes);
+    json_t *facts = json_pack("{s: I}", "max_memory_bytes",
+                              session->device->info.is_host_processor && resident_bytes > 0
+                                  ? (json_int_t)resident_bytes
+                                  : (json_int_t)session->executable->memory_bytes);
+    if (facts != NULL) {
+        add_sensors(sensors, before, facts);
+    }
+    return facts;
 }
 
 char *cli_command_line(const cli_options *options) {
