@@ -289,7 +289,7 @@ static void bad_usage(void **state) {
 static void every_configuration_is_a_row(void **state) {
     (void)state;
     expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0,
-           "steadiest", "[8/8]");
+           "fastest", "[8/8]");
     json_t *rows = read_rows("rows");
     assert_int_equal(json_array_size(rows), 8);
     const json_t *row = row_with(rows, "batch-size=1 seq-len=8 ");
