@@ -17,7 +17,7 @@ tests=${TESTS:-advise again cli cpu_math cpu_memory cpu_product cpu_topology bf1
     tensor_attention trainer verify}
 for processor in ${PROCESSORS:-zen3 icelake unknown baseline}; do
     for name in $tests; do
-        echo "env XDG_CACHE_HOME=$folder/$processor PROCESSOR=$processor LD_PRELOAD=build/release/tests/shims/processor.so" \
+        echo "env XDG_CACHE_HOME=$folder/$processor PROCESSOR=$processor LD_PRELOAD=$PWD/build/release/tests/shims/processor.so" \
             "build/release/tests/test_$name"
     done
 done >"$folder/commands"
