@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { OUTPUT_SIZE = 1 << 20, COMMAND_SIZE = 1024 };
+enum { OUTPUT_SIZE = 1 << 22, COMMAND_SIZE = 1024 };
 
 static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
 static char out[OUTPUT_SIZE];

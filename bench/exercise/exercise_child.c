@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +20,7 @@
 #include "clock.h"
 #include "exercise_confine.h"
 #include "exercise_device.h"
+#include "process_limits.h"
 #include "remove_tree.h"
 
 enum {
@@ -118,30 +118,13 @@ static void catch_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void limit(int resource, rlim_t most) {
-    const struct rlimit limits = {most, most};
-    setrlimit(resource, &limits);
-}
-
-// What the process has now, and beside it as much as a kernel, or a driver, may ask for.
-static void limit_memory(int resource, rlim_t most_bytes) {
-    FILE *file = fopen("/proc/self/statm", "r");
-    unsigned long long pages = 0;
-    if (file != NULL && fscanf(file, "%llu", &pages) == 1) {
-        limit(resource, (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + most_bytes);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-}
-
 // Of a driver's process: its threads compute at the same time, and it maps what it does not use.
 static void set_limits(double timeout_s, bool is_driver) {
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, ((rlim_t)timeout_s + 2) * (rlim_t)(is_driver && n_processors > 0 ? n_processors : 1));
-    limit(RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES);
-    limit_memory(is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes);
+    sm_limit(RLIMIT_CORE, 0);
+    sm_limit(RLIMIT_CPU, ((rlim_t)timeout_s + 2) * (rlim_t)(is_driver && n_processors > 0 ? n_processors : 1));
+    sm_limit(RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES);
+    sm_limit_memory(is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes);
 }
 
 // Inputs cannot be written to, but for one that an output shares.

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "file_access.h"
 #include "input_file.h"
+#include "process_limits.h"
 #include "remove_tree.h"
 #include "subprocess.h"
 
@@ -52,20 +52,15 @@ typedef struct {
     int rules;          // file_access.h
 } confinement;
 
-static void limit(int resource, rlim_t most) {
-    const struct rlimit limits = {most, most};
-    setrlimit(resource, &limits);
-}
-
 // In the compiler's process. What it leaves when it is ended goes with the folder.
 static void prepare(void *ctx) {
     const confinement *c = ctx;
     setenv("TMPDIR", c->folder, 1);
     if (c->limits->is_confined) {
-        limit(RLIMIT_CORE, 0);
-        limit(RLIMIT_CPU, (rlim_t)c->limits->timeout_s + 2);
-        limit(RLIMIT_AS, most_compiler_bytes);
-        limit(RLIMIT_FSIZE, MOST_FILE_BYTES);
+        sm_limit(RLIMIT_CORE, 0);
+        sm_limit(RLIMIT_CPU, (rlim_t)c->limits->timeout_s + 2);
+        sm_limit_memory(RLIMIT_AS, most_compiler_bytes);
+        sm_limit(RLIMIT_FSIZE, MOST_FILE_BYTES);
         setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
         sm_file_access_limit(c->rules);
     }
