@@ -57,11 +57,20 @@ kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv
     const uint first_head = is_q ? 0 : is_v ? n_head + n_kv_head : n_head;
     const uint n_here = is_q ? n_head : n_kv_head;
     const global float *w = is_q ? wq + wq_at : wk + wk_at;
-    global float *sums = partial + partial_at + row_start(is_v ? 0 : part, HS);
+    global float *sums = partial + partial_at + row_start(part, HS);
+    if (is_v) { // with a loop of its own: in one with row_sum all go the same way
+        for (ulong i = part % n_strips; i < N * n_here; i += n_strips) {
+            const ulong row = row_start(i / n_here * (n_head + 2 * n_kv_head) + first_head + i % n_here, HS);
+            FOR_VECS(k, c, HS) {
+                store_data_part(load_data_part(dy + dy_at + row + c, HS - c, 0.0f), dx + dx_at + row + c, HS - c);
+            }
+        }
+        return;
+    }
     vec dw[KEPT];
     FOR_VECS(k, c, HS) {
         dw[KEPT_AT(k)] = to_vec(0.0f);
-        if (ROW_VECS == 0 && !is_v) {
+        if (ROW_VECS == 0) {
             store_part(to_vec(0.0f), sums + c, HS - c);
         }
     }
@@ -72,10 +81,6 @@ kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv
         const global data *dy_row = dy + dy_at + row; // may be dx
         const global data *x_row = x + x_at + row;
         global data *dx_row = dx + dx_at + row;
-        if (is_v) {
-            FOR_VECS(k, c, HS) { store_data_part(load_data_part(dy_row + c, HS - c, 0.0f), dx_row + c, HS - c); }
-            continue;
-        }
         const float inverse = rstd[rstd_at + n * (n_head + n_kv_head) + h];
         vec g[KEPT];
         vec xh[KEPT];
@@ -100,7 +105,7 @@ kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv
             store_data_part(inverse * (g[KEPT_AT(k)] - xh[KEPT_AT(k)] * mean_g_xh), dx_row + c, HS - c);
         }
     }
-    if (ROW_VECS > 0 && !is_v) {
+    if (ROW_VECS > 0) {
         FOR_VECS(k, c, HS) { store_part(dw[KEPT_AT(k)], sums + c, HS - c); }
     }
 }

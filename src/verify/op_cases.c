@@ -51,9 +51,10 @@ typedef struct {
     LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
          "B=1 T=65 NH=2 NKV=2 HS=64 theta=1e4", "B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5", \
          "B=1 T=2049 NH=2 NKV=1 HS=8 theta=1e4", "B=2 T=5 NH=1 NKV=1 HS=6 theta=1")
-#define HEADS_NORMED                                                                          \
-    LIST("B=1 T=1 NH=1 NKV=1 HS=3", "B=2 T=17 NH=3 NKV=1 HS=10", "B=1 T=65 NH=2 NKV=2 HS=64", \
-         "B=3 T=33 NH=4 NKV=2 HS=34", "B=1 T=130 NH=6 NKV=3 HS=128", "B=2 T=5 NH=2 NKV=1 HS=257")
+#define HEADS_NORMED                                                                              \
+    LIST("B=1 T=1 NH=1 NKV=1 HS=3", "B=2 T=17 NH=3 NKV=1 HS=10", "B=1 T=65 NH=2 NKV=2 HS=64",     \
+         "B=3 T=33 NH=4 NKV=2 HS=34", "B=1 T=130 NH=6 NKV=3 HS=128", "B=2 T=5 NH=2 NKV=1 HS=257", \
+         "B=1 T=9 NH=3 NKV=3 HS=32")
 #define MATRICES \
     LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \
@@ -359,7 +360,8 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
             bind_operand(plan, text, &info->in[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        bool shared = i == 0 && info->inplace_in >= 0 && overwritten[0] != '\0';
+        bool shared =
+            i == 0 && info->inplace_in != SM_NO_OPERAND && strcmp(info->in[info->inplace_in].name, overwritten) == 0;
         SM_TRY(bind_operand(plan, text, &info->out[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT,
                             &op.out[i]));
     }
