@@ -88,17 +88,18 @@ CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(patsubst %,backends/cpu/cpu_kerne
 CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx product_split flash_attention_amx peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
-CL_SRC := $(wildcard cl/*.cl)
-PAGE_ASSETS := $(sort $(wildcard bench/*/*.css bench/*/*.js))
-# The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set, and their text.
+# The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
 RUNG_SRC := $(wildcard bench/ladder/rungs/*.c)
-RUNG_TEXTS := $(wildcard bench/ladder/rungs/*.[ch]) $(if $(OPENCL_SRC),$(wildcard cl/ladder/*.cl))
+# Files that the program carries with it: the text it learns from, equations and sources that pages show, kernels in
+# OpenCL C, styles and scripts of pages, the ladder's sources.
+EMBEDDED := $(sort src/io/text.txt docs/equations.md $(wildcard backends/reference/ref_*.c backends/cpu/cpu_kernel_*.c cl/*.cl \
+            bench/*/*.css bench/*/*.js bench/ladder/rungs/*.[ch] cl/ladder/*.cl))
 CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
 TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
-LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/corpus.o $(B)/report_assets.o $(B)/ladder_texts.o \
-           $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) $(if $(OPENCL_SRC),$(B)/opencl_sources.o) \
+LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
+           $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
            $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
@@ -224,7 +225,7 @@ format: ## format the sources with clang-format
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 .PHONY: tidy
-tidy: $(if $(OPENCL_SRC),$(B)/opencl_sources.list) $(B)/page_assets.list $(B)/corpus_files.list ## run clang-tidy over the sources
+tidy: $(B)/ladder_rungs.list ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
 .PHONY: pages
@@ -371,20 +372,13 @@ $(B)/%.$(1).rung.o: %.c
 endef
 $(foreach isa,$(ISAS),$(eval $(call RUNG_RULE,$(isa))))
 
-# Their functions, and their text, in lists that C and assembler include.
+# Their functions, in a list that C includes.
 $(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
 	@mkdir -p $(@D)
 	@printf 'RUNG(%s)\n' $(foreach isa,$(ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/ladder_texts.list: $(RUNG_TEXTS) FORCE
-	@mkdir -p $(@D)
-	@printf 'TEXT(%s, "%s")\n' $(foreach file,$(RUNG_TEXTS),$(subst .,_,$(notdir $(file))) $(file)) > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/bench/ladder/ladder_rungs.o $(B)/bench/ladder/ladder_texts.o: FILE_FLAGS := -I$(B)
+$(B)/bench/ladder/ladder_rungs.o: FILE_FLAGS := -I$(B)
 $(B)/bench/ladder/ladder_rungs.o: $(B)/ladder_rungs.list
-$(B)/bench/ladder/ladder_texts.o: $(B)/ladder_texts.list
-$(B)/ladder_texts.o: bench/ladder/ladder_texts.S $(B)/ladder_texts.list $(RUNG_TEXTS)
-	@$(CC) -c -I$(B) -o $@ $<
 
 # What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
@@ -403,37 +397,11 @@ $(B)/build_info: FORCE
 .PHONY: FORCE
 FORCE:
 
-# The embedded text: the project's own sources and docs, in a fixed order.
-CORPUS_FILES := $(sort $(wildcard README.md docs/*.md include/*.h src/*/*.[ch] src/*/*/*.[ch] backends/*/*.[ch] bench/*/*.[ch] tests/*.c cl/*.cl))
-$(B)/corpus.txt: $(CORPUS_FILES)
+# The embedded files, and a list of them that the assembler includes.
+$(B)/embedded.list: $(EMBEDDED) FORCE
 	@mkdir -p $(@D)
-	@LC_ALL=C cat $(CORPUS_FILES) > $@
-$(B)/corpus.o: src/io/corpus.S $(B)/corpus.txt
-	@$(CC) -c -DCORPUS_FILE='"$(B)/corpus.txt"' -o $@ $<
-
-# Where each of its files lies in it.
-$(B)/corpus_files.list: $(B)/corpus.txt
-	@LC_ALL=C wc -c $(CORPUS_FILES) | awk '$$2 != "total" { printf "CORPUS_FILE(\"%s\", %d, %d)\n", $$2, at, $$1; at += $$1 }' > $@
-$(B)/src/io/corpus_files.o: FILE_FLAGS := -I$(B)
-$(B)/src/io/corpus_files.o: $(B)/corpus_files.list
-
-# The kernels' text, and a list of its files that C and assembler both include.
-$(B)/opencl_sources.list: $(CL_SRC) FORCE
-	@mkdir -p $(@D)
-	@printf 'SOURCE(%s)\n' $(basename $(notdir $(CL_SRC))) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/backends/opencl/opencl_program.o: FILE_FLAGS := -I$(B)
-$(B)/backends/opencl/opencl_program.o: $(B)/opencl_sources.list
-$(B)/opencl_sources.o: backends/opencl/opencl_sources.S $(B)/opencl_sources.list $(CL_SRC)
-	@$(CC) -c -I$(B) -Wa,-Icl -o $@ $<
-
-# The pages' styles and scripts, likewise.
-$(B)/page_assets.list: $(PAGE_ASSETS) FORCE
-	@mkdir -p $(@D)
-	@printf 'ASSET(%s, %s, "%s")\n' $(foreach file,$(PAGE_ASSETS),$(basename $(notdir $(file))) $(patsubst .%,%,$(suffix $(file))) $(file)) > $@.new; \
-	    cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/bench/report/report_page.o: FILE_FLAGS := -I$(B)
-$(B)/bench/report/report_page.o: $(B)/page_assets.list
-$(B)/report_assets.o: bench/report/report_assets.S $(B)/page_assets.list $(PAGE_ASSETS)
+	@printf 'EMBED("%s")\n' $(EMBEDDED) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/embedded.o: src/io/embedded.S $(B)/embedded.list $(EMBEDDED)
 	@$(CC) -c -I$(B) -o $@ $<
 
 -include $(patsubst %.o,%.d,$(filter $(B)/%,$(LIB_OBJ) $(CLI_OBJ))) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "corpus_files.h"
+#include "embedded.h"
 #include "excerpt.h"
 #include "film.h"
 #include "model.h"
@@ -21,12 +21,12 @@ static void equations_are_read_as_meant(void **state) {
 
 static void every_kind_has_equations(void **state) {
     (void)state;
-    const sm_corpus_file *file = sm_corpus_file_find("docs/equations.md");
+    const sm_embedded *file = sm_embedded_find("docs/equations.md");
     assert_non_null(file);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         char heading[128];
         const int n = snprintf(heading, sizeof(heading), "\n## %s\n\n", sm_op_name((sm_op_kind)kind));
-        if (memmem(sm_corpus_file_text(file), file->size_bytes, heading, (size_t)n) == NULL) {
+        if (memmem(file->text, file->size_bytes, heading, (size_t)n) == NULL) {
             fail_msg("%s has no equations in docs/equations.md", sm_op_name((sm_op_kind)kind));
         }
     }

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "bpe_train.h"
-#include "corpus.h"
 #include "encoder.h"
+#include "source_text.h"
 #include "temp_folder.h"
 #include "text_source.h"
 #include "tokenize.h"
@@ -35,10 +35,10 @@ static void write_many(const char *name) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     for (int i = 0; i < N_MEGABYTES; i++) {
-        assert_int_equal(fwrite(sm_corpus_data, 1, WHOLE_BYTES, file), WHOLE_BYTES);
+        assert_int_equal(fwrite(source_text(), 1, WHOLE_BYTES, file), WHOLE_BYTES);
         fprintf(file, "%d%s", i, i % 2 == 0 ? SM_END_OF_TEXT : "");
         for (int k = 0; k < 300; k++) {
-            fwrite(sm_corpus_data + 977 * k, 1, (size_t)(37 * (k % 50)), file);
+            fwrite(source_text() + 977 * k, 1, (size_t)(37 * (k % 50)), file);
             fprintf(file, "%s", SM_END_OF_TEXT);
         }
     }
@@ -54,7 +54,7 @@ static int set_up(void **state) {
         return -1;
     }
     for (size_t begin = 0; begin + 6 < 60000; begin += 6) { // any words will do
-        if (sm_word_counts_add(&words, sm_corpus_data + begin, 6, 1) != SM_OK) {
+        if (sm_word_counts_add(&words, source_text() + begin, 6, 1) != SM_OK) {
             return -1;
         }
     }

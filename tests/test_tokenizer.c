@@ -8,11 +8,11 @@
 
 #include "bpe_train.h"
 #include "clock.h"
-#include "corpus.h"
 #include "encoder.h"
 #include "philox.h"
 #include "pretokens.h"
 #include "full_disk.h"
+#include "source_text.h"
 #include "temp_folder.h"
 
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
@@ -156,9 +156,9 @@ static sm_word_counts count_corpus(size_t n_bytes) {
     size_t begin = 0;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
-    expect_ok("begin", sm_pretokens_begin(pretokens, sm_corpus_data, n_bytes));
+    expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), n_bytes));
     while (sm_pretokens_next(pretokens, &end)) {
-        expect_ok("add", sm_word_counts_add(&words, sm_corpus_data + begin, end - begin, 1));
+        expect_ok("add", sm_word_counts_add(&words, source_text() + begin, end - begin, 1));
         begin = end;
     }
     sm_pretokens_free(pretokens);
@@ -207,14 +207,14 @@ static void vocabularies_are_learned_as_defined(void **state) {
     sm_pretokens *pretokens;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
-    expect_ok("begin", sm_pretokens_begin(pretokens, sm_corpus_data, N));
+    expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), N));
     while (sm_pretokens_next(pretokens, &end)) {
         ends_word[end - 1] = 1;
     }
     sm_pretokens_free(pretokens);
     size_t n = N;
     for (size_t i = 0; i < n; i++) {
-        ids[i] = t->byte_ids[sm_corpus_data[i]];
+        ids[i] = t->byte_ids[source_text()[i]];
     }
     for (int32_t rank = 0; rank < N_MERGES; rank++) {
         int64_t count;
@@ -310,7 +310,7 @@ static void ids_are_those_of_the_definition(void **state) {
     enum { N = 60000 };
     static uint8_t text[N + 8];
     sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
-    expect_ids("sources", t, sm_corpus_data, CORPUS_BYTES / 4);
+    expect_ids("sources", t, source_text(), CORPUS_BYTES / 4);
     for (size_t i = 0; i < N; i++) {
         text[i] = (uint8_t)sm_philox4x32(1, i, 0).word[0];
     }

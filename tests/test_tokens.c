@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include "embedded.h"
+#include "fnv1a.h"
 #include "temp_folder.h"
 #include "tokens.h"
 
@@ -213,6 +215,28 @@ static void bytes_in_memory_are_tokens(void **state) {
     expect_failure("empty", sm_tokens_from_bytes(text, 0, 256, &tokens), SM_ERR_FORMAT, "empty");
 }
 
+// Losses of two versions compare only while this text stays as it is: whoever changes it changes every default loss.
+static void embedded_text_is_always_the_same(void **state) {
+    (void)state;
+    enum { N_BYTES = 37397 };
+    static int32_t ids[2 * N_BYTES];
+    uint64_t hash = SM_FNV1A_START;
+    sm_tokens *tokens;
+    const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
+    assert_int_equal(text->size_bytes, N_BYTES);
+    assert_int_equal(N_BYTES % 2, 1);
+    assert_int_equal(sm_fnv1a(hash, text->text, text->size_bytes), UINT64_C(0x2C7E460BE2A98EE3));
+    expect_ok("open", sm_tokens_embedded(128, &tokens)); // ASCII
+    assert_true(sm_tokens_count(tokens) >= 1 << 23);
+    expect_ok("read", sm_tokens_read(tokens, N_BYTES - 9000, N_BYTES, ids));
+    for (int i = 0; i < N_BYTES; i++) {
+        assert_int_equal(ids[i], text->text[(N_BYTES - 9000 + i) % N_BYTES]);
+    }
+    expect_ok("last", sm_tokens_read(tokens, sm_tokens_count(tokens) - 1, 1, ids));
+    sm_tokens_close(tokens);
+    expect_failure("id", sm_tokens_embedded(100, &tokens), SM_ERR_INVALID, "outside the vocabulary of 100");
+}
+
 // Batch i begins at i B T; where fewer than B T + 1 tokens remain it begins at 0 again.
 static void batches_walk_the_file_in_order(void **state) {
     (void)state;
@@ -278,15 +302,11 @@ static void batches_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_of_32_bits_are_read),
-        cmocka_unit_test(headers_are_llmc_s),
-        cmocka_unit_test(formats_are_detected_or_forced),
-        cmocka_unit_test(malformed_files_are_refused),
-        cmocka_unit_test(only_regular_files_open),
-        cmocka_unit_test(a_file_that_changes_is_an_error),
-        cmocka_unit_test(bytes_in_memory_are_tokens),
-        cmocka_unit_test(batches_walk_the_file_in_order),
-        cmocka_unit_test(batches_that_do_not_fit_are_refused),
+        cmocka_unit_test(ids_of_32_bits_are_read),        cmocka_unit_test(headers_are_llmc_s),
+        cmocka_unit_test(formats_are_detected_or_forced), cmocka_unit_test(malformed_files_are_refused),
+        cmocka_unit_test(only_regular_files_open),        cmocka_unit_test(a_file_that_changes_is_an_error),
+        cmocka_unit_test(bytes_in_memory_are_tokens),     cmocka_unit_test(embedded_text_is_always_the_same),
+        cmocka_unit_test(batches_walk_the_file_in_order), cmocka_unit_test(batches_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "corpus.h"
 #include "model.h"
 #include "rewrite.h"
 #include "session.h"
@@ -59,7 +58,7 @@ static inline void set_up(fixture *f, sm_device *device, sm_precision precision,
     ok(sm_model_build(f->config, &options, &plan));
     ok(sm_plan_rewrite(plan, mode, 0));
     ok(sm_session_open(f->device, plan, &f->session));
-    ok(sm_tokens_from_bytes(sm_corpus_data, (size_t)sm_corpus_size_bytes, f->config->vocab, &f->tokens));
+    ok(sm_tokens_embedded(f->config->vocab, &f->tokens));
     write_weights(f);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "fnv1a.h"
 #include "opencl.h"
 #include "opencl_sources.h"
@@ -12,21 +13,19 @@
 
 // --- sources ------------------------------------------------------------------------------------------
 
-#define SOURCE(stem) extern const char opencl_source_##stem[], opencl_source_end_##stem[];
-#include "opencl_sources.list"
-#undef SOURCE
+static const sm_embedded *find_file(const char *stem) {
+    char path[64];
+    snprintf(path, sizeof path, "cl/%s.cl", stem);
+    return sm_embedded_find(path);
+}
 
-typedef struct {
-    const char *stem;
-    const char *line; // names the file in the messages of a driver's compiler
-    const char *text, *end;
-} source_file;
-
-static const source_file files[] = {
-#define SOURCE(stem) {#stem, "#line 1 \"cl/" #stem ".cl\"\n", opencl_source_##stem, opencl_source_end_##stem},
-#include "opencl_sources.list"
-#undef SOURCE
-};
+bool opencl_find_source(const char *stem, opencl_source *source) {
+    const sm_embedded *file = find_file(stem);
+    if (file != NULL) {
+        *source = (opencl_source){file->text, file->size_bytes};
+    }
+    return file != NULL;
+}
 
 // What a program is made of. The kernels of nearly every step are in two, which take about as long to build: a driver
 // needs as long to begin with a program as to compile such a kernel. Others are built where a plan has them.
@@ -71,23 +70,6 @@ static recipe find_recipe(const char *stem) {
     return (recipe){.name = stem, .stems = {stem}};
 }
 
-static const source_file *find_file(const char *stem) {
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (strcmp(files[i].stem, stem) == 0) {
-            return &files[i];
-        }
-    }
-    return NULL;
-}
-
-bool opencl_find_source(const char *stem, opencl_source *source) {
-    const source_file *file = find_file(stem);
-    if (file != NULL) {
-        *source = (opencl_source){file->text, (size_t)(file->end - file->text)};
-    }
-    return file != NULL;
-}
-
 // --- building -----------------------------------------------------------------------------------------
 
 static const char *id_of(const opencl_device *device) { return device->base.info.id; }
@@ -126,8 +108,8 @@ static sm_status build(const opencl_device *device, const char *name, const char
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
 
-// A program has a line that names the file and the file's text, for each of its files.
-enum { MOST_TEXTS = 2 * (2 + MOST_STEMS) };
+// A program has a line that names the file, in three pieces, and the file's text, for each of its files.
+enum { MOST_TEXTS = 4 * (2 + MOST_STEMS) };
 
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
@@ -230,12 +212,15 @@ static void warn_of_cache(sm_device_info *info) {
 // --- the device's programs --------------------------------------------------------------------------------
 
 static sm_status add_texts(const opencl_device *device, const char *stem, opencl_source texts[MOST_TEXTS], cl_uint *n) {
-    const source_file *file = find_file(stem);
+    static const char *const line[] = {"#line 1 \"", "\"\n"};
+    const sm_embedded *file = find_file(stem);
     if (file == NULL) {
         return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
     }
-    texts[(*n)++] = (opencl_source){file->line, strlen(file->line)};
-    texts[(*n)++] = (opencl_source){file->text, (size_t)(file->end - file->text)};
+    texts[(*n)++] = (opencl_source){line[0], strlen(line[0])};
+    texts[(*n)++] = (opencl_source){file->path, strlen(file->path)};
+    texts[(*n)++] = (opencl_source){line[1], strlen(line[1])};
+    texts[(*n)++] = (opencl_source){file->text, file->size_bytes};
     return SM_OK;
 }
 

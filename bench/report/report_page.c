@@ -4,36 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "json_values.h"
 
 // --- embedded files --------------------------------------------------------------------------
 
-#define ASSET(stem, ending, path) extern const char page_asset_##stem##_##ending[];
-#include "page_assets.list"
-#undef ASSET
-
-static const struct {
-    const char *name;
-    const char *text;
-} assets[] = {
-#define ASSET(stem, ending, path) {#stem "." #ending, page_asset_##stem##_##ending},
-#include "page_assets.list"
-#undef ASSET
-};
-
-// An embedded file, ending in a zero byte; NULL: there is none of that name.
-static const char *asset(const char *file_name) {
-    for (size_t i = 0; i < sizeof(assets) / sizeof(assets[0]); i++) {
-        if (strcmp(assets[i].name, file_name) == 0) {
-            return assets[i].text;
+// Those of pages lie beside what uses them, and have names of their own.
+static void put_asset(FILE *out, const char *file_name) {
+    for (int i = 0; i < sm_embedded_count(); i++) {
+        const sm_embedded *file = sm_embedded_at(i);
+        if (strncmp(file->path, "bench/", strlen("bench/")) == 0 &&
+            strcmp(strrchr(file->path, '/') + 1, file_name) == 0) {
+            fwrite(file->text, 1, file->size_bytes, out);
         }
     }
-    return NULL;
-}
-
-static void put_asset(FILE *out, const char *file_name) {
-    const char *text = asset(file_name);
-    fputs(text != NULL ? text : "", out);
 }
 
 // --- text ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli_page.h"
-#include "corpus_files.h"
+#include "embedded.h"
 #include "excerpt.h"
 
 enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
@@ -71,12 +71,12 @@ static void find_names(const source_rule *rule, const char *kind, char texts[MAX
     }
 }
 
-static sm_status append_source(const source_rule *rule, const char *kind, const sm_corpus_file *file, json_t *sources) {
+static sm_status append_source(const source_rule *rule, const char *kind, const sm_embedded *file, json_t *sources) {
     char texts[MAX_NAMES][NAME_SIZE];
     const char *names[MAX_NAMES + 1] = {NULL};
     char *excerpt;
     find_names(rule, kind, texts, names);
-    const sm_source text = {sm_corpus_file_text(file), file->size_bytes};
+    const sm_source text = {file->text, file->size_bytes};
     SM_TRY(sm_excerpt(text, names, MOST_BYTES, &excerpt));
     if (excerpt == NULL) {
         return SM_OK;
@@ -88,8 +88,8 @@ static sm_status append_source(const source_rule *rule, const char *kind, const 
 
 static sm_status append_sources(const char *kind, const char *tier, json_t *sources) {
     for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
-        for (int i = 0; i < sm_corpus_file_count(); i++) {
-            const sm_corpus_file *file = sm_corpus_file_at(i);
+        for (int i = 0; i < sm_embedded_count(); i++) {
+            const sm_embedded *file = sm_embedded_at(i);
             if (strncmp(file->path, rules[r].folder, strlen(rules[r].folder)) == 0 && is_of_tier(file->path, tier)) {
                 SM_TRY(append_source(&rules[r], kind, file, sources));
             }
@@ -100,10 +100,10 @@ static sm_status append_sources(const char *kind, const char *tier, json_t *sour
 
 // The part of docs/equations.md under the heading "## KIND"; empty where there is none.
 static json_t *equations_of(const char *kind) {
-    const sm_corpus_file *file = sm_corpus_file_find("docs/equations.md");
+    const sm_embedded *file = sm_embedded_find("docs/equations.md");
     char heading[NAME_SIZE];
     const size_t n_heading = (size_t)snprintf(heading, sizeof(heading), "\n## %s\n", kind);
-    const char *text = file != NULL ? sm_corpus_file_text(file) : "";
+    const char *text = file != NULL ? file->text : "";
     const char *end = text + (file != NULL ? file->size_bytes : 0);
     const char *begin = memmem(text, (size_t)(end - text), heading, n_heading);
     if (begin == NULL) {

@@ -10,7 +10,6 @@
 #include "cli_model.h"
 #include "cli_own_kernels.h"
 #include "cli_worker.h"
-#include "corpus.h"
 #include "weights.h"
 
 // --- devices -------------------------------------------------------------------------------
@@ -201,5 +200,5 @@ sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens *
     if (options->data != NULL) {
         return sm_tokens_open(options->data, (sm_tokens_format)options->data_format, vocab, tokens);
     }
-    return sm_tokens_from_bytes(sm_corpus_data, (size_t)sm_corpus_size_bytes, vocab, tokens);
+    return sm_tokens_embedded(vocab, tokens);
 }

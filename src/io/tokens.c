@@ -4,15 +4,17 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "embedded.h"
 #include "input_file.h"
 #include "tokens.h"
 
-enum { HEAD_WORDS = 4, PIECE_IDS = 8192, MAX_ID_BYTES = 4 };
+enum { HEAD_WORDS = 4, PIECE_IDS = 8192, MAX_ID_BYTES = 4, EMBEDDED_TOKENS = 1 << 23 };
 
 struct sm_tokens {
     char *path;            // for messages
     int fd;                // -1: the ids are in `memory`
     const uint8_t *memory; // the caller's
+    int64_t memory_bytes;  // after which it begins again, if `count` is larger
     sm_tokens_maker maker; // of ids that are in neither; read NULL: they are
     int64_t offset_bytes;  // where in file or memory the first id is
     int64_t count;
@@ -71,13 +73,23 @@ static uint32_t id_at(const uint8_t *bytes, int64_t id_bytes) {
     }
 }
 
+// n bytes of a memory that begins again where it ends.
+static void copy_memory(const sm_tokens *tokens, int64_t offset, int64_t n, uint8_t *bytes) {
+    for (int64_t done = 0, part; done < n; done += part) {
+        const int64_t at = (offset + done) % tokens->memory_bytes;
+        const int64_t left = tokens->memory_bytes - at;
+        part = n - done < left ? n - done : left;
+        memcpy(bytes + done, tokens->memory + at, (size_t)part);
+    }
+}
+
 // The ids [first, first + n), n at most PIECE_IDS, as the file has them now.
 static sm_status read_stored(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
     uint8_t bytes[MAX_ID_BYTES * PIECE_IDS];
     const int64_t id_bytes = tokens->id_bytes;
     int64_t offset = tokens->offset_bytes + first * id_bytes;
     if (tokens->fd < 0) {
-        memcpy(bytes, tokens->memory + offset, (size_t)(n * id_bytes));
+        copy_memory(tokens, offset, n * id_bytes, bytes);
     } else {
         SM_TRY(sm_input_read(tokens->fd, tokens->path, offset, bytes, (size_t)(n * id_bytes)));
     }
@@ -206,6 +218,7 @@ sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t v
     *tokens = NULL;
     SM_TRY(tokens_new("built-in text", SM_TOKENS_BYTES, vocab, &t));
     t->memory = data;
+    t->memory_bytes = (int64_t)size_bytes;
     SM_TRY_GOTO(parse(t, data, (int64_t)size_bytes));
     SM_TRY_GOTO(check_ids(t));
     *tokens = t;
@@ -214,6 +227,13 @@ sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t v
 cleanup:
     sm_tokens_close(t);
     return status;
+}
+
+sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens) {
+    const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
+    SM_TRY(sm_tokens_from_bytes((const uint8_t *)text->text, text->size_bytes, vocab, tokens));
+    (*tokens)->count = EMBEDDED_TOKENS;
+    return SM_OK;
 }
 
 sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens) {

@@ -42,6 +42,10 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens);
 
+// The embedded text (embedded.h), a byte a token, again and again, so that there are enough tokens for batches of any
+// size. Its length is odd: rows of a power of two begin at each of its bytes before one comes again.
+sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens);
+
 // What reading took, added up: the file's part of it, and the making of ids where they are not in it.
 typedef struct {
     int64_t read_ns;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "corpus.h"
+#include "embedded.h"
 #include "file_digest.h"
 #include "text_source.h"
 
@@ -30,8 +30,9 @@ sm_status sm_train_source_digest(sm_train_source *source) {
         return source->tokenizer != NULL ? digest_text(source)
                                          : sm_file_digest(source->path, source->digest, &source->size_bytes);
     }
-    source->size_bytes = sm_corpus_size_bytes;
-    sm_bytes_digest(sm_corpus_data, (size_t)sm_corpus_size_bytes, source->digest);
+    const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
+    source->size_bytes = (int64_t)text->size_bytes;
+    sm_bytes_digest(text->text, text->size_bytes, source->digest);
     return SM_OK;
 }
 

@@ -1,0 +1,25 @@
+// source_text.h: a megabyte of real text for tests: the files that the program carries with it, one after the other.
+#ifndef STEPMARK_TESTS_SOURCE_TEXT_H
+#define STEPMARK_TESTS_SOURCE_TEXT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "embedded.h"
+
+enum { SOURCE_TEXT_BYTES = 1 << 20 };
+
+static inline const uint8_t *source_text(void) {
+    static uint8_t text[SOURCE_TEXT_BYTES];
+    static size_t n;
+    for (int i = 0; n < sizeof text; i++) {
+        const sm_embedded *file = sm_embedded_at(i % sm_embedded_count());
+        const size_t left = sizeof text - n;
+        const size_t n_bytes = file->size_bytes < left ? file->size_bytes : left;
+        memcpy(text + n, file->text, n_bytes);
+        n += n_bytes;
+    }
+    return text;
+}
+
+#endif
