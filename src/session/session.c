@@ -297,42 +297,72 @@ static bool is_left_out(const sm_op *op, unsigned phases) {
     return op->attr.when == ((phases & SM_RUN_MORE) != 0 ? SM_WHEN_LAST : SM_WHEN_MORE);
 }
 
+// One op by itself, under the eyes of a watcher.
+static sm_status run_watched(sm_session *session, int op, const sm_watcher *watcher) {
+    SM_TRY(sm_session_synchronize(session));
+    SM_TRY(watcher->before(watcher->ctx, session, op));
+    SM_TRY(session->device->backend->execute(session->executable, (sm_range){op, op + 1}, NULL));
+    SM_TRY(sm_session_synchronize(session));
+    return watcher->after(watcher->ctx, session, op);
+}
+
+// How a set of phases is run.
+typedef struct {
+    unsigned phases;
+    int64_t *op_ns;            // NULL: nothing is timed
+    const sm_watcher *watcher; // NULL: nobody looks
+} manner;
+
 // Hands ops to the backend, but for those of communication, and those that are for other micro-batches.
-static sm_status run_range(sm_session *session, sm_range range, unsigned phases, int64_t *op_ns) {
+static sm_status run_range(sm_session *session, sm_range range, const manner *how) {
     const sm_backend *backend = session->device->backend;
     int first = range.first;
     for (int i = range.first; i < range.end; i++) {
         const sm_op *op = &session->plan->ops[i];
         const bool is_communication = sm_op_is_communication(op->kind);
-        if (!is_communication && !is_left_out(op, phases)) {
+        const bool leaves_out = is_left_out(op, how->phases);
+        const bool is_watched = how->watcher != NULL && how->watcher->wants(how->watcher->ctx, i);
+        if (!is_communication && !leaves_out && !is_watched) {
             continue;
         }
-        SM_TRY(first < i ? backend->execute(session->executable, (sm_range){first, i}, op_ns) : SM_OK);
-        SM_TRY(is_communication ? communicate(session, i, phases, op_ns) : SM_OK);
+        SM_TRY(first < i ? backend->execute(session->executable, (sm_range){first, i}, how->op_ns) : SM_OK);
+        if (is_communication) {
+            SM_TRY(communicate(session, i, how->phases, how->op_ns));
+        } else if (!leaves_out) {
+            SM_TRY(run_watched(session, i, how->watcher));
+        }
         first = i + 1;
     }
-    return first < range.end ? backend->execute(session->executable, (sm_range){first, range.end}, op_ns) : SM_OK;
+    return first < range.end ? backend->execute(session->executable, (sm_range){first, range.end}, how->op_ns) : SM_OK;
 }
 
-sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
-    SM_TRY(check_gradients(session, phases));
-    if (phases & SM_RUN_FORWARD) {
+static sm_status run_phases(sm_session *session, const manner *how) {
+    SM_TRY(check_gradients(session, how->phases));
+    if (how->phases & SM_RUN_FORWARD) {
         SM_TRY(advance_rng(session));
     }
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        if (!(phases & (1u << phase))) {
+        if (!(how->phases & (1u << phase))) {
             continue;
         }
         sm_range range = sm_plan_range(session->plan, (sm_phase)phase);
-        while (phase + 1 < SM_PHASE_COUNT && (phases & (1u << (phase + 1)))) {
+        while (phase + 1 < SM_PHASE_COUNT && (how->phases & (1u << (phase + 1)))) {
             sm_range next = sm_plan_range(session->plan, (sm_phase)++phase);
             range.end = next.end > range.end ? next.end : range.end;
         }
         if (range.first < range.end) {
-            SM_TRY(run_range(session, range, phases, op_ns));
+            SM_TRY(run_range(session, range, how));
         }
     }
     return SM_OK;
+}
+
+sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
+    return run_phases(session, &(manner){.phases = phases, .op_ns = op_ns});
+}
+
+sm_status sm_session_run_watched(sm_session *session, unsigned phases, const sm_watcher *watcher) {
+    return run_phases(session, &(manner){.phases = phases, .watcher = watcher});
 }
 
 sm_status sm_session_synchronize(sm_session *session) {

@@ -80,6 +80,17 @@ enum {
 // sm_backend.execute (NULL: no timing). Allocates nothing.
 sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns);
 
+// Who looks at ops while phases run: they then run in pieces, each op that it asks for by itself.
+typedef struct {
+    void *ctx;
+    bool (*wants)(void *ctx, int op);                            // plan->ops[op]
+    sm_status (*before)(void *ctx, sm_session *session, int op); // with all before it done, and
+    sm_status (*after)(void *ctx, sm_session *session, int op);  // with the op done, too; nothing else runs meanwhile
+} sm_watcher;
+
+// sm_session_run in pieces, by the same executable: the results are the same, bit by bit.
+sm_status sm_session_run_watched(sm_session *session, unsigned phases, const sm_watcher *watcher);
+
 sm_status sm_session_synchronize(sm_session *session);
 
 // Waits, then reads the last micro-batch's mean loss, or the last global gradient norm.

@@ -1,0 +1,369 @@
+// spot_attention.c: looks at attention, of every kind: from each sequence rows of drawn heads, at places drawn from
+// another quarter of T each time (Vaswani et al. 2017, equation 1; its gradients as in op_table.h).
+//
+// A row of the output needs the keys and values before it; a row of the gradient of the queries likewise; rows of the
+// gradients of keys and values need what comes after them. All in double, from what lies on the device.
+#include <math.h>
+#include <stdlib.h>
+
+#include "philox.h"
+#include "spot.h"
+#include "verify.h"
+
+enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8 };
+
+static const double tolerance_in_verify = 4;
+// A row that is small beside the largest of the sample is measured as if it were this share of it.
+static const double least_share = 0.02;
+
+// One sequence of the batch, as it lies on the device.
+typedef struct {
+    int64_t B, T, NH, NKV, HS, QKV, C;
+    bool is_flash, is_blocked;
+    double scale; // 1 / sqrt(HS)
+    double p;     // dropout
+    uint64_t key, step;
+    const int32_t *starts; // (B,T), or NULL
+    int64_t b;             // of the sequence
+    float *qkv;            // (T,QKV)
+    float *y, *dy, *out;   // (T,C), (T,C), (T,C or QKV): what the op wrote
+    float *rows;           // lse (NH,T)
+    float *att;            // of one head, rows as they are kept
+    double *weights, *ds;  // (T)
+    double *D;             // (T): of one head, where it is known
+    double most[3];        // the largest of y, or of dq, dk, dv, in what was looked at before; 0 at first
+} sequence;
+
+static double dot(int64_t n, const float *x, const float *y) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)x[i] * (double)y[i];
+    }
+    return sum;
+}
+
+static int64_t first_key(const sequence *q, int64_t t) { return q->starts == NULL ? 0 : q->starts[q->b * q->T + t]; }
+
+static const float *query(const sequence *q, int64_t h, int64_t t) { return q->qkv + t * q->QKV + h * q->HS; }
+static int64_t group(const sequence *q, int64_t h) { return h / (q->NH / q->NKV); }
+static const float *key(const sequence *q, int64_t h, int64_t t) {
+    return q->qkv + t * q->QKV + (q->NH + group(q, h)) * q->HS;
+}
+static const float *value(const sequence *q, int64_t h, int64_t t) { return key(q, h, t) + q->NKV * q->HS; }
+
+// What dropout multiplies the weight of row t and key s by.
+static double keeps(const sequence *q, int64_t h, int64_t t, int64_t s) {
+    if (q->p == 0) {
+        return 1;
+    }
+    const uint64_t element = (uint64_t)(((q->b * q->NH + h) * q->T + t) * q->T + s);
+    return sm_dropout_keeps(q->key, q->step, element, sm_dropout_threshold(q->p)) ? 1 / (1 - q->p) : 0;
+}
+
+// Where the head's weights of row t begin, in what is kept of a head.
+static int64_t att_row(const sequence *q, int64_t t) { return q->is_blocked ? sm_blocked_elems(t, q->T) : t * q->T; }
+static int64_t att_elems(const sequence *q) { return q->is_blocked ? sm_blocked_elems(q->T, q->T) : q->T * q->T; }
+
+// --- reading ---------------------------------------------------------------------------------
+
+static sm_status open_sequences(spot *s, int qkv, int rng_step, int starts, int C_operand, sequence *q) {
+    const sm_tensor *t = &s->plan->tensors[qkv];
+    const sm_attrs *attr = &s->op.attr;
+    q->B = t->dims[0];
+    q->T = t->dims[1];
+    q->QKV = t->dims[2];
+    q->NH = attr->n_head;
+    q->NKV = attr->n_kv_head;
+    q->HS = q->QKV / (q->NH + 2 * q->NKV);
+    q->C = sm_tensor_cols(&s->plan->tensors[C_operand]);
+    q->scale = 1 / sqrt((double)q->HS);
+    q->key = attr->rng_key;
+    q->qkv = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->qkv);
+    q->out = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->out);
+    q->weights = spot_memory(s, 3 * (size_t)q->T, sizeof *q->weights);
+    SM_TRY(q->qkv != NULL && q->out != NULL && q->weights != NULL ? SM_OK : SM_ERR_OOM);
+    q->ds = q->weights + q->T;
+    q->D = q->ds + q->T;
+    if (rng_step != SM_NO_TENSOR && attr->dropout_p > 0) {
+        int32_t words[2];
+        SM_TRY(spot_read_ids(s, rng_step, 0, 2, words));
+        q->step = (uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
+        q->p = attr->dropout_p;
+    }
+    if (starts != SM_NO_TENSOR) {
+        int32_t *ids;
+        SM_TRY(spot_read_all_ids(s, starts, &ids));
+        q->starts = ids;
+    }
+    return SM_OK;
+}
+
+static sm_status read_sequence(spot *s, int tensor, int64_t row_elems, const sequence *q, float *values) {
+    return spot_read(s, tensor, q->b * q->T * row_elems, q->T * row_elems, values);
+}
+
+// Sequences to look at, and rows of each.
+static int64_t choose_sequences(spot *s, const sequence *q, int64_t *sequences, int64_t *n_rows) {
+    const int64_t n = spot_strata(s, q->B, MOST_SEQUENCES, sequences);
+    *n_rows = n < LEAST_ROWS ? (LEAST_ROWS + n - 1) / n : 1;
+    return n;
+}
+
+// A row of quarter number `i` of T.
+static int64_t draw_row(spot *s, const sequence *q, int64_t i) {
+    const int64_t first = i % 4 * q->T / 4;
+    const int64_t end = (i % 4 + 1) * q->T / 4;
+    return end > first ? first + spot_draw(s, end - first) : spot_draw(s, q->T);
+}
+
+// --- a row's weights -------------------------------------------------------------------------
+
+// weights[s] = exp(q_t k_s / sqrt(HS)), less their logarithm's sum, which it returns; from first_key to t.
+static double find_weights(const sequence *q, int64_t h, int64_t t) {
+    double most = -INFINITY;
+    double sum = 0;
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        q->weights[k] = dot(q->HS, query(q, h, t), key(q, h, k)) * q->scale;
+        most = fmax(most, q->weights[k]);
+    }
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        sum += exp(q->weights[k] - most);
+    }
+    const double lse = most + log(sum);
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        q->weights[k] = exp(q->weights[k] - lse);
+    }
+    return lse;
+}
+
+// One weight as backward has it: as it was kept, or of the kept lse.
+static double kept_weight(const sequence *q, int64_t h, int64_t t, int64_t k) {
+    return q->is_flash ? exp(dot(q->HS, query(q, h, t), key(q, h, k)) * q->scale - (double)q->rows[h * q->T + t])
+                       : (double)q->att[att_row(q, t) + k];
+}
+
+// --- comparing -------------------------------------------------------------------------------
+
+// HS numbers against sums of terms, whose squares' sum up to `squares`.
+static void compare_row(spot *s, const char *operand, double tolerance, const sequence *q, const float *got,
+                        const double *want, const double *squares, double *most) {
+    double largest = 0;
+    for (int64_t i = 0; i < q->HS; i++) {
+        largest = fmax(largest, fabs(want[i]));
+    }
+    *most = fmax(*most, largest);
+    const double size = fmax(largest, least_share * *most);
+    for (int64_t i = 0; i < q->HS; i++) {
+        spot_compare(s, operand, got[i], want[i],
+                     tolerance * fmax(size, sqrt(squares[i])) + 2 * spot_store_error(spot_out(s, 0), 0));
+    }
+}
+
+static double tolerance_of(const spot *s, const sequence *q, int output) {
+    return tolerance_in_verify * sm_verify_tolerance(s->plan, &s->op, output, q->T);
+}
+
+// --- forward ---------------------------------------------------------------------------------
+
+// Places that the three kinds of attention have in common.
+_Static_assert(SM_IN(attention_forward, qkv) == SM_IN(flash_attention_forward, qkv) &&
+                   SM_IN(attention_forward, qkv) == SM_IN(blocked_attention_forward, qkv) &&
+                   SM_IN(attention_forward, starts) == SM_IN(flash_attention_forward, starts) &&
+                   SM_IN(attention_forward, starts) == SM_IN(blocked_attention_forward, starts) &&
+                   SM_OUT(attention_forward, att) == SM_OUT(flash_attention_forward, lse) &&
+                   SM_OUT(attention_forward, att) == SM_OUT(blocked_attention_forward, att),
+               "one look at all kinds");
+
+static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, double lse) {
+    const int kept = s->op.out[SM_OUT(attention_forward, att)];
+    const int64_t head = q->b * q->NH + h;
+    const double tolerance = tolerance_of(s, q, 1);
+    if (q->is_flash) {
+        float got = 0;
+        SM_TRY(spot_read(s, kept, head * q->T + t, 1, &got));
+        spot_compare(s, "lse", got, lse, tolerance * fmax(1, fabs(lse)));
+        return SM_OK;
+    }
+    const int64_t width = q->is_blocked ? sm_blocked_width(t, q->T) : q->T;
+    SM_TRY(spot_read(s, kept, head * att_elems(q) + att_row(q, t), width, q->rows));
+    double most = 0;
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        most = fmax(most, q->weights[k]);
+    }
+    for (int64_t k = 0; k < width; k++) {
+        const bool is_seen = k >= first_key(q, t) && k <= t;
+        spot_compare(s, "att", q->rows[k], is_seen ? q->weights[k] : 0, is_seen ? tolerance * most : 0);
+    }
+    return SM_OK;
+}
+
+static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
+    double want[2][512] = {{0}};
+    const double lse = find_weights(q, h, t);
+    SM_TRY(compare_kept(s, q, h, t, lse));
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        const double weight = q->weights[k] * keeps(q, h, t, k);
+        const float *v = value(q, h, k);
+        for (int64_t i = 0; i < q->HS; i++) {
+            const double term = weight * v[i];
+            want[0][i] += term;
+            want[1][i] += term * term;
+        }
+    }
+    compare_row(s, "y", tolerance_of(s, q, 0), q, q->out + t * q->C + h * q->HS, want[0], want[1], &q->most[0]);
+    return SM_OK;
+}
+
+static sm_status require_head_size(const sequence *q) {
+    return q->HS <= 512 ? SM_OK : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
+}
+
+static sm_status end_forward(spot *s) {
+    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_FORWARD,
+                  .is_blocked = s->op.kind == SM_OP_BLOCKED_ATTENTION_FORWARD};
+    int64_t sequences[MOST_SEQUENCES];
+    int64_t n_rows = 0;
+    const int qkv = s->op.in[SM_IN(attention_forward, qkv)];
+    const int y = s->op.out[SM_OUT(attention_forward, y)];
+    SM_TRY(open_sequences(s, qkv, s->op.in[SM_IN(attention_forward, rng_step)],
+                          s->op.in[SM_IN(attention_forward, starts)], y, &q));
+    SM_TRY(require_head_size(&q));
+    q.rows = spot_memory(s, (size_t)q.T, sizeof *q.rows);
+    SM_TRY(q.rows != NULL ? SM_OK : SM_ERR_OOM);
+    const int64_t n = choose_sequences(s, &q, sequences, &n_rows);
+    for (int64_t i = 0; i < n * n_rows; i++) {
+        if (i % n_rows == 0) {
+            q.b = sequences[i / n_rows];
+            SM_TRY(read_sequence(s, qkv, q.QKV, &q, q.qkv));
+            SM_TRY(read_sequence(s, y, q.C, &q, q.out));
+        }
+        SM_TRY(look_at_row(s, &q, spot_draw(s, q.NH), draw_row(s, &q, i)));
+    }
+    return SM_OK;
+}
+
+const spot_look spot_attention = {NULL, end_forward};
+
+// --- backward --------------------------------------------------------------------------------
+
+_Static_assert(SM_IN(attention_backward, dy) == SM_IN(flash_attention_backward, dy) &&
+                   SM_IN(attention_backward, qkv) == SM_IN(flash_attention_backward, qkv) &&
+                   SM_IN(attention_backward, dy) == SM_IN(blocked_attention_backward, dy) &&
+                   SM_IN(attention_backward, qkv) == SM_IN(blocked_attention_backward, qkv) &&
+                   SM_IN(attention_backward, att) == SM_IN(blocked_attention_backward, att) &&
+                   SM_IN(attention_backward, rng_step) == SM_IN(blocked_attention_backward, rng_step) &&
+                   SM_IN(attention_backward, starts) == SM_IN(blocked_attention_backward, starts),
+               "one look at all kinds");
+
+static const float *dy_of(const sequence *q, int64_t h, int64_t t) { return q->dy + t * q->C + h * q->HS; }
+
+// D of row t: sum_s att da, which is dy y.
+static double find_D(const sequence *q, int64_t h, int64_t t) {
+    if (q->is_flash) {
+        return dot(q->HS, dy_of(q, h, t), q->y + t * q->C + h * q->HS);
+    }
+    double sum = 0;
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        sum += kept_weight(q, h, t, k) * keeps(q, h, t, k) * dot(q->HS, dy_of(q, h, t), value(q, h, k));
+    }
+    return sum;
+}
+
+// The gradient of a score, and what it is a difference of: rounding is of that size.
+static double ds_of(const sequence *q, int64_t h, int64_t t, int64_t k, double weight, double *size) {
+    const double da = keeps(q, h, t, k) * dot(q->HS, dy_of(q, h, t), value(q, h, k));
+    *size = weight * (fabs(da) + fabs(q->D[t])) * q->scale;
+    return weight * (da - q->D[t]) * q->scale;
+}
+
+static sm_status read_att(spot *s, const sequence *q, int64_t h) {
+    return q->is_flash ? SM_OK
+                       : spot_read(s, s->op.in[SM_IN(attention_backward, att)], (q->b * q->NH + h) * att_elems(q),
+                                   att_elems(q), q->att);
+}
+
+// The gradient of a head's query at row t.
+static sm_status look_at_query(spot *s, sequence *q, int64_t h, int64_t t) {
+    double want[2][512] = {{0}};
+    SM_TRY(read_att(s, q, h));
+    q->D[t] = find_D(q, h, t);
+    for (int64_t k = first_key(q, t); k <= t; k++) {
+        double size;
+        const double ds = ds_of(q, h, t, k, kept_weight(q, h, t, k), &size);
+        for (int64_t i = 0; i < q->HS; i++) {
+            const double channel = key(q, h, k)[i];
+            want[0][i] += ds * channel;
+            want[1][i] += size * size * channel * channel;
+        }
+    }
+    compare_row(s, "dq", tolerance_of(s, q, 0), q, q->out + t * q->QKV + h * q->HS, want[0], want[1], &q->most[0]);
+    return SM_OK;
+}
+
+// The gradients of a key and a value at row k, of all heads of queries that share them.
+static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
+    double dk[2][512] = {{0}};
+    double dv[2][512] = {{0}};
+    const int64_t n = q->NH / q->NKV;
+    for (int64_t h = kv * n; h < (kv + 1) * n; h++) {
+        SM_TRY(read_att(s, q, h));
+        for (int64_t t = k; t < q->T && first_key(q, t) <= k; t++) {
+            const double weight = kept_weight(q, h, t, k);
+            q->D[t] = find_D(q, h, t);
+            double size;
+            const double ds = ds_of(q, h, t, k, weight, &size);
+            const double kept = weight * keeps(q, h, t, k);
+            for (int64_t i = 0; i < q->HS; i++) {
+                const double channel = query(q, h, t)[i];
+                const double of_v = kept * dy_of(q, h, t)[i];
+                dk[0][i] += ds * channel;
+                dk[1][i] += size * size * channel * channel;
+                dv[0][i] += of_v;
+                dv[1][i] += of_v * of_v;
+            }
+        }
+    }
+    const float *row = q->out + k * q->QKV + (q->NH + kv) * q->HS;
+    compare_row(s, "dk", tolerance_of(s, q, 0), q, row, dk[0], dk[1], &q->most[1]);
+    compare_row(s, "dv", tolerance_of(s, q, 0), q, row + q->NKV * q->HS, dv[0], dv[1], &q->most[2]);
+    return SM_OK;
+}
+
+static sm_status read_backward(spot *s, sequence *q, int64_t b) {
+    q->b = b;
+    SM_TRY(read_sequence(s, s->op.in[SM_IN(attention_backward, qkv)], q->QKV, q, q->qkv));
+    SM_TRY(read_sequence(s, s->op.in[SM_IN(attention_backward, dy)], q->C, q, q->dy));
+    SM_TRY(read_sequence(s, s->op.out[0], q->QKV, q, q->out));
+    if (q->is_flash) {
+        SM_TRY(read_sequence(s, s->op.in[SM_IN(flash_attention_backward, y)], q->C, q, q->y));
+        SM_TRY(read_sequence(s, s->op.in[SM_IN(flash_attention_backward, lse)], q->NH, q, q->rows));
+    }
+    return SM_OK;
+}
+
+static sm_status end_backward(spot *s) {
+    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_BACKWARD,
+                  .is_blocked = s->op.kind == SM_OP_BLOCKED_ATTENTION_BACKWARD};
+    int64_t sequences[MOST_SEQUENCES];
+    int64_t n_rows = 0;
+    const int rng_step = s->op.in[q.is_flash ? SM_IN(flash_attention_backward, rng_step) : SM_IN(attention_backward, rng_step)];
+    const int starts = s->op.in[q.is_flash ? SM_IN(flash_attention_backward, starts) : SM_IN(attention_backward, starts)];
+    SM_TRY(open_sequences(s, s->op.in[SM_IN(attention_backward, qkv)], rng_step, starts,
+                          s->op.in[SM_IN(attention_backward, dy)], &q));
+    SM_TRY(require_head_size(&q));
+    q.dy = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.dy);
+    q.y = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.y);
+    q.rows = spot_memory(s, (size_t)(q.T * q.NH), sizeof *q.rows);
+    q.att = spot_memory(s, q.is_flash ? 1 : (size_t)att_elems(&q), sizeof *q.att);
+    SM_TRY(q.dy != NULL && q.y != NULL && q.rows != NULL && q.att != NULL ? SM_OK : SM_ERR_OOM);
+    const int64_t n = choose_sequences(s, &q, sequences, &n_rows);
+    for (int64_t i = 0; i < n * n_rows; i++) {
+        SM_TRY(i % n_rows == 0 ? read_backward(s, &q, sequences[i / n_rows]) : SM_OK);
+        SM_TRY(look_at_query(s, &q, spot_draw(s, q.NH), draw_row(s, &q, i)));
+        SM_TRY(look_at_key(s, &q, spot_draw(s, q.NKV), draw_row(s, &q, i + 1)));
+    }
+    return SM_OK;
+}
+
+const spot_look spot_attention_backward = {NULL, end_backward};

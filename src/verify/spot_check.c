@@ -1,0 +1,278 @@
+// spot_check.c: which ops are looked at, and what all looks share.
+#include "spot_check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "philox.h"
+#include "spot.h"
+
+enum { OPS_OF_A_KIND = 2 };
+
+struct sm_spot_check {
+    uint64_t key;
+    int64_t n_runs;
+    bool *is_drawn;                // of each op of the plan
+    int n_looks[SM_OP_KIND_COUNT]; // so far
+    sm_spot_result result;
+    spot look; // at the op that runs now
+};
+
+// --- kinds -----------------------------------------------------------------------------------
+
+// No default: a kind that is left out does not compile.
+static const spot_look *look_of(sm_op_kind kind) {
+    switch (kind) {
+    case SM_OP_ZERO: return &spot_zero;
+    case SM_OP_LOSS_SCALE:
+    case SM_OP_LOSS_MEAN:
+    case SM_OP_GRAD_CLIP:
+    case SM_OP_SCALER_UPDATE:
+    case SM_OP_NORMALIZE: return &spot_whole;
+    case SM_OP_EMBEDDING_FORWARD: return &spot_embedding;
+    case SM_OP_EMBEDDING_BACKWARD: return &spot_embedding_backward;
+    case SM_OP_DROPOUT: return &spot_dropout;
+    case SM_OP_LAYERNORM_FORWARD:
+    case SM_OP_BIAS_FORWARD:
+    case SM_OP_GELU_FORWARD:
+    case SM_OP_GELU_BACKWARD:
+    case SM_OP_RMSNORM_FORWARD:
+    case SM_OP_ROPE:
+    case SM_OP_SWIGLU_FORWARD:
+    case SM_OP_SWIGLU_BACKWARD:
+    case SM_OP_RESIDUAL:
+    case SM_OP_CROSSENTROPY_FORWARD:
+    case SM_OP_CROSSENTROPY_BACKWARD:
+    case SM_OP_MUON_MOMENTUM:
+    case SM_OP_COMBINE:
+    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
+    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return &spot_rows;
+    case SM_OP_LAYERNORM_BACKWARD:
+    case SM_OP_BIAS_BACKWARD:
+    case SM_OP_RMSNORM_BACKWARD:
+    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
+    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return &spot_column_sums;
+    case SM_OP_MATMUL_FORWARD:
+    case SM_OP_MATMUL_BACKWARD_INPUT: return &spot_product;
+    case SM_OP_MATMUL_BACKWARD_WEIGHT: return &spot_weight;
+    case SM_OP_ATTENTION_FORWARD:
+    case SM_OP_BLOCKED_ATTENTION_FORWARD:
+    case SM_OP_FLASH_ATTENTION_FORWARD: return &spot_attention;
+    case SM_OP_ATTENTION_BACKWARD:
+    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
+    case SM_OP_FLASH_ATTENTION_BACKWARD: return &spot_attention_backward;
+    case SM_OP_GRAD_SQNORM: return &spot_sqnorm;
+    case SM_OP_ADAMW:
+    case SM_OP_ADAM:
+    case SM_OP_SGD:
+    case SM_OP_LION:
+    case SM_OP_ADAMW8BIT:
+    case SM_OP_ADAFACTOR:
+    case SM_OP_ADAFACTOR_VECTOR:
+    case SM_OP_MUON_UPDATE:
+    case SM_OP_ALL_REDUCE_START:
+    case SM_OP_REDUCE_SCATTER_START:
+    case SM_OP_ALL_GATHER_START:
+    case SM_OP_GATHER_ROWS:
+    case SM_OP_COMMUNICATION_FINISH:
+    case SM_OP_PROCESS_SUM:
+    case SM_OP_KIND_COUNT: return NULL;
+    }
+    return NULL;
+}
+
+bool sm_spot_check_knows(sm_op_kind kind) { return look_of(kind) != NULL; }
+
+// --- what looks share ------------------------------------------------------------------------
+
+void *spot_memory(spot *s, size_t n, size_t size_bytes) {
+    void *memory = s->n_kept < SPOT_MAX_KEPT ? calloc(n > 0 ? n : 1, size_bytes) : NULL;
+    if (memory == NULL) {
+        sm_fail(SM_ERR_OOM, "spot check: no memory for %zu elements of %zu bytes", n, size_bytes);
+        return NULL;
+    }
+    s->kept[s->n_kept++] = memory;
+    return memory;
+}
+
+int64_t spot_draw(spot *s, int64_t n) {
+    const sm_philox_block block = sm_philox4x32(s->key, s->n_drawn++, 0);
+    return (int64_t)(((uint64_t)block.word[0] << 31 | block.word[1] >> 1) % (uint64_t)n);
+}
+
+void spot_signs(spot *s, int64_t n, float *signs) {
+    for (int64_t i = 0; i < n; i += 128) {
+        const sm_philox_block block = sm_philox4x32(s->key, s->n_drawn++, 0);
+        for (int64_t k = i; k < n && k < i + 128; k++) {
+            signs[k] = block.word[(k - i) / 32] >> (k % 32) & 1 ? 1 : -1;
+        }
+    }
+}
+
+int64_t spot_strata(spot *s, int64_t total, int64_t n, int64_t *places) {
+    n = n < total ? n : total;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = i * total / n;
+        places[i] = first + spot_draw(s, (i + 1) * total / n - first);
+    }
+    return n;
+}
+
+int64_t spot_n_rows(const spot *s, int64_t total) {
+    enum { LEAST = 16, MOST = 128 };
+    const int64_t n = 4 * s->plan->B < LEAST ? LEAST : 4 * s->plan->B > MOST ? MOST : 4 * s->plan->B;
+    return n < total ? n : total;
+}
+
+static const sm_tensor *tensor_of(const spot *s, int tensor) {
+    return tensor == SM_NO_TENSOR ? NULL : &s->plan->tensors[tensor];
+}
+
+const sm_tensor *spot_in(const spot *s, int k) { return tensor_of(s, s->op.in[k]); }
+const sm_tensor *spot_out(const spot *s, int k) { return tensor_of(s, s->op.out[k]); }
+int64_t spot_elems(const sm_tensor *t) { return t == NULL ? 0 : sm_tensor_elems(t); }
+
+sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values) {
+    return sm_session_read_part(s->session, tensor, first, n, values);
+}
+
+sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *ids) {
+    return s->session->device->backend->download(s->session->executable, tensor, first, n, ids);
+}
+
+sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids) {
+    const int64_t n = sm_tensor_elems(&s->plan->tensors[tensor]);
+    *ids = spot_memory(s, (size_t)n, sizeof **ids);
+    return *ids != NULL ? spot_read_ids(s, tensor, 0, n, *ids) : SM_ERR_OOM;
+}
+
+double spot_roundoff(const sm_tensor *t) { return sm_dtype_format(t->dtype)->unit_roundoff; }
+
+double spot_store_error(const sm_tensor *t, double value) {
+    return spot_roundoff(t) * (fabs(value) + sm_dtype_format(t->dtype)->least_normal);
+}
+
+double spot_plain_roundoff(int64_t n) { return 8 * 0x1p-24 * (4 + sqrt((double)n)); }
+
+// Matrix units round a sum as it grows with less care than f32 arithmetic does; operands rounded to tf32 are off by a
+// unit roundoff each.
+double spot_sum_roundoff(const spot *s, int64_t n) {
+    const bool is_narrow = sm_dtype_is_narrow(s->plan->dtype);
+    const bool is_tf32 = s->plan->products == SM_PRODUCTS_TF32;
+    return (is_narrow || is_tf32 ? 4 : 1) * spot_plain_roundoff(n) +
+           (is_tf32 ? 8 * sm_precision_roundoff(sm_plan_precision(s->plan)) : 0);
+}
+
+// --- drawing ---------------------------------------------------------------------------------
+
+sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check) {
+    sm_spot_check *c = calloc(1, sizeof *c);
+    *check = c;
+    if (c == NULL || (c->is_drawn = calloc((size_t)plan->n_ops + 1, sizeof *c->is_drawn)) == NULL) {
+        sm_spot_check_free(c);
+        *check = NULL;
+        return sm_fail(SM_ERR_OOM, "spot check: no memory for %d ops", plan->n_ops);
+    }
+    c->key = sm_philox_key(seed, "spot check");
+    return SM_OK;
+}
+
+void sm_spot_check_free(sm_spot_check *check) {
+    if (check != NULL) {
+        free(check->is_drawn);
+        free(check);
+    }
+}
+
+// The ops of a kind are passed once, each kept with the chance that leaves every one as likely (Knuth, volume 2,
+// algorithm 3.4.2 S).
+static void draw_ops(sm_spot_check *c, const sm_plan *plan, unsigned phases) {
+    int n_ops[SM_OP_KIND_COUNT] = {0};
+    int n_wanted[SM_OP_KIND_COUNT];
+    spot s = {.key = c->key ^ (uint64_t)c->n_runs * 0x9E3779B97F4A7C15u};
+    for (int i = 0; i < plan->n_ops; i++) {
+        n_ops[plan->ops[i].kind] += (phases >> plan->ops[i].range & 1) != 0;
+    }
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        n_wanted[kind] = look_of((sm_op_kind)kind) != NULL ? OPS_OF_A_KIND : 0;
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op_kind kind = plan->ops[i].kind;
+        c->is_drawn[i] = false;
+        if ((phases >> plan->ops[i].range & 1) != 0) {
+            c->is_drawn[i] = spot_draw(&s, n_ops[kind]--) < n_wanted[kind];
+            n_wanted[kind] -= c->is_drawn[i];
+        }
+    }
+}
+
+// --- looking ---------------------------------------------------------------------------------
+
+static bool wants(void *ctx, int op) { return ((const sm_spot_check *)ctx)->is_drawn[op]; }
+
+static void end_look(spot *s) {
+    for (int i = 0; i < s->n_kept; i++) {
+        free(s->kept[i]);
+    }
+    s->n_kept = 0;
+}
+
+static sm_status before(void *ctx, sm_session *session, int op) {
+    sm_spot_check *c = ctx;
+    const sm_plan *plan = session->plan;
+    const uint64_t number = (uint64_t)c->n_runs << 32 | (uint64_t)op;
+    c->look = (spot){.session = session,
+                     .plan = plan,
+                     .op = plan->ops[op],
+                     .key = c->key + (number + 1) * 0xD6E8FEB86659FD93u};
+    sm_op later;
+    if (session->executable->is_later && sm_op_later(plan, &plan->ops[op], &later)) {
+        c->look.op = later;
+    }
+    const spot_look *look = look_of(plan->ops[op].kind);
+    return look->before != NULL ? look->before(&c->look) : SM_OK;
+}
+
+static sm_status after(void *ctx, sm_session *session, int op) {
+    sm_spot_check *c = ctx;
+    spot *s = &c->look;
+    const sm_op_kind kind = session->plan->ops[op].kind;
+    SM_TRY(look_of(kind)->after(s));
+    c->n_looks[kind]++;
+    c->result.n_ops++;
+    c->result.n_values += s->n_values;
+    if (!(s->error <= c->result.error)) {
+        c->result.error = s->error;
+        snprintf(c->result.error_at, sizeof c->result.error_at, "%s %s, op %d", sm_op_name(kind), s->operand, op);
+    }
+    if (!(s->error <= 1)) {
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong result: %s of %s (op %d) differs from what its inputs give by %.3g times what rounding "
+                       "allows; no speed is reported",
+                       s->operand, sm_op_name(kind), op, s->error);
+    }
+    end_look(s);
+    return SM_OK;
+}
+
+sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases) {
+    draw_ops(check, session->plan, phases);
+    check->n_runs++;
+    check->look = (spot){.n_kept = 0};
+    sm_status status = sm_session_run_watched(
+        session, phases, &(sm_watcher){.ctx = check, .wants = wants, .before = before, .after = after});
+    end_look(&check->look); // one that failed
+    return status;
+}
+
+sm_spot_result sm_spot_check_result(const sm_spot_check *check) {
+    sm_spot_result result = check->result;
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        const int n = check->n_looks[kind];
+        result.least_looks = n > 0 && (result.n_kinds == 0 || n < result.least_looks) ? n : result.least_looks;
+        result.n_kinds += n > 0;
+    }
+    return result;
+}

@@ -1,0 +1,44 @@
+// spot_check.h: is what a device computes right where nobody said that one would look? While a step runs in pieces, ops
+// drawn by a seed are looked at: their operands are read as they lie on the device, and the host computes again, in
+// double or by the reference backend,
+//
+//   rows       drawn from all sequences and every quarter of T: of normalisations, pointwise ops, losses, embeddings,
+//              attention (a head's row each: outputs and gradients of queries, keys and values)
+//   products   as wholes (Freivalds 1977): y r against x (W r) for a vector r of random signs, which finds a wrong or
+//              missing part in any row; and drawn elements by themselves
+//   sums       gradients of biases and norms, the gradient norm: over all rows
+//   updates    are the subject of update_check.h
+//
+// So a kernel that leaves out a sequence, a head, a tile, a position, or everything, is found in proportion to what it
+// leaves out, at a cost that grows with T as the op's memory does and not as its work.
+#ifndef STEPMARK_SPOT_CHECK_H
+#define STEPMARK_SPOT_CHECK_H
+
+#include "session.h"
+
+typedef struct sm_spot_check sm_spot_check;
+
+typedef struct {
+    int64_t n_ops;           // looked at
+    int64_t n_values;        // numbers compared
+    int n_kinds;             // of op that were looked at
+    int least_looks;         // at any of them
+    double error;            // the largest difference over what rounding allows it; 1 is the limit
+    char error_at[SM_TEXT_SIZE]; // where that was: "gelu_forward y, op 17"
+} sm_spot_result;
+
+// What is drawn depends on the seed alone. SM_ERR_OOM.
+sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check);
+void sm_spot_check_free(sm_spot_check *check); // NULL is fine
+
+// Is the kind looked at? False for what other checks hold: communication, and updates of parameters.
+bool sm_spot_check_knows(sm_op_kind kind);
+
+// sm_session_run, in pieces: of each kind of op in these phases two are drawn, or all where there are fewer.
+// SM_ERR_MISMATCH names the op and the operand that are wrong.
+sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases);
+
+// Of all runs so far.
+sm_spot_result sm_spot_check_result(const sm_spot_check *check);
+
+#endif

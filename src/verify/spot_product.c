@@ -1,0 +1,392 @@
+// spot_product.c: looks at matrix products, Z = X M of (N,K) and (K,F).
+//
+// As a whole (Freivalds 1977): with a vector r of random signs Z r and X (M r) are the same, row by row, and take as
+// many operations as the operands have elements. A sum over a row of F numbers, each off by rounding, is off by the
+// square root of their squares' sum; one that is missing or wrong by more than that shows. And drawn elements are
+// computed by themselves, which is all there is where a finish is not linear (gelu', in the place of Z).
+#include <math.h>
+#include <stdlib.h>
+
+#include "host_threads.h"
+#include "spot.h"
+
+enum { BLOCK_ELEMS = 1 << 21, N_COLUMNS = 16 };
+
+// Rounding of the elements of a row is independent: their sum with random signs is within so many of its deviations.
+static const double deviations = 8;
+
+typedef struct {
+    int x, m, z;         // tensors
+    bool m_is_transposed; // M lies as (F,K)
+    int64_t N, K, F;
+    int64_t n_rows; // drawn
+    int64_t *rows;
+    int64_t columns[N_COLUMNS];
+    int64_t n_columns;
+    float *pre; // of the drawn elements (rows x columns), where gelu' finishes
+    float *room; // for a block of rows of x, z or m
+    float *room_z;
+    float *signs;      // (F): r
+    double *m_signs;   // (K): M r
+    double *m_squares; // (K): sum over f of M[k,f]^2
+    double *m_columns; // (columns,K)
+} product;
+
+static double gelu(double x) {
+    return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x) {
+    const double t = tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
+}
+
+static int64_t block_rows(int64_t cols) { return cols < BLOCK_ELEMS ? BLOCK_ELEMS / cols : 1; }
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// --- before ----------------------------------------------------------------------------------
+
+static void name_operands(const spot *s, product *p) {
+    if (s->op.kind == SM_OP_MATMUL_FORWARD) {
+        p->x = s->op.in[SM_IN(matmul_forward, x)];
+        p->m = s->op.in[SM_IN(matmul_forward, W)];
+        p->z = s->op.out[SM_OUT(matmul_forward, y)];
+        p->m_is_transposed = s->op.attr.w_transposed;
+    } else {
+        p->x = s->op.in[SM_IN(matmul_backward_input, dy)];
+        p->m = s->op.in[SM_IN(matmul_backward_input, W)];
+        p->z = s->op.out[SM_OUT(matmul_backward_input, dx)];
+        p->m_is_transposed = !s->op.attr.w_transposed;
+    }
+    p->N = sm_tensor_rows(&s->plan->tensors[p->x]);
+    p->K = sm_tensor_cols(&s->plan->tensors[p->x]);
+    p->F = sm_tensor_cols(&s->plan->tensors[p->z]);
+}
+
+static sm_status begin(spot *s) {
+    product *p = spot_memory(s, 1, sizeof *p);
+    SM_TRY(p != NULL ? SM_OK : SM_ERR_OOM);
+    s->state = p;
+    name_operands(s, p);
+    p->rows = spot_memory(s, (size_t)spot_n_rows(s, p->N), sizeof *p->rows);
+    SM_TRY(p->rows != NULL ? SM_OK : SM_ERR_OOM);
+    p->n_rows = spot_strata(s, p->N, spot_n_rows(s, p->N), p->rows);
+    p->n_columns = spot_strata(s, p->F, N_COLUMNS, p->columns);
+    if ((s->op.attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0) {
+        return SM_OK;
+    }
+    p->pre = spot_memory(s, (size_t)(p->n_rows * p->n_columns), sizeof *p->pre);
+    float *row = spot_memory(s, (size_t)p->F, sizeof *row);
+    SM_TRY(p->pre != NULL && row != NULL ? SM_OK : SM_ERR_OOM);
+    for (int64_t i = 0; i < p->n_rows; i++) { // dx may come to lie where pre was
+        SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_backward_input, pre)], p->rows[i] * p->F, p->F, row));
+        for (int64_t j = 0; j < p->n_columns; j++) {
+            p->pre[i * p->n_columns + j] = row[p->columns[j]];
+        }
+    }
+    return SM_OK;
+}
+
+// --- after -----------------------------------------------------------------------------------
+
+static sm_status find_room(spot *s, product *p) {
+    const int64_t widest = p->K > p->F ? p->K : p->F;
+    const size_t block = (size_t)(block_rows(widest) * widest);
+    p->room = spot_memory(s, block, sizeof *p->room);
+    p->room_z = spot_memory(s, block, sizeof *p->room_z);
+    p->signs = spot_memory(s, (size_t)p->F, sizeof *p->signs);
+    p->m_signs = spot_memory(s, (size_t)p->K, sizeof *p->m_signs);
+    p->m_squares = spot_memory(s, (size_t)p->K, sizeof *p->m_squares);
+    p->m_columns = spot_memory(s, (size_t)(p->K * p->n_columns), sizeof *p->m_columns);
+    return p->room != NULL && p->room_z != NULL && p->signs != NULL && p->m_signs != NULL && p->m_squares != NULL &&
+                   p->m_columns != NULL
+               ? SM_OK
+               : SM_ERR_OOM;
+}
+
+// Rows f .. f + n of M as it lies, (F,K), add to every k.
+static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values) {
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+    for (int64_t first = 0; first < p->K; first += 256) {
+        const int64_t end = least_of(first + 256, p->K);
+        for (int64_t i = 0; i < n; i++) {
+            const float sign = p->signs[f + i];
+            for (int64_t k = first; k < end; k++) {
+                const float v = values[i * p->K + k];
+                p->m_signs[k] += (double)(sign * v);
+                p->m_squares[k] += (double)v * v;
+            }
+        }
+    }
+    for (int64_t j = 0; j < p->n_columns; j++) {
+        for (int64_t k = 0; k < p->K && p->columns[j] >= f && p->columns[j] < f + n; k++) {
+            p->m_columns[j * p->K + k] = values[(p->columns[j] - f) * p->K + k];
+        }
+    }
+}
+
+// Rows k .. k + n of M as it lies, (K,F).
+static void sum_rows_of_m(product *p, int64_t k, int64_t n, const float *values) {
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = values + i * p->F;
+        double sum = 0;
+        double squares = 0;
+        for (int64_t f = 0; f < p->F; f++) {
+            sum += (double)(row[f] * p->signs[f]);
+            squares += (double)row[f] * row[f];
+        }
+        p->m_signs[k + i] = sum;
+        p->m_squares[k + i] = squares;
+        for (int64_t j = 0; j < p->n_columns; j++) {
+            p->m_columns[j * p->K + k + i] = row[p->columns[j]];
+        }
+    }
+}
+
+static sm_status read_m(spot *s, product *p) {
+    const int64_t rows = p->m_is_transposed ? p->F : p->K;
+    const int64_t cols = p->m_is_transposed ? p->K : p->F;
+    for (int64_t first = 0; first < rows; first += block_rows(cols)) {
+        const int64_t n = least_of(block_rows(cols), rows - first);
+        SM_TRY(spot_read(s, p->m, first * cols, n * cols, p->room));
+        (p->m_is_transposed ? add_rows_of_m : sum_rows_of_m)(p, first, n, p->room);
+    }
+    return SM_OK;
+}
+
+// A row of X and of Z, and what they say.
+typedef struct {
+    double got, want; // Z r, X (M r)
+    double products;  // root of the sum of squares of all that was multiplied for the row
+    double size;      // norm of the row of Z
+} row_sums;
+
+static row_sums sum_row(const product *p, const float *x, const float *z) {
+    row_sums sums = {0};
+    double products = 0;
+    double size = 0;
+    for (int64_t f = 0; f < p->F; f++) {
+        sums.got += (double)(z[f] * p->signs[f]);
+        size += (double)z[f] * z[f];
+    }
+    for (int64_t k = 0; k < p->K; k++) {
+        sums.want += (double)x[k] * p->m_signs[k];
+        products += (double)x[k] * x[k] * p->m_squares[k];
+    }
+    sums.products = sqrt(products);
+    sums.size = sqrt(size);
+    return sums;
+}
+
+// Elements of a drawn row, by themselves; `bias` and `act` are NULL where there are none.
+static void compare_elements(spot *s, const product *p, int64_t drawn, const float *x, const float *z,
+                             const float *bias, const float *act) {
+    const sm_tensor *stored = &s->plan->tensors[p->z];
+    const double roundoff = spot_sum_roundoff(s, p->K);
+    const char *name = sm_op_get_info(s->op.kind)->out[0].name;
+    for (int64_t j = 0; j < p->n_columns; j++) {
+        const int64_t f = p->columns[j];
+        double want = bias != NULL ? bias[f] : 0;
+        double squares = want * want;
+        for (int64_t k = 0; k < p->K; k++) {
+            const double term = x[k] * p->m_columns[j * p->K + k];
+            want += term;
+            squares += term * term;
+        }
+        const double allowed = roundoff * (sqrt(squares) + fabs(want));
+        if (p->pre != NULL) {
+            const double slope = gelu_slope(p->pre[drawn * p->n_columns + j]);
+            spot_compare(s, name, z[f], want * slope, 1.2 * allowed + 1e-5 * fabs(want) + 2 * spot_store_error(stored, want));
+            continue;
+        }
+        spot_compare(s, name, z[f], want, allowed + 2 * spot_store_error(stored, want));
+        if (act != NULL) {
+            spot_compare(s, "act", act[f], gelu(want),
+                         1.2 * allowed + 1e-5 * fabs(want) + 4 * spot_store_error(stored, want));
+        }
+    }
+}
+
+static sm_status compare_drawn(spot *s, const product *p, int64_t first, int64_t n, const float *bias) {
+    const bool has_act = s->op.kind == SM_OP_MATMUL_FORWARD && s->op.out[SM_OUT(matmul_forward, act)] != SM_NO_TENSOR;
+    float *act = NULL;
+    if (has_act && (act = spot_memory(s, (size_t)p->F, sizeof *act)) == NULL) {
+        return SM_ERR_OOM;
+    }
+    for (int64_t i = 0; i < p->n_rows; i++) {
+        const int64_t row = p->rows[i];
+        if (row >= first && row < first + n) {
+            SM_TRY(has_act ? spot_read(s, s->op.out[SM_OUT(matmul_forward, act)], row * p->F, p->F, act) : SM_OK);
+            compare_elements(s, p, i, p->room + (row - first) * p->K, p->room_z + (row - first) * p->F, bias, act);
+        }
+    }
+    if (has_act) {
+        s->n_kept--; // the last one
+        free(act);
+    }
+    return SM_OK;
+}
+
+// Z r and X (M r) of the block's rows.
+static sm_status compare_whole(spot *s, const product *p, int64_t n, const float *bias, row_sums *sums) {
+    const sm_tensor *stored = &s->plan->tensors[p->z];
+    const double least = sm_dtype_format(stored->dtype)->least_normal * sqrt((double)p->F);
+    const double roundoff = spot_sum_roundoff(s, p->K);
+    double bias_sum = 0;
+    for (int64_t f = 0; f < p->F && bias != NULL; f++) {
+        bias_sum += (double)bias[f] * p->signs[f];
+    }
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n; i++) {
+        sums[i] = sum_row(p, p->room + i * p->K, p->room_z + i * p->F);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        spot_compare(s, sm_op_get_info(s->op.kind)->out[0].name, sums[i].got, sums[i].want + bias_sum,
+                     roundoff * (sums[i].products + sums[i].size) + deviations * spot_roundoff(stored) * (sums[i].size + least) +
+                         0x1p-22 * fabs(bias_sum));
+    }
+    return SM_OK;
+}
+
+static sm_status read_bias(spot *s, const product *p, float **bias) {
+    *bias = NULL;
+    if (s->op.kind != SM_OP_MATMUL_FORWARD || s->op.in[SM_IN(matmul_forward, b)] == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    *bias = spot_memory(s, (size_t)p->F, sizeof **bias);
+    return *bias != NULL ? spot_read(s, s->op.in[SM_IN(matmul_forward, b)], 0, p->F, *bias) : SM_ERR_OOM;
+}
+
+static sm_status end(spot *s) {
+    product *p = s->state;
+    float *bias;
+    const int64_t block = block_rows(p->K > p->F ? p->K : p->F);
+    SM_TRY(find_room(s, p));
+    row_sums *sums = spot_memory(s, (size_t)block, sizeof *sums);
+    SM_TRY(sums != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(read_bias(s, p, &bias));
+    spot_signs(s, p->F, p->signs);
+    SM_TRY(read_m(s, p));
+    for (int64_t first = 0; first < p->N; first += block) {
+        const int64_t n = least_of(block, p->N - first);
+        SM_TRY(spot_read(s, p->x, first * p->K, n * p->K, p->room));
+        SM_TRY(spot_read(s, p->z, first * p->F, n * p->F, p->room_z));
+        SM_TRY(p->pre == NULL ? compare_whole(s, p, n, bias, sums) : SM_OK);
+        SM_TRY(compare_drawn(s, p, first, n, bias));
+    }
+    return SM_OK;
+}
+
+const spot_look spot_product = {begin, end};
+
+// --- gradients of weights: dW = X^T dY, (C,F), or its sum with what is there --------------------
+
+typedef struct {
+    float *signs;    // (F)
+    double *before;  // (C): dW r before the op, 0 where it overwrites
+    double *squares; // (C): of dW before the op, then with those after it
+} weight;
+
+// By row c of (C,F), whichever way it lies: sum over f of dW r, and of squares.
+static sm_status sum_weight(spot *s, const weight *w, double *sums) {
+    const int dW = s->op.out[SM_OUT(matmul_backward_weight, dW)];
+    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
+    const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
+    const bool is_transposed = s->op.attr.w_transposed;
+    const int64_t rows = is_transposed ? F : C;
+    const int64_t cols = is_transposed ? C : F;
+    const int64_t block = block_rows(cols);
+    float *room = spot_memory(s, (size_t)(least_of(block, rows) * cols), sizeof *room);
+    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    for (int64_t first = 0; first < rows; first += block) {
+        const int64_t n = least_of(block, rows - first);
+        SM_TRY(spot_read(s, dW, first * cols, n * cols, room));
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+        for (int64_t c = 0; c < (is_transposed ? C : n); c++) {
+            double sum = 0;
+            double squares = 0;
+            for (int64_t i = 0; i < (is_transposed ? n : F); i++) {
+                const float v = is_transposed ? room[i * C + c] : room[c * F + i];
+                sum += (double)(v * w->signs[is_transposed ? first + i : i]);
+                squares += (double)v * v;
+            }
+            sums[is_transposed ? c : first + c] += sum;
+            w->squares[is_transposed ? c : first + c] += squares;
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status begin_weight(spot *s) {
+    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
+    const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
+    weight *w = spot_memory(s, 1, sizeof *w);
+    SM_TRY(w != NULL ? SM_OK : SM_ERR_OOM);
+    s->state = w;
+    w->signs = spot_memory(s, (size_t)F, sizeof *w->signs);
+    w->before = spot_memory(s, (size_t)C, sizeof *w->before);
+    w->squares = spot_memory(s, (size_t)C, sizeof *w->squares);
+    SM_TRY(w->signs != NULL && w->before != NULL && w->squares != NULL ? SM_OK : SM_ERR_OOM);
+    spot_signs(s, F, w->signs);
+    return s->op.attr.overwrites ? SM_OK : sum_weight(s, w, w->before);
+}
+
+// want[c] = sum_n x[n,c] (dY r)[n], and the squares of all that is multiplied for it.
+static sm_status sum_products(spot *s, const weight *w, double *want, double *squares) {
+    const int x = s->op.in[SM_IN(matmul_backward_weight, x)];
+    const int dy = s->op.in[SM_IN(matmul_backward_weight, dy)];
+    const int64_t C = sm_tensor_cols(&s->plan->tensors[x]);
+    const int64_t F = sm_tensor_cols(&s->plan->tensors[dy]);
+    const int64_t N = sm_tensor_rows(&s->plan->tensors[x]);
+    const int64_t block = least_of(N, block_rows(C > F ? C : F));
+    float *room_x = spot_memory(s, (size_t)(block * C), sizeof *room_x);
+    float *room_dy = spot_memory(s, (size_t)(block * F), sizeof *room_dy);
+    double *sums = spot_memory(s, (size_t)(2 * block), sizeof *sums);
+    SM_TRY(room_x != NULL && room_dy != NULL && sums != NULL ? SM_OK : SM_ERR_OOM);
+    for (int64_t first = 0; first < N; first += block) {
+        const int64_t n = least_of(block, N - first);
+        SM_TRY(spot_read(s, x, first * C, n * C, room_x));
+        SM_TRY(spot_read(s, dy, first * F, n * F, room_dy));
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+        for (int64_t i = 0; i < n; i++) {
+            sums[2 * i] = sums[2 * i + 1] = 0;
+            for (int64_t f = 0; f < F; f++) {
+                const float v = room_dy[i * F + f];
+                sums[2 * i] += (double)(v * w->signs[f]);
+                sums[2 * i + 1] += (double)v * v;
+            }
+        }
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+        for (int64_t from = 0; from < C; from += 256) {
+            for (int64_t i = 0; i < n; i++) {
+                for (int64_t c = from; c < least_of(from + 256, C); c++) {
+                    const double v = room_x[i * C + c];
+                    want[c] += v * sums[2 * i];
+                    squares[c] += v * v * sums[2 * i + 1];
+                }
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status end_weight(spot *s) {
+    weight *w = s->state;
+    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
+    const int64_t N = sm_tensor_rows(spot_in(s, SM_IN(matmul_backward_weight, x)));
+    double *got = spot_memory(s, (size_t)C, sizeof *got);
+    double *want = spot_memory(s, (size_t)C, sizeof *want);
+    double *squares = spot_memory(s, (size_t)C, sizeof *squares);
+    SM_TRY(got != NULL && want != NULL && squares != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(sum_weight(s, w, got));
+    SM_TRY(sum_products(s, w, want, squares));
+    for (int64_t c = 0; c < C; c++) {
+        spot_compare(s, "dW", got[c] - w->before[c], want[c],
+                     (spot_sum_roundoff(s, N) + deviations * 0x1p-24) * (sqrt(squares[c]) + sqrt(w->squares[c])));
+    }
+    return SM_OK;
+}
+
+const spot_look spot_weight = {begin_weight, end_weight};

@@ -1,0 +1,310 @@
+// spot_rows.c: looks at ops that work row by row: drawn rows of their operands go through the reference backend.
+//
+// An op's rows are what the first letter of its first output counts: "(N,C)" has N rows, "(B,T,C)" has B T, "(n)" runs
+// of elements. Operands of as many rows give their drawn rows to a small plan, others go there whole.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spot.h"
+#include "verify.h"
+
+enum { RUN_ELEMS = 64 }; // of ops on elements without rows
+
+// What verify allows is for numbers of one size (op_cases.h); those of a training differ more.
+static const double tolerance_in_verify = 4;
+// A row that is small beside the largest of the sample is measured as if it were this share of it; of outputs with one
+// number a row, each is measured by the largest.
+static const double least_share = 0.01;
+
+typedef struct {
+    bool by_rows;
+    int64_t per_row; // elements
+    int64_t n;       // elements in the small plan
+    void *values;    // of them before the op: floats, or ids
+} operand;
+
+typedef struct {
+    int64_t n_rows; // drawn; 0: the op is taken whole
+    int64_t *rows;
+    int64_t row_elems; // of an op on elements: of its runs; else 0
+    operand in[SM_MAX_IN];
+    operand out[SM_MAX_OUT];
+} sample;
+
+static bool is_ids(const sm_tensor *t) { return t->dtype == SM_I32 || t->dtype == SM_U32; }
+
+// --- which rows ------------------------------------------------------------------------------
+
+static bool is_led_by(const char *shape, char letter) {
+    return shape[1] == letter && (shape[2] == ',' || shape[2] == ')');
+}
+
+static sm_status draw(spot *s, sample *p) {
+    const char *shape = sm_op_get_info(s->op.kind)->out[0].shape;
+    const sm_tensor *t = spot_out(s, 0);
+    const int64_t elems = sm_tensor_elems(t);
+    int64_t total = strncmp(shape, "(B,T", 4) == 0 ? t->dims[0] * t->dims[1]
+                    : strcmp(shape, "(N)") == 0    ? elems
+                    : is_led_by(shape, 'N')        ? sm_tensor_rows(t)
+                                                   : 0;
+    if (strcmp(shape, "(n)") == 0) {
+        p->row_elems = RUN_ELEMS;
+        total = elems / RUN_ELEMS; // a last, shorter run is not drawn, but where there is no other
+    }
+    if (total == 0) {
+        return SM_OK;
+    }
+    p->rows = spot_memory(s, (size_t)spot_n_rows(s, total), sizeof *p->rows);
+    if (p->rows == NULL) {
+        return SM_ERR_OOM;
+    }
+    p->n_rows = spot_strata(s, total, spot_n_rows(s, total), p->rows);
+    const char letter = shape[1];
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        p->in[k].by_rows = is_led_by(info->in[k].shape, letter);
+        p->in[k].per_row = s->op.in[k] == SM_NO_TENSOR ? 0
+                           : p->row_elems > 0          ? p->row_elems
+                                                       : sm_tensor_elems(spot_in(s, k)) / total;
+    }
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        p->out[k].by_rows = is_led_by(info->out[k].shape, letter);
+        p->out[k].per_row = s->op.out[k] == SM_NO_TENSOR ? 0
+                            : p->row_elems > 0           ? p->row_elems
+                                                         : sm_tensor_elems(spot_out(s, k)) / total;
+    }
+    return SM_OK;
+}
+
+// --- reading ---------------------------------------------------------------------------------
+
+static sm_status read_operand(spot *s, const sample *p, const operand *o, int tensor, void *values) {
+    const sm_tensor *t = &s->plan->tensors[tensor];
+    const int64_t n = o->by_rows ? p->n_rows : 1;
+    const int64_t length = o->by_rows ? o->per_row : sm_tensor_elems(t);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = o->by_rows ? p->rows[i] * length : 0;
+        SM_TRY(is_ids(t) ? spot_read_ids(s, tensor, first, length, (int32_t *)values + i * length)
+                         : spot_read(s, tensor, first, length, (float *)values + i * length));
+    }
+    return SM_OK;
+}
+
+static sm_status keep(spot *s, const sample *p, operand *o, int tensor, bool is_read) {
+    const sm_tensor *t = &s->plan->tensors[tensor];
+    o->n = o->by_rows ? p->n_rows * o->per_row : sm_tensor_elems(t);
+    o->values = spot_memory(s, (size_t)o->n, sizeof(float));
+    if (o->values == NULL) {
+        return SM_ERR_OOM;
+    }
+    return is_read ? read_operand(s, p, o, tensor, o->values) : SM_OK;
+}
+
+static sm_status read_before(spot *s, sample *p) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        if (s->op.in[k] != SM_NO_TENSOR) {
+            SM_TRY(keep(s, p, &p->in[k], s->op.in[k], true));
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        if (s->op.out[k] != SM_NO_TENSOR) { // sums over all rows are not this look's
+            SM_TRY(keep(s, p, &p->out[k], s->op.out[k], info->out[k].mode == SM_UPDATES));
+        }
+    }
+    return SM_OK;
+}
+
+// --- the reference ---------------------------------------------------------------------------
+
+// A row of (B,T,...) becomes a sequence of one token, which begins where its position is 0: `starts` says how far back.
+static void place_rows(const spot *s, const sample *p, int32_t *starts) {
+    for (int64_t i = 0; i < p->n_rows; i++) {
+        starts[i] -= (int32_t)(p->rows[i] % s->plan->T);
+    }
+}
+
+// The operand's tensor in the small plan.
+static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm_tensor *t,
+                      const char *name, const char *shape) {
+    int64_t dims[SM_MAX_DIMS] = {p->n_rows, o->per_row};
+    int n_dims = strchr(shape, ',') != NULL ? 2 : 1;
+    if (o->by_rows && strncmp(shape, "(B,T", 4) == 0) {
+        n_dims = shape[4] == ')' ? 2 : 3;
+        dims[1] = 1;
+        dims[2] = o->per_row;
+    } else if (o->by_rows && n_dims == 1) {
+        dims[0] = o->n;
+    } else if (!o->by_rows) {
+        n_dims = t->n_dims;
+        memcpy(dims, t->dims, sizeof dims);
+    }
+    return sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_ids(t) ? t->dtype : SM_F32, n_dims, dims, "%s", name);
+}
+
+static sm_status build(const spot *s, sample *p, sm_plan *plan) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    sm_op op = s->op;
+    op.range = SM_PHASE_FORWARD;
+    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        if (op.in[k] != SM_NO_TENSOR) {
+            op.in[k] = add_tensor(plan, p, &p->in[k], spot_in(s, k), info->in[k].name, info->in[k].shape);
+            SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
+        } else if (op.kind == SM_OP_ROPE && k == SM_IN(rope, starts)) { // positions need them
+            op.in[k] = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, SM_I32, 2, (int64_t[]){p->n_rows, 1}, "starts");
+            SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        if (op.out[k] != SM_NO_TENSOR) {
+            op.out[k] = add_tensor(plan, p, &p->out[k], spot_out(s, k), info->out[k].name, info->out[k].shape);
+            SM_TRY(op.out[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
+        }
+    }
+    return sm_plan_add_op(plan, &op);
+}
+
+static sm_status write(sm_session *reference, int tensor, const operand *o) {
+    const sm_tensor *t = &reference->plan->tensors[tensor];
+    return is_ids(t)
+               ? reference->device->backend->upload(reference->executable, tensor, 0, sm_tensor_elems(t), o->values)
+               : sm_session_write(reference, tensor, sm_tensor_elems(t), o->values);
+}
+
+static sm_status feed(spot *s, sample *p, sm_session *reference) {
+    const sm_op *op = &reference->plan->ops[0];
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        if (op->in[k] != SM_NO_TENSOR) {
+            SM_TRY(write(reference, op->in[k], &p->in[k]));
+        }
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (op->out[k] != SM_NO_TENSOR && s->op.out[k] != SM_NO_TENSOR) {
+            SM_TRY(write(reference, op->out[k], &p->out[k]));
+        }
+    }
+    return SM_OK;
+}
+
+// --- comparing -------------------------------------------------------------------------------
+
+static double largest(int64_t n, const float *values) {
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double size = values[i] < 0 ? -(double)values[i] : (double)values[i];
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+// What an output's numbers are measured by at least. A mean is what is left of numbers that cancel: it is as uncertain as
+// they are.
+static double least_size(const spot *s, const sample *p, int k, const float *want) {
+    const operand *o = &p->out[k];
+    const operand *x = &p->in[0];
+    const bool is_mean = strcmp(sm_op_get_info(s->op.kind)->out[k].name, "mean") == 0;
+    const double most = (o->per_row == 1 ? 1 : least_share) * largest(o->n, want);
+    const double cancelled = is_mean ? largest(x->n, x->values) / sqrt((double)x->per_row) : 0;
+    return most > cancelled ? most : cancelled;
+}
+
+static sm_status compare(spot *s, const sample *p, int k, const float *want) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    const operand *o = &p->out[k];
+    float *got = o->values;
+    const int64_t length = o->by_rows ? o->per_row : o->n;
+    const int64_t sum_length = p->n_rows > 0 ? p->in[0].per_row : p->in[0].n;
+    const double tolerance = tolerance_in_verify * sm_verify_tolerance(s->plan, &s->op, k, sum_length);
+    const double least = least_size(s, p, k, want);
+    SM_TRY(read_operand(s, p, o, s->op.out[k], got));
+    for (int64_t first = 0; first < o->n; first += length) {
+        const double most = largest(length, want + first);
+        for (int64_t i = first; i < first + length; i++) {
+            spot_compare(s, info->out[k].name, (double)got[i], (double)want[i], tolerance * (most > least ? most : least) +
+                             2 * spot_store_error(spot_out(s, k), 0));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status compare_outputs(spot *s, const sample *p, sm_session *reference) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        const operand *o = &p->out[k];
+        if (s->op.out[k] == SM_NO_TENSOR || (p->n_rows > 0 && !o->by_rows)) {
+            continue;
+        }
+        float *want = spot_memory(s, (size_t)o->n, sizeof *want);
+        SM_TRY(want != NULL ? SM_OK : SM_ERR_OOM);
+        SM_TRY(sm_session_read(reference, reference->plan->ops[0].out[k], o->n, want));
+        SM_TRY(compare(s, p, k, want));
+    }
+    return SM_OK;
+}
+
+// --- the looks -------------------------------------------------------------------------------
+
+static sm_status begin(spot *s, bool is_whole) {
+    sample *p = spot_memory(s, 1, sizeof *p);
+    s->state = p;
+    SM_TRY(p != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(is_whole ? SM_OK : draw(s, p));
+    SM_TRY(read_before(s, p));
+    if (s->op.kind == SM_OP_ROPE) {
+        operand *starts = &p->in[SM_IN(rope, starts)];
+        if (s->op.in[SM_IN(rope, starts)] == SM_NO_TENSOR) {
+            starts->values = spot_memory(s, (size_t)p->n_rows, sizeof(int32_t));
+            SM_TRY(starts->values != NULL ? SM_OK : SM_ERR_OOM);
+        }
+        place_rows(s, p, starts->values);
+    }
+    return SM_OK;
+}
+
+static sm_status begin_rows(spot *s) { return begin(s, false); }
+static sm_status begin_whole(spot *s) { return begin(s, true); }
+
+// A step whose gradients are not finite is skipped: ops with a negative clip do nothing.
+static bool is_skipped(const spot *s, const sample *p) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
+        if (strcmp(info->in[k].name, "clip") == 0 && s->op.kind != SM_OP_SCALER_UPDATE) {
+            return *(const float *)p->in[k].values < 0;
+        }
+    }
+    return false;
+}
+
+static sm_status end(spot *s) {
+    sm_status status = SM_OK;
+    sample *p = s->state;
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *device = NULL;
+    sm_session *reference = NULL;
+    if (is_skipped(s, p)) {
+        return SM_OK;
+    }
+    sm_plan *plan = sm_plan_new(SM_F32);
+    if (plan == NULL) {
+        return sm_fail(SM_ERR_OOM, "spot check: no memory for a plan");
+    }
+    plan->V = s->plan->V;
+    status = build(s, p, plan);
+    status = status == SM_OK ? backend->open(0, &(sm_open_options){.n_threads = 1}, &device) : status;
+    if (status != SM_OK) {
+        sm_plan_free(plan);
+        return status;
+    }
+    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes the plan
+    SM_TRY_GOTO(feed(s, p, reference));
+    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    SM_TRY_GOTO(compare_outputs(s, p, reference));
+cleanup:
+    sm_session_close(reference);
+    backend->close(device);
+    return status;
+}
+
+const spot_look spot_rows = {begin_rows, end};
+const spot_look spot_whole = {begin_whole, end};

@@ -1,0 +1,377 @@
+// spot_sums.c: looks at ops that sum over rows, at embeddings, dropout, and memory set to zero. Each is its equation in
+// op_table.h, in double.
+#include <math.h>
+#include <string.h>
+
+#include "host_threads.h"
+#include "philox.h"
+#include "spot.h"
+
+enum { BLOCK_ELEMS = 1 << 21, RUN_ELEMS = 64, N_RUNS = 64 };
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// --- zero ------------------------------------------------------------------------------------
+
+static sm_status end_zero(spot *s) {
+    float run[RUN_ELEMS];
+    int64_t runs[N_RUNS];
+    const int64_t n = spot_elems(spot_out(s, 0));
+    const int64_t length = least_of(n, RUN_ELEMS);
+    const int64_t n_runs = spot_strata(s, n / length, N_RUNS, runs);
+    for (int64_t i = 0; i < n_runs; i++) {
+        SM_TRY(spot_read(s, s->op.out[0], runs[i] * length, length, run));
+        for (int64_t k = 0; k < length; k++) {
+            spot_compare(s, "x", run[k], 0, 0);
+        }
+    }
+    return SM_OK;
+}
+
+const spot_look spot_zero = {NULL, end_zero};
+
+// --- the gradient norm -----------------------------------------------------------------------
+
+static sm_status end_sqnorm(spot *s) {
+    const int64_t n = spot_elems(spot_in(s, 0));
+    float *room = spot_memory(s, (size_t)least_of(n, BLOCK_ELEMS), sizeof *room);
+    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    double sum = 0;
+    float got = 0;
+    for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
+        const int64_t length = least_of(BLOCK_ELEMS, n - first);
+        SM_TRY(spot_read(s, s->op.in[0], first, length, room));
+#pragma omp parallel for simd schedule(static) reduction(+ : sum) num_threads(sm_host_threads())
+        for (int64_t i = 0; i < length; i++) {
+            sum += (double)room[i] * room[i];
+        }
+    }
+    SM_TRY(spot_read(s, s->op.out[0], 0, 1, &got));
+    if (isfinite((float)sum)) { // else the step is skipped, and any number that is not finite will do
+        spot_compare(s, "sqnorm", got, sum, 1e-4 * sum);
+    }
+    return SM_OK;
+}
+
+const spot_look spot_sqnorm = {NULL, end_sqnorm};
+
+// --- dropout ---------------------------------------------------------------------------------
+
+typedef struct {
+    int64_t n_runs, length;
+    int64_t runs[N_RUNS];
+    float before[N_RUNS * RUN_ELEMS]; // y may be x
+} dropped;
+
+static sm_status begin_dropout(spot *s) {
+    dropped *d = spot_memory(s, 1, sizeof *d);
+    SM_TRY(d != NULL ? SM_OK : SM_ERR_OOM);
+    s->state = d;
+    const int64_t n = spot_elems(spot_out(s, 0));
+    d->length = least_of(n, RUN_ELEMS);
+    d->n_runs = spot_strata(s, n / d->length, N_RUNS, d->runs);
+    for (int64_t i = 0; i < d->n_runs; i++) {
+        SM_TRY(spot_read(s, s->op.in[SM_IN(dropout, x)], d->runs[i] * d->length, d->length, d->before + i * d->length));
+    }
+    return SM_OK;
+}
+
+static sm_status end_dropout(spot *s) {
+    const dropped *d = s->state;
+    const double p = s->op.attr.dropout_p;
+    float run[RUN_ELEMS];
+    int32_t words[2];
+    SM_TRY(spot_read_ids(s, s->op.in[SM_IN(dropout, rng_step)], 0, 2, words));
+    const uint64_t step = (uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
+    for (int64_t i = 0; i < d->n_runs; i++) {
+        SM_TRY(spot_read(s, s->op.out[0], d->runs[i] * d->length, d->length, run));
+        for (int64_t k = 0; k < d->length; k++) {
+            const uint64_t element = (uint64_t)(d->runs[i] * d->length + k);
+            const bool keeps = sm_dropout_keeps(s->op.attr.rng_key, step, element, sm_dropout_threshold(p));
+            const double want = keeps ? d->before[i * d->length + k] / (1 - p) : 0;
+            spot_compare(s, "y", run[k], want, 1e-6 * fabs(want) + 2 * spot_store_error(spot_out(s, 0), want));
+        }
+    }
+    return SM_OK;
+}
+
+const spot_look spot_dropout = {begin_dropout, end_dropout};
+
+// --- gradients of biases and norms: sums over all rows ---------------------------------------------
+
+// The sums that an op may have, by its outputs' places; SM_NO_OPERAND for those that it has not.
+typedef struct {
+    int dy, x, mean, rstd;    // inputs
+    int dx, dw, db, dbias;    // outputs
+} places;
+
+#define NO SM_NO_OPERAND
+static places places_of(sm_op_kind kind) {
+    if (kind == SM_OP_LAYERNORM_BACKWARD) {
+        return (places){SM_IN(layernorm_backward, dy),   SM_IN(layernorm_backward, x),
+                        SM_IN(layernorm_backward, mean), SM_IN(layernorm_backward, rstd),
+                        SM_OUT(layernorm_backward, dx),  SM_OUT(layernorm_backward, dw),
+                        SM_OUT(layernorm_backward, db),  SM_OUT(layernorm_backward, dbias)};
+    }
+    if (kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD) {
+        return (places){SM_IN(residual_layernorm_backward, dy),     SM_IN(residual_layernorm_backward, x),
+                        SM_IN(residual_layernorm_backward, mean),   SM_IN(residual_layernorm_backward, rstd),
+                        SM_OUT(residual_layernorm_backward, dx),    SM_OUT(residual_layernorm_backward, dw),
+                        SM_OUT(residual_layernorm_backward, dbeta), SM_OUT(residual_layernorm_backward, dbias)};
+    }
+    if (kind == SM_OP_RMSNORM_BACKWARD) {
+        return (places){SM_IN(rmsnorm_backward, dy), SM_IN(rmsnorm_backward, x),   NO, SM_IN(rmsnorm_backward, rstd),
+                        SM_OUT(rmsnorm_backward, dx), SM_OUT(rmsnorm_backward, dw), NO, NO};
+    }
+    if (kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD) {
+        return (places){SM_IN(residual_rmsnorm_backward, dy),  SM_IN(residual_rmsnorm_backward, x),    NO,
+                        SM_IN(residual_rmsnorm_backward, rstd), SM_OUT(residual_rmsnorm_backward, dx),
+                        SM_OUT(residual_rmsnorm_backward, dw), NO, NO};
+    }
+    return (places){SM_IN(bias_backward, dy), NO, NO, NO, NO, NO, SM_OUT(bias_backward, db), NO};
+}
+#undef NO
+
+enum { DW, DB, DBIAS, N_SUMS };
+
+typedef struct {
+    places at;
+    int64_t N, C;
+    int out[N_SUMS];         // tensors; SM_NO_TENSOR
+    float *before[N_SUMS];   // (C)
+    double *sums[N_SUMS];    // (C): over rows
+    double *squares[N_SUMS]; // (C): of what is summed
+    void *rows;              // the state of the look at rows, whose turn is before this one's
+} column_sums;
+
+static int tensor_at(const int *tensors, int place) { return place == SM_NO_OPERAND ? SM_NO_TENSOR : tensors[place]; }
+
+static sm_status begin_columns(spot *s) {
+    column_sums *c = spot_memory(s, 1, sizeof *c);
+    SM_TRY(c != NULL ? SM_OK : SM_ERR_OOM);
+    c->at = places_of(s->op.kind);
+    const sm_tensor *dy = spot_in(s, c->at.dy);
+    c->N = sm_tensor_rows(dy);
+    c->C = sm_tensor_cols(dy);
+    const int outs[N_SUMS] = {c->at.dw, c->at.db, c->at.dbias};
+    for (int k = 0; k < N_SUMS; k++) {
+        c->out[k] = tensor_at(s->op.out, outs[k]);
+        if (c->out[k] != SM_NO_TENSOR) {
+            c->before[k] = spot_memory(s, (size_t)c->C, sizeof **c->before);
+            c->sums[k] = spot_memory(s, 2 * (size_t)c->C, sizeof **c->sums);
+            SM_TRY(c->before[k] != NULL && c->sums[k] != NULL ? SM_OK : SM_ERR_OOM);
+            c->squares[k] = c->sums[k] + c->C;
+            SM_TRY(spot_read(s, c->out[k], 0, c->C, c->before[k]));
+        }
+    }
+    if (c->at.dx != SM_NO_OPERAND) {
+        SM_TRY(spot_rows.before(s));
+        c->rows = s->state;
+    }
+    s->state = c;
+    return SM_OK;
+}
+
+// n rows of dy, x, dx, and of mean and rstd; NULL for what the op has not.
+static void add_rows(const column_sums *c, int64_t n, const float *dy, const float *x, const float *dx,
+                     const float *mean, const float *rstd) {
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+    for (int64_t from = 0; from < c->C; from += 64) {
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = from; j < least_of(from + 64, c->C); j++) {
+                const double g = dy[i * c->C + j];
+                if (x != NULL) {
+                    const double term = g * ((double)x[i * c->C + j] - (mean != NULL ? mean[i] : 0)) * rstd[i];
+                    c->sums[DW][j] += term;
+                    c->squares[DW][j] += term * term;
+                }
+                if (c->sums[DB] != NULL) {
+                    c->sums[DB][j] += g;
+                    c->squares[DB][j] += g * g;
+                }
+                if (c->sums[DBIAS] != NULL) {
+                    const double term = dx[i * c->C + j];
+                    c->sums[DBIAS][j] += term;
+                    c->squares[DBIAS][j] += term * term;
+                }
+            }
+        }
+    }
+}
+
+static sm_status read_columns(spot *s, const column_sums *c) {
+    const int64_t block = least_of(c->N, 1 + BLOCK_ELEMS / c->C);
+    const int dy = s->op.in[c->at.dy];
+    const int x = tensor_at(s->op.in, c->at.x);
+    const int dx = tensor_at(s->op.out, c->at.dx);
+    const int mean = tensor_at(s->op.in, c->at.mean);
+    const int rstd = tensor_at(s->op.in, c->at.rstd);
+    float *room = spot_memory(s, (size_t)(block * (3 * c->C + 2)), sizeof *room);
+    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *of_x = room + block * c->C;
+    float *of_dx = of_x + block * c->C;
+    float *of_mean = of_dx + block * c->C;
+    float *of_rstd = of_mean + block;
+    for (int64_t first = 0; first < c->N; first += block) {
+        const int64_t n = least_of(block, c->N - first);
+        SM_TRY(spot_read(s, dy, first * c->C, n * c->C, room));
+        SM_TRY(x != SM_NO_TENSOR ? spot_read(s, x, first * c->C, n * c->C, of_x) : SM_OK);
+        SM_TRY(c->sums[DBIAS] != NULL ? spot_read(s, dx, first * c->C, n * c->C, of_dx) : SM_OK);
+        SM_TRY(mean != SM_NO_TENSOR ? spot_read(s, mean, first, n, of_mean) : SM_OK);
+        SM_TRY(rstd != SM_NO_TENSOR ? spot_read(s, rstd, first, n, of_rstd) : SM_OK);
+        add_rows(c, n, room, x != SM_NO_TENSOR ? of_x : NULL, of_dx, mean != SM_NO_TENSOR ? of_mean : NULL, of_rstd);
+    }
+    return SM_OK;
+}
+
+static sm_status end_columns(spot *s) {
+    const column_sums *c = s->state;
+    static const char *const names[N_SUMS] = {"dw", "db", "dbias"};
+    SM_TRY(read_columns(s, c));
+    float *got = spot_memory(s, (size_t)c->C, sizeof *got);
+    SM_TRY(got != NULL ? SM_OK : SM_ERR_OOM);
+    for (int k = 0; k < N_SUMS; k++) {
+        if (c->out[k] == SM_NO_TENSOR) {
+            continue;
+        }
+        // dbias sums dx before it is rounded.
+        const double u = k == DBIAS ? spot_roundoff(spot_out(s, c->at.dx)) : 0;
+        SM_TRY(spot_read(s, c->out[k], 0, c->C, got));
+        for (int64_t j = 0; j < c->C; j++) {
+            const double size = sqrt(c->squares[k][j]);
+            spot_compare(s, names[k], got[j], c->before[k][j] + c->sums[k][j],
+                         spot_plain_roundoff(c->N) * (size + fabs(c->sums[k][j])) + 8 * u * size + 0x1p-22 * fabs((double)c->before[k][j]));
+        }
+    }
+    if (c->at.dx != SM_NO_OPERAND) {
+        s->state = c->rows;
+        return spot_rows.after(s);
+    }
+    return SM_OK;
+}
+
+const spot_look spot_column_sums = {begin_columns, end_columns};
+
+// --- embeddings ------------------------------------------------------------------------------
+
+static int64_t position(const int32_t *starts, int64_t row, int64_t T) {
+    return row % T - (starts == NULL ? 0 : starts[row]);
+}
+
+static sm_status read_ids(spot *s, int token_place, int starts_place, int32_t **tokens, int32_t **starts) {
+    *starts = NULL;
+    SM_TRY(spot_read_all_ids(s, s->op.in[token_place], tokens));
+    return s->op.in[starts_place] != SM_NO_TENSOR ? spot_read_all_ids(s, s->op.in[starts_place], starts) : SM_OK;
+}
+
+static sm_status end_embedding(spot *s) {
+    const sm_tensor *x = spot_out(s, 0);
+    const int64_t T = x->dims[1];
+    const int64_t C = x->dims[2];
+    const int64_t N = x->dims[0] * T;
+    const int wpe = s->op.in[SM_IN(embedding_forward, wpe)];
+    int32_t *tokens;
+    int32_t *starts;
+    int64_t *rows = spot_memory(s, (size_t)spot_n_rows(s, N), sizeof *rows);
+    float *row = spot_memory(s, 3 * (size_t)C, sizeof *row);
+    SM_TRY(rows != NULL && row != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(read_ids(s, SM_IN(embedding_forward, token), SM_IN(embedding_forward, starts), &tokens, &starts));
+    const int64_t n = spot_strata(s, N, spot_n_rows(s, N), rows);
+    for (int64_t i = 0; i < n; i++) {
+        SM_TRY(spot_read(s, s->op.out[0], rows[i] * C, C, row));
+        SM_TRY(spot_read(s, s->op.in[SM_IN(embedding_forward, wte)], tokens[rows[i]] * C, C, row + C));
+        if (wpe != SM_NO_TENSOR) {
+            SM_TRY(spot_read(s, wpe, position(starts, rows[i], T) * C, C, row + 2 * C));
+        }
+        for (int64_t c = 0; c < C; c++) {
+            const double want = (double)row[C + c] + (wpe != SM_NO_TENSOR ? row[2 * C + c] : 0);
+            spot_compare(s, "x", row[c], want,
+                         2 * spot_store_error(x, want) +
+                             0x1p-22 * (fabs((double)row[C + c]) + fabs((double)row[2 * C + c])));
+        }
+    }
+    return SM_OK;
+}
+
+const spot_look spot_embedding = {NULL, end_embedding};
+
+// Rows of the two tables: those of drawn tokens and positions of the batch, and one that no token has.
+enum { N_TABLE_ROWS = 17 };
+
+typedef struct {
+    int32_t *tokens;
+    int32_t *starts;
+    int64_t N, T, C;
+    int64_t n;                    // drawn
+    int64_t ids[2][N_TABLE_ROWS]; // of wte, of wpe
+    float *before[2];             // (n,C)
+} tables;
+
+static int64_t row_of(const tables *t, int table, int64_t n) {
+    return table == 0 ? t->tokens[n] : position(t->starts, n, t->T);
+}
+
+static sm_status begin_embedding(spot *s) {
+    tables *t = spot_memory(s, 1, sizeof *t);
+    int64_t rows[N_TABLE_ROWS];
+    SM_TRY(t != NULL ? SM_OK : SM_ERR_OOM);
+    s->state = t;
+    const sm_tensor *dx = spot_in(s, SM_IN(embedding_backward, dx));
+    t->T = dx->dims[1];
+    t->C = dx->dims[2];
+    t->N = dx->dims[0] * t->T;
+    SM_TRY(read_ids(s, SM_IN(embedding_backward, token), SM_IN(embedding_backward, starts), &t->tokens, &t->starts));
+    t->n = spot_strata(s, t->N, N_TABLE_ROWS - 1, rows);
+    for (int table = 0; table < 2; table++) {
+        if (s->op.out[table] == SM_NO_TENSOR) {
+            continue;
+        }
+        for (int64_t i = 0; i < t->n; i++) {
+            t->ids[table][i] = row_of(t, table, rows[i]);
+        }
+        t->ids[table][t->n] = spot_draw(s, sm_tensor_rows(spot_out(s, table))); // most likely one that no token has
+        t->before[table] = spot_memory(s, (size_t)((t->n + 1) * t->C), sizeof **t->before);
+        SM_TRY(t->before[table] != NULL ? SM_OK : SM_ERR_OOM);
+        for (int64_t i = 0; i <= t->n; i++) {
+            SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * t->C, t->C, t->before[table] + i * t->C));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status compare_table(spot *s, const tables *t, int table) {
+    float *row = spot_memory(s, (size_t)t->C, sizeof *row);
+    double *sums = spot_memory(s, 2 * (size_t)t->C, sizeof *sums);
+    SM_TRY(row != NULL && sums != NULL ? SM_OK : SM_ERR_OOM);
+    for (int64_t i = 0; i <= t->n; i++) {
+        int64_t n_summed = 0;
+        memset(sums, 0, 2 * (size_t)t->C * sizeof *sums);
+        for (int64_t n = 0; n < t->N; n++) {
+            if (row_of(t, table, n) == t->ids[table][i]) {
+                n_summed++;
+                SM_TRY(spot_read(s, s->op.in[SM_IN(embedding_backward, dx)], n * t->C, t->C, row));
+                for (int64_t c = 0; c < t->C; c++) {
+                    sums[c] += (double)row[c];
+                    sums[t->C + c] += (double)row[c] * row[c];
+                }
+            }
+        }
+        SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * t->C, t->C, row));
+        for (int64_t c = 0; c < t->C; c++) {
+            const double before = t->before[table][i * t->C + c];
+            spot_compare(s, sm_op_get_info(s->op.kind)->out[table].name, row[c], before + sums[c],
+                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c])) + 0x1p-22 * fabs(before));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status end_embedding_backward(spot *s) {
+    const tables *t = s->state;
+    for (int table = 0; table < 2; table++) {
+        SM_TRY(s->op.out[table] != SM_NO_TENSOR ? compare_table(s, t, table) : SM_OK);
+    }
+    return SM_OK;
+}
+
+const spot_look spot_embedding_backward = {begin_embedding, end_embedding_backward};

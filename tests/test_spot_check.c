@@ -1,0 +1,194 @@
+// test_spot_check.c: the looks at drawn ops find nothing where nothing is wrong, on every backend, in every mode and
+// precision; and what is wrong in a part of an op's output, whichever part that is.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "philox.h"
+#include "rewrite.h"
+#include "session.h"
+#include "spot_check.h"
+
+static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
+                                     .n_layer = 2,
+                                     .n_head = 4,
+                                     .d_model = 96,
+                                     .d_ff = 200,
+                                     .vocab = 301,
+                                     .context = 130,
+                                     .norm_eps = 1e-5};
+
+static const sm_model_config llama = {.model = &sm_model_llama,
+                                      .n_layer = 2,
+                                      .n_head = 6,
+                                      .n_kv_head = 2,
+                                      .d_model = 96,
+                                      .d_ff = 136,
+                                      .vocab = 301,
+                                      .context = 130,
+                                      .norm_eps = 1e-5,
+                                      .rope_theta = 1e4,
+                                      .untied = true};
+
+typedef struct {
+    const sm_model_config *model;
+    sm_mode mode;
+    sm_precision precision;
+    double dropout_p;
+    const sm_optimizer *optimizer;
+    sm_attention attention;
+    bool documents;
+    int64_t B, T;
+    int n_accum;
+} variant;
+
+// --- a session -------------------------------------------------------------------------------
+
+static void feed(sm_session *session, uint64_t number) {
+    const sm_plan *plan = session->plan;
+    const int64_t n = plan->B * plan->T;
+    int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
+    assert_non_null(ids);
+    for (int64_t i = 0; i < n; i++) {
+        const sm_philox_block block = sm_philox4x32(number, (uint64_t)i, 7);
+        ids[i] = (int32_t)(block.word[0] % (uint32_t)plan->V);
+        ids[n + i] = block.word[1] % 10 == 0 ? -1 : (int32_t)(block.word[2] % (uint32_t)plan->V);
+        const int64_t t = i % plan->T;
+        ids[2 * n + i] = t > 0 && block.word[3] % 20 != 0 ? ids[2 * n + i - 1] : (int32_t)t;
+    }
+    if (plan->starts != SM_NO_TENSOR) {
+        assert_int_equal(sm_session_set_documents(session, ids + 2 * n), SM_OK);
+    }
+    assert_int_equal(sm_session_set_batch(session, ids, ids + n), SM_OK);
+    free(ids);
+}
+
+static sm_session *open_session(sm_device *device, const variant *v) {
+    const sm_plan_options options = {.B = v->B,
+                                     .T = v->T,
+                                     .dtype = v->precision.dtype,
+                                     .products = v->precision.products,
+                                     .dropout_p = v->dropout_p,
+                                     .seed = 5,
+                                     .backward = true,
+                                     .optimizer = v->optimizer,
+                                     .attention = v->attention,
+                                     .documents = v->documents,
+                                     .scaling = v->precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0},
+                                     .one_micro_batch = v->n_accum == 1};
+    sm_plan *plan = NULL;
+    sm_session *session = NULL;
+    assert_int_equal(sm_model_build(v->model, &options, &plan), SM_OK);
+    assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
+    const sm_status status = sm_session_open(device, plan, &session);
+    if (status == SM_ERR_UNSUPPORTED) {
+        return NULL;
+    }
+    assert_int_equal(status, SM_OK);
+    assert_int_equal(sm_session_draw(session, 3), SM_OK);
+    return session;
+}
+
+// The next step; with a check its last micro-batch is looked at.
+static sm_status run_step(sm_session *session, const variant *v, int64_t step, sm_spot_check *check) {
+    const sm_step_settings settings = sm_plan_settings(session->plan);
+    assert_int_equal(sm_session_set_hyper(session, &settings, step, v->n_accum), SM_OK);
+    for (int i = 0; i < v->n_accum; i++) {
+        const unsigned phases = (i > 0 ? 0U : SM_RUN_ZERO_GRAD) | SM_RUN_FORWARD | SM_RUN_BACKWARD |
+                                (i + 1 < v->n_accum ? 0U : SM_RUN_OPTIMIZER);
+        feed(session, (uint64_t)(step * v->n_accum + i));
+        const bool looks = check != NULL && i + 1 == v->n_accum;
+        SM_TRY(looks ? sm_spot_check_run(check, session, phases) : sm_session_run(session, phases, NULL));
+    }
+    return sm_session_synchronize(session);
+}
+
+// --- honest backends ---------------------------------------------------------------------------
+
+#define F32  {.dtype = SM_F32}
+#define BF16 {.dtype = SM_BF16}
+#define F16  {.dtype = SM_F16}
+
+static const variant honest[] = {
+    {&gpt2, SM_MODE_NAIVE, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_AUTO, false, 3, 70, 1},
+    {&gpt2, SM_MODE_NAIVE, F32, 0.1, &sm_optimizer_muon, SM_ATTENTION_NAIVE, true, 2, 130, 2},
+    {&gpt2, SM_MODE_FUSED, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_FLASH, false, 5, 33, 1},
+    {&gpt2, SM_MODE_FUSED, F32, 0.1, &sm_optimizer_sgd, SM_ATTENTION_BLOCKED, true, 2, 130, 2},
+    {&gpt2, SM_MODE_FUSED, BF16, 0, &sm_optimizer_adamw, SM_ATTENTION_FLASH, false, 2, 130, 1},
+    {&gpt2, SM_MODE_NAIVE, BF16, 0.1, &sm_optimizer_adamw, SM_ATTENTION_NAIVE, true, 2, 70, 1},
+    {&gpt2, SM_MODE_FUSED, F16, 0, &sm_optimizer_adafactor, SM_ATTENTION_BLOCKED, false, 2, 130, 1},
+    {&llama, SM_MODE_NAIVE, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_NAIVE, false, 3, 70, 1},
+    {&llama, SM_MODE_FUSED, F32, 0.1, &sm_optimizer_muon, SM_ATTENTION_FLASH, true, 2, 130, 2},
+    {&llama, SM_MODE_FUSED, BF16, 0, &sm_optimizer_muon, SM_ATTENTION_FLASH, false, 2, 130, 2},
+    {&llama, SM_MODE_FUSED, F16, 0.1, &sm_optimizer_lion, SM_ATTENTION_BLOCKED, true, 2, 130, 1},
+};
+
+// What varies between honest results and the host's is far below what is allowed, or the tolerance is a matter of luck.
+static void honest_steps_pass(const char *name) {
+    const sm_backend *backend = sm_backend_find(name);
+    assert_non_null(backend);
+    sm_device_info info;
+    sm_device *device = NULL;
+    assert_int_equal(backend->describe(0, &info), SM_OK);
+    if (!info.available || backend->open(0, &(sm_open_options){.n_threads = 2}, &device) != SM_OK) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof honest / sizeof honest[0]; i++) {
+        const variant *v = &honest[i];
+        sm_spot_check *check = NULL;
+        sm_session *session = open_session(device, v);
+        if (session == NULL) {
+            continue;
+        }
+        assert_int_equal(sm_spot_check_new(session->plan, i, &check), SM_OK);
+        for (int64_t step = 1; step <= 4; step++) {
+            const sm_status status = run_step(session, v, step, step == 1 ? NULL : check);
+            if (status != SM_OK) {
+                fail_msg("%s, variant %zu, step %d: %s", name, i, (int)step, sm_error_message());
+            }
+        }
+        const sm_spot_result result = sm_spot_check_result(check);
+        if (!(result.error <= 0.6)) {
+            fail_msg("%s, variant %zu: error %g at %s", name, i, result.error, result.error_at);
+        }
+        assert_true(result.least_looks >= 3);
+        if (getenv("SHOW") != NULL) {
+            print_message("%s %zu: %lld ops of %d kinds, %lld values, error %.3g at %s\n", name, i,
+                          (long long)result.n_ops, result.n_kinds, (long long)result.n_values, result.error,
+                          result.error_at);
+        }
+        sm_spot_check_free(check);
+        sm_session_close(session);
+    }
+    backend->close(device);
+}
+
+static void reference_passes(void **state) {
+    (void)state;
+    honest_steps_pass("reference");
+}
+static void cpu_passes(void **state) {
+    (void)state;
+    honest_steps_pass("cpu");
+}
+static void opencl_passes(void **state) {
+    (void)state;
+    honest_steps_pass("opencl");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_passes),
+        cmocka_unit_test(cpu_passes),
+        cmocka_unit_test(opencl_passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
