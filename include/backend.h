@@ -114,6 +114,11 @@ typedef struct {
     void *host;
 } sm_copy;
 
+// What is done with a copy, on the device, of all that outlives a step: parameters and the optimizer's state.
+typedef enum { SM_STATE_KEEP, SM_STATE_PUT_BACK, SM_STATE_DROP } sm_state_action;
+
+enum { SM_STALE_BYTE = 0x5A }; // large numbers in every format, none of them infinite
+
 struct sm_backend {
     const char *name;            // "cpu"
     const char *summary;         // one line
@@ -171,6 +176,11 @@ struct sm_backend {
     // In order with execute; the host's memory is free to change when the call returns.
     sm_status (*upload)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+
+    // Copies the state (SM_ERR_OOM: there is no room, and nothing has changed), writes the copy back, or frees it. With
+    // the copy written back, all that a step makes (activations, gradients, results, scratch) holds SM_STALE_BYTE, so
+    // that an op which leaves there what it finds shows. NULL: there is no such thing, and no step can be made again.
+    sm_status (*keep_state)(sm_executable *executable, sm_state_action action);
 
     // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be given by
     // who prepares it (sm_arena.memory). Begins to copy a part of a tensor beside what is computed: out, behind all ops

@@ -182,7 +182,7 @@ static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsig
     if (step == 1) {
         SM_TRY(sm_poison_gradients(session));
     }
-    return sm_update_check_begin(session, &checks.update_check);
+    return sm_update_check_begin(session, 1, &checks.update_check);
 }
 
 static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
@@ -473,7 +473,7 @@ static sm_status turn_signs(sm_device *device, float left) {
     }
     assert_int_equal(sm_session_write(session, m, n, before), SM_OK);
     assert_int_equal(sm_session_read(session, p, n, before), SM_OK);
-    assert_int_equal(sm_update_check_begin(session, &check), SM_OK);
+    assert_int_equal(sm_update_check_begin(session, 1, &check), SM_OK);
     assert_int_equal(sm_session_run(session, SM_RUN_OPTIMIZER, NULL), SM_OK);
     assert_int_equal(sm_session_read(session, p, n, after), SM_OK);
     for (int64_t i = 0; i < n; i += 2) {

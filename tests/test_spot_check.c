@@ -138,7 +138,7 @@ static void honest_steps_pass(const char *name) {
     sm_device_info info;
     sm_device *device = NULL;
     assert_int_equal(backend->describe(0, &info), SM_OK);
-    if (!info.available || backend->open(0, &(sm_open_options){.n_threads = 2}, &device) != SM_OK) {
+    if (!info.available || backend->open(0, &(sm_open_options){.n_threads = 0}, &device) != SM_OK) {
         skip();
     }
     for (size_t i = 0; i < sizeof honest / sizeof honest[0]; i++) {

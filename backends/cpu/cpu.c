@@ -134,6 +134,11 @@ static sm_status download(sm_executable *executable, int tensor, int64_t offset_
     return host_download(&e->memory, executable->plan, tensor, offset_elems, n_elems, data);
 }
 
+static sm_status keep_state(sm_executable *executable, sm_state_action action) {
+    cpu_executable *e = (cpu_executable *)executable;
+    return host_keep_state(&e->memory, action, &e->state);
+}
+
 const sm_backend sm_backend_cpu = {
     .name = "cpu",
     .summary = "C kernels on threads, matrix products by OpenBLAS",
@@ -156,4 +161,5 @@ const sm_backend sm_backend_cpu = {
     .synchronize = synchronize,
     .upload = upload,
     .download = download,
+    .keep_state = keep_state,
 };

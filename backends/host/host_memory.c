@@ -105,6 +105,80 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     return SM_OK;
 }
 
+// --- a copy of the state -----------------------------------------------------------------------
+
+static bool is_made_by_step(const sm_arena *arena) {
+    return arena->role == SM_ROLE_ACTIVATION || arena->role == SM_ROLE_GRADIENT || arena->role == SM_ROLE_RESULT ||
+           arena->role == SM_ROLE_SCRATCH;
+}
+
+static bool outlives_step(const sm_arena *arena) {
+    return arena->role == SM_ROLE_PARAMETER || arena->role == SM_ROLE_OPTIMIZER;
+}
+
+static void drop_state(const host_memory *memory, host_state *state) {
+    for (int i = 0; i < memory->n_arenas && state->arenas != NULL; i++) {
+        host_unmap(state->arenas[i], memory->sizes_bytes[i]);
+    }
+    free(state->arenas);
+    state->arenas = NULL;
+}
+
+static sm_status map_state(const host_memory *memory, host_state *state) {
+    size_t needed_bytes = 0;
+    const size_t available_bytes = host_available_bytes();
+    for (int i = 0; i < memory->n_arenas; i++) {
+        needed_bytes += outlives_step(&memory->plan->arenas[i]) ? memory->sizes_bytes[i] : 0;
+    }
+    state->arenas = calloc((size_t)memory->n_arenas + 1, sizeof *state->arenas);
+    bool done = state->arenas != NULL && (available_bytes == 0 || needed_bytes <= available_bytes / 2);
+    for (int i = 0; i < memory->n_arenas && done; i++) {
+        if (outlives_step(&memory->plan->arenas[i])) {
+            state->arenas[i] = host_map(memory->sizes_bytes[i]);
+            done = state->arenas[i] != NULL;
+        }
+    }
+    if (!done) {
+        drop_state(memory, state);
+        return sm_fail(SM_ERR_OOM, "a copy of weights and state needs %.2f GiB, %.2f GiB available",
+                       (double)needed_bytes / GIB, (double)available_bytes / GIB);
+    }
+    return SM_OK;
+}
+
+// from NULL: stale bytes.
+static void copy_memory(char *to, const char *from, size_t size_bytes) {
+    enum { PIECE_BYTES = 2 << 20 };
+#pragma omp parallel for schedule(static) num_threads(host_n_threads())
+    for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
+        const size_t left = size_bytes - first;
+        const size_t n = left < PIECE_BYTES ? left : PIECE_BYTES;
+        if (from != NULL) {
+            memcpy(to + first, from + first, n);
+        } else {
+            memset(to + first, SM_STALE_BYTE, n);
+        }
+    }
+}
+
+sm_status host_keep_state(const host_memory *memory, sm_state_action action, host_state *state) {
+    if (action == SM_STATE_DROP) {
+        drop_state(memory, state);
+        return SM_OK;
+    }
+    SM_TRY(state->arenas == NULL ? map_state(memory, state) : SM_OK);
+    for (int i = 0; i < memory->n_arenas; i++) {
+        if (state->arenas[i] != NULL) {
+            const bool keeps = action == SM_STATE_KEEP;
+            copy_memory(keeps ? state->arenas[i] : memory->arenas[i], keeps ? memory->arenas[i] : state->arenas[i],
+                        memory->sizes_bytes[i]);
+        } else if (action == SM_STATE_PUT_BACK && is_made_by_step(&memory->plan->arenas[i])) {
+            copy_memory(memory->arenas[i], NULL, memory->sizes_bytes[i]);
+        }
+    }
+    return SM_OK;
+}
+
 void host_memory_free(host_memory *memory) {
     for (int i = 0; i < memory->n_arenas; i++) {
         if (memory->plan->arenas[i].memory != NULL) {

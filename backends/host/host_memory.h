@@ -3,7 +3,7 @@
 #ifndef STEPMARK_HOST_MEMORY_H
 #define STEPMARK_HOST_MEMORY_H
 
-#include "plan.h"
+#include "backend.h"
 
 // Zeroed memory in whole pages, huge pages asked for where there is room for one; NULL when
 // refused. size_bytes > 0; give the same size back to host_unmap (NULL is fine).
@@ -23,6 +23,14 @@ typedef struct {
 // `memory` needs no initialisation and is empty after a failure.
 sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory);
 void host_memory_free(host_memory *memory);
+
+// A copy of the arenas that outlive a step.
+typedef struct {
+    void **arenas; // as many as the plan has; NULL for others
+} host_state;
+
+// keep_state of backend.h.
+sm_status host_keep_state(const host_memory *memory, sm_state_action action, host_state *state);
 
 // Address of a tensor's first element.
 void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor);

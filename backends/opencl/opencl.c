@@ -227,6 +227,7 @@ const sm_backend sm_backend_opencl = {
     .synchronize = opencl_synchronize,
     .upload = opencl_upload,
     .download = opencl_download,
+    .keep_state = opencl_keep_state,
     .begin_copy = opencl_begin_copy,
     .wait_copy = opencl_wait_copy,
     .is_copied = opencl_is_copied,

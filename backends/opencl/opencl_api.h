@@ -33,6 +33,7 @@
     X(clCreateBuffer)              \
     X(clReleaseMemObject)          \
     X(clEnqueueNDRangeKernel)      \
+    X(clEnqueueCopyBuffer)         \
     X(clEnqueueFillBuffer)         \
     X(clEnqueueReadBuffer)         \
     X(clEnqueueWriteBuffer)        \

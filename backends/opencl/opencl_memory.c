@@ -107,12 +107,23 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     return SM_OK;
 }
 
+static void drop_state(opencl_executable *e) {
+    for (int i = 0; i < e->n_arenas && e->state != NULL; i++) {
+        if (e->state[i] != NULL) {
+            opencl.clReleaseMemObject(e->state[i]);
+        }
+    }
+    free(e->state);
+    e->state = NULL;
+}
+
 void opencl_free_memory(opencl_executable *e) {
     for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
         if (e->arenas[i] != NULL) {
             opencl.clReleaseMemObject(e->arenas[i]);
         }
     }
+    drop_state(e);
     if (e->scratch != NULL) {
         opencl.clReleaseMemObject(e->scratch);
     }
@@ -210,4 +221,73 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
     return opencl_check(id_of(e), "clEnqueueReadBuffer",
                         opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
                                                    data, 0, NULL, NULL));
+}
+
+// --- a copy of the state -----------------------------------------------------------------------------
+
+static size_t state_bytes(const opencl_executable *e, int arena) {
+    const sm_arena *a = &e->base.plan->arenas[arena];
+    return a->role == SM_ROLE_PARAMETER || a->role == SM_ROLE_OPTIMIZER ? a->size_bytes : 0;
+}
+
+// A tenth is left free: where memory is short, drivers move buffers about.
+static sm_status create_state(opencl_executable *e) {
+    size_t needed_bytes = 0;
+    const size_t usable = usable_bytes(&e->device->facts) / 10 * 9;
+    const size_t taken_bytes = e->device->facts.shares_host_memory ? 0 : e->base.memory_bytes;
+    for (int i = 0; i < e->n_arenas; i++) {
+        needed_bytes += state_bytes(e, i);
+    }
+    cl_int code = needed_bytes + taken_bytes <= usable ? CL_SUCCESS : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    e->state = calloc((size_t)e->n_arenas + 1, sizeof *e->state);
+    for (int i = 0; e->state != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
+        if (state_bytes(e, i) > 0) {
+            e->state[i] =
+                opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, state_bytes(e, i), NULL, &code);
+        }
+    }
+    if (e->state == NULL || code != CL_SUCCESS) {
+        drop_state(e);
+        return sm_fail(SM_ERR_OOM, "%s: a copy of weights and state needs %.2f GiB next to the plan's %.2f GiB",
+                       id_of(e), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
+    }
+    return SM_OK;
+}
+
+// As long a pattern as there is, for the sake of NVIDIA's driver (create_filled).
+static cl_int fill_with_stale_bytes(opencl_executable *e, int arena) {
+    unsigned char stale[128];
+    const sm_arena *a = &e->base.plan->arenas[arena];
+    const size_t size_bytes = a->size_bytes / sizeof stale * sizeof stale;
+    memset(stale, SM_STALE_BYTE, sizeof stale);
+    return a->role == SM_ROLE_BATCH || size_bytes == 0
+               ? CL_SUCCESS
+               : opencl.clEnqueueFillBuffer(e->device->queue, e->arenas[arena], stale, sizeof stale, 0, size_bytes, 0,
+                                            NULL, NULL);
+}
+
+sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
+    opencl_executable *e = (opencl_executable *)executable;
+    const bool keeps = action == SM_STATE_KEEP;
+    if (action == SM_STATE_DROP) {
+        drop_state(e);
+        return SM_OK;
+    }
+    SM_TRY(e->state == NULL ? create_state(e) : SM_OK);
+    for (int i = 0; i < e->n_arenas; i++) {
+        if (state_bytes(e, i) == 0) {
+            SM_TRY(keeps ? SM_OK : opencl_check(id_of(e), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
+            continue;
+        }
+        const cl_int code = opencl.clEnqueueCopyBuffer(e->device->queue, keeps ? e->arenas[i] : e->state[i],
+                                                       keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0,
+                                                       NULL, NULL);
+        if (is_refused(code)) {
+            drop_state(e);
+            return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e),
+                           opencl_error_name(code));
+        }
+        SM_TRY(opencl_check(id_of(e), "clEnqueueCopyBuffer", code));
+    }
+    return opencl_synchronize(executable);
 }

@@ -2,10 +2,12 @@
 // transposed, (F,C), as the head that is tied to the token embedding.
 //
 // All six cases are one of three products. Their loops are ordered so that the innermost runs
-// along rows, and each keeps a strip of sums in double.
+// along rows, and each keeps a strip of sums in double. Strips are independent: where there is much to do, threads share
+// them, and every sum stays what it is.
+#include "host_memory.h"
 #include "ref.h"
 
-enum { STRIP = 256, LANES = 8 };
+enum { STRIP = 256, LANES = 8, MUCH = 1 << 24 };
 
 // Columns of the strip that begins at `first`.
 static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - first < STRIP ? n_cols - first : STRIP; }
@@ -13,6 +15,7 @@ static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - firs
 // y = a b
 // a (N,K), b (K,M), y (N,M)
 static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
+#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(host_n_threads())
     for (int64_t first = 0; first < M; first += STRIP) {
         int64_t width = strip_width(first, M);
         for (int64_t n = 0; n < N; n++) {
@@ -74,6 +77,7 @@ static double dot(int64_t K, const real *a, const real *b) {
 // y = a b^T
 // a (N,K), b (M,K), y (N,M)
 static void product_with_transposed(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
+#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(host_n_threads())
     for (int64_t m = 0; m < M; m++) {
         for (int64_t n = 0; n < N; n++) {
             y[n * M + m] = (real)dot(K, a + n * K, b + m * K);

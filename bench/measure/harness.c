@@ -2,8 +2,10 @@
 #include "clock.h"
 #include "harness.h"
 
+#include "judge.h"
 #include "machine.h"
 #include "pass_stats.h"
+#include "philox.h"
 #include "sensors.h"
 #include "steady.h"
 
@@ -45,6 +47,10 @@ typedef struct {
     sm_reading before; // the headline pass
     sm_reading after;
     const char *stop_reason; // why the headline pass ended
+
+    int64_t next_repeat; // sample whose step is to be made again
+    int64_t n_repeated;
+    int64_t n_draws; // of places
 
     // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
     int64_t *walls_ns;
@@ -138,14 +144,14 @@ static void rest(const sm_protocol *p) {
 
 // --- stages --------------------------------------------------------------------------------
 
-static sm_status first_step_and_check(measurement *m) {
+// The first step, and the first that is checked in pieces; its time is one of warm-up.
+static sm_status first_steps(measurement *m) {
     sm_row *row = m->row;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
     SM_TRY(run_step(m, NULL, &row->first_step_ns));
     row->loss = row->losses.values[0];
     SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
-    SM_TRY(m->stepper.workload->check(m->stepper.workload->ctx, m->session, row));
-    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
+    return run_step(m, NULL, &row->warmup_samples_ns.values[1]);
 }
 
 static int max_warmup(const sm_protocol *p, const sm_workload *w) {
@@ -179,8 +185,9 @@ static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
 static sm_status warm_up(measurement *m) {
     sm_row *row = m->row;
     int64_t *steps_ns = row->warmup_samples_ns.values; // allocated with room for the first step before them
-    row->warmup_ns = 0;
-    row->n_warmup = 0;
+    const bool counts = m->protocol->n_warmup != 0; // the step that was checked
+    row->warmup_ns = counts ? steps_ns[1] : 0;
+    row->n_warmup = counts;
     steps_ns[0] = row->first_step_ns;
     while (!warm_up_ends(m, steps_ns)) {
         int64_t elapsed_ns = 0;
@@ -250,14 +257,81 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     return SM_OK;
 }
 
+// --- steps that are made again ------------------------------------------------------------------
+
+// The next place is drawn: among the first samples, and then each time twice as far ahead at most, so that long passes
+// cost little more than short ones. A step of much work is made again once in a short pass.
+static void draw_repeat(measurement *m) {
+    static const double much_flops = 2e10;
+    const uint32_t drawn = sm_philox4x32(m->protocol->check_seed, (uint64_t)m->n_draws, 2).word[0];
+    const int64_t n = max_samples(m->protocol);
+    const bool is_slow = sm_pass_flops(m->session->plan, m->protocol->pass, m->protocol->n_accum) > much_flops;
+    const int64_t reach = m->n_draws == 0 ? (n < 6 ? n : 6) : 2 * (m->next_repeat + 4);
+    m->next_repeat += (m->n_draws == 0 ? 0 : is_slow ? 16 : 2) + drawn % reach;
+    m->n_draws++;
+}
+
+static sm_status no_repeat(measurement *m) {
+    if (m->n_repeated == 0) {
+        snprintf(m->row->repeat_check, sizeof m->row->repeat_check, "no step was made again: %s", sm_error_message());
+    }
+    return SM_OK;
+}
+
+static void describe_repeat(measurement *m) {
+    char *text = m->row->repeat_check;
+    const size_t used = m->n_repeated == 0 ? 0 : strlen(text);
+    snprintf(text + used, sizeof m->row->repeat_check - used, "%s %lld",
+             m->n_repeated == 0 ? "made again, the same to the bit: samples" : ",", (long long)m->next_repeat + 1);
+}
+
+static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// The copy of weights and state is not the step's memory.
+static void count_memory(measurement *m) {
+    m->row->peak_rss_bytes = largest(m->row->peak_rss_bytes, sm_machine_peak_rss_bytes());
+}
+
+// A sample; where it is drawn, its step is made again afterwards. Neither that nor the copy that it takes counts, in the
+// sensors either.
+static sm_status take_sample(measurement *m, int64_t *sample_ns) {
+    const bool repeats = m->row->samples_ns.n == m->next_repeat;
+    bool is_kept = false;
+    sm_reading from;
+    sm_reading to;
+    if (repeats) {
+        count_memory(m);
+        sm_sensors_read(m->sensors, &from);
+        SM_TRY(sm_step_keep(&m->stepper, m->row, &is_kept));
+        SM_TRY(is_kept ? SM_OK : no_repeat(m));
+        sm_sensors_read(m->sensors, &to);
+        sm_sensors_leave_out(&m->before, &from, &to);
+    }
+    SM_TRY(sm_pass_is_op_time(m->protocol->pass) ? sample_ops(m, sample_ns) : run_step(m, NULL, sample_ns));
+    if (is_kept) {
+        sm_sensors_read(m->sensors, &from);
+        SM_TRY(sm_step_repeat(&m->stepper, m->row));
+        sm_machine_reset_peak_rss();
+        sm_sensors_read(m->sensors, &to);
+        sm_sensors_leave_out(&m->before, &from, &to);
+        describe_repeat(m);
+    }
+    if (repeats) {
+        m->n_repeated += is_kept;
+        draw_repeat(m);
+    }
+    return SM_OK;
+}
+
 static sm_status headline(measurement *m) {
     const sm_protocol *p = m->protocol;
     sm_integers *samples = &m->row->samples_ns;
     int64_t next_look = 0;
+    draw_repeat(m);
     while (m->stop_reason == NULL) {
         int64_t sample_ns = 0;
         SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
-        SM_TRY(sm_pass_is_op_time(p->pass) ? sample_ops(m, &sample_ns) : run_step(m, NULL, &sample_ns));
+        SM_TRY(take_sample(m, &sample_ns));
         samples->values[samples->n++] = sample_ns;
         SM_TRY(look_at_samples(m, &next_look));
     }
@@ -277,11 +351,10 @@ static void set_harness_ns(measurement *m, int64_t pass_ns) {
 
 // The headline pass between two readings of the sensors, the second also where it is cut short.
 static sm_status watched_headline(measurement *m) {
-    int64_t begin_ns = sm_now_ns();
     sm_sensors_read(m->sensors, &m->before);
     sm_status status = headline(m);
     sm_sensors_read(m->sensors, &m->after);
-    set_harness_ns(m, sm_now_ns() - begin_ns);
+    set_harness_ns(m, m->after.time_ns - m->before.time_ns);
     if (m->session->plan->scaler != SM_NO_TENSOR && status == SM_OK) {
         status = sm_session_skipped(m->session, &m->row->n_skipped);
     }
@@ -352,7 +425,7 @@ static sm_status allocate(measurement *m) {
         return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
     }
     SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
-    SM_TRY(new_integers((size_t)max_warmup(p, m->stepper.workload) + 1, &row->warmup_samples_ns.values));
+    SM_TRY(new_integers((size_t)max_warmup(p, m->stepper.workload) + 2, &row->warmup_samples_ns.values));
     SM_TRY(new_integers(n_steps, &m->walls_ns));
     SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
     if (p->pass == SM_PASS_SEPARATE) {
@@ -382,10 +455,19 @@ static sm_status take_samples(measurement *m) {
     rest(m->protocol);
     set_deadlines(m);
     SM_TRY(warn_of_slowdown(m->row));
-    SM_TRY(first_step_and_check(m));
+    SM_TRY(first_steps(m));
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
     return watched_headline(m);
+}
+
+// One more checked step after the last that was measured, of other sequences and other ops.
+static sm_status last_check(measurement *m) {
+    int64_t elapsed_ns;
+    double loss = NAN;
+    SM_TRY(sm_step_check(&m->stepper, m->row, &elapsed_ns, &loss));
+    SM_TRY(keep_loss(m->row, loss));
+    return sm_judge_losses(m->row);
 }
 
 // The samples are there; the attribution pass can only add to them, or find a fault.
@@ -423,7 +505,6 @@ static sm_status report_sensors(const measurement *m) {
 
 static sm_status conclude(measurement *m, sm_status status) {
     sm_row *row = m->row;
-    row->peak_rss_bytes = sm_machine_peak_rss_bytes();
     SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
     if (status != SM_OK && !is_cut(status)) {
         return fail_without_speed(row, status);
@@ -456,15 +537,23 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
     m.stepper = (sm_stepper){.session = session,
                              .workload = workload,
                              .phases = sm_pass_phases(protocol->pass),
-                             .n_accum = protocol->n_accum};
+                             .n_accum = protocol->n_accum,
+                             .check_seed = protocol->check_seed};
     sm_status status = describe(&m);
+    row->check_seed = (int64_t)protocol->check_seed;
     if (status == SM_OK) {
         status = take_samples(&m);
     }
     if (status == SM_OK) {
         status = take_phases(&m);
     }
+    count_memory(&m);
+    if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
+        const sm_status checked = last_check(&m);
+        status = checked != SM_OK ? checked : status;
+    }
     status = conclude(&m, status);
+    sm_stepper_close(&m.stepper);
     sm_sensors_close(m.sensors);
     free(m.walls_ns);
     free(m.op_ns);

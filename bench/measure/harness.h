@@ -70,6 +70,8 @@ typedef struct {
     double min_time_s;
     double max_time_s;
 
+    uint64_t check_seed; // what the checks draw their places by
+
     int n_attribution; // 0 leaves the attribution pass out
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;

@@ -13,6 +13,10 @@ static const double drift_significance = 0.01;
 static const double outlier_share = 0.1;
 enum { OUTLIERS_WORTH_A_WARNING = 3 };
 
+// Of losses: batches differ, and a training may take a bad step.
+static const double least_loss_range = 1;
+static const double batch_deviations = 8;
+
 static int compare_integers(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a;
     int64_t y = *(const int64_t *)b;
@@ -103,6 +107,52 @@ sm_status sm_judge_peak(sm_row *row) {
                            "the step is %.2f times as fast as the measured peak allows: something disturbed the peak's "
                            "measurement; believe the time, not its share of the peak, and measure again",
                            row->mfu);
+    }
+    return SM_OK;
+}
+
+// --- losses ------------------------------------------------------------------------------------
+
+static int compare_reals(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// 1.4826 times the median absolute deviation: the standard deviation of what is normal, deaf to outliers (Rousseeuw and
+// Croux 1993). `room` has n elements.
+static double spread_of(const double *values, int64_t n, double *room) {
+    memcpy(room, values, (size_t)n * sizeof(*room));
+    qsort(room, (size_t)n, sizeof(*room), compare_reals);
+    const double median = room[n / 2];
+    for (int64_t i = 0; i < n; i++) {
+        room[i] = fabs(values[i] - median);
+    }
+    qsort(room, (size_t)n, sizeof(*room), compare_reals);
+    return 1.4826 * room[n / 2];
+}
+
+sm_status sm_judge_losses(const sm_row *row) {
+    const int64_t n = row->losses.n;
+    const double *losses = row->losses.values;
+    if (n < 4) {
+        return SM_OK;
+    }
+    double *room = malloc((size_t)n * sizeof(*room));
+    if (room == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a copy of %lld losses", (long long)n);
+    }
+    const double low = fmin(fmin(losses[0], losses[1]), losses[n - 1]);
+    const double high = fmax(fmax(losses[0], losses[1]), losses[n - 1]);
+    const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n, room);
+    free(room);
+    for (int64_t i = 2; i < n - 1; i++) {
+        if (!(losses[i] >= low - allowed && losses[i] <= high + allowed)) {
+            return sm_fail(SM_ERR_MISMATCH,
+                           "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to %.4f; "
+                           "no speed is reported",
+                           (long long)i + 1, losses[i], low, high);
+        }
     }
     return SM_OK;
 }

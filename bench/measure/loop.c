@@ -112,7 +112,7 @@ static sm_status run_step(void *ctx, sm_session *session, int64_t step, int64_t 
     return op_ns != NULL ? run_apart(ctx, step, op_ns, elapsed_ns, loss) : run_plain(ctx, step, elapsed_ns, loss);
 }
 
-// --- the checks of the first steps -----------------------------------------------------------------
+// --- the checks: of steps with the workload's own batches -----------------------------------------------------------------
 
 static const sm_workload *checks(const void *ctx) { return ((const sm_loop *)ctx)->settings.workload; }
 
@@ -120,16 +120,16 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return checks(ctx)->next_batch(checks(ctx)->ctx, session, index);
 }
 
-static sm_status check(void *ctx, sm_session *session, sm_row *row) {
-    return checks(ctx)->check(checks(ctx)->ctx, session, row);
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    return checks(ctx)->check(checks(ctx)->ctx, session, index, seed, row);
 }
 
 static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
     return checks(ctx)->check_gradients(checks(ctx)->ctx, session, n_accum, row);
 }
 
-static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases) {
-    return checks(ctx)->before_step(checks(ctx)->ctx, session, step, phases);
+static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
+    return checks(ctx)->before_step(checks(ctx)->ctx, session, step, phases, seed);
 }
 
 static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {

@@ -1,16 +1,18 @@
 // paired.c: steps of two sessions in turn.
 #include "clock.h"
 #include "paired.h"
+#include "philox.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload) {
+sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload, uint64_t check_seed) {
     return (sm_stepper){
         .session = session,
         .workload = workload,
         .phases = SM_RUN_STEP,
         .n_accum = 1,
+        .check_seed = check_seed,
     };
 }
 
@@ -24,11 +26,9 @@ static sm_status run_step(sm_stepper *side, const volatile sig_atomic_t *interru
 
 // `row` takes what the checks say; only whether they fail matters here.
 static sm_status warm_up(sm_stepper *side, int n_warmup, const volatile sig_atomic_t *interrupted, sm_row *row) {
-    const sm_workload *workload = side->workload;
     int64_t elapsed_ns;
-    if (side->n_steps == 0) {
+    for (int i = (int)side->n_steps; i < SM_CHECKED_STEPS; i++) {
         SM_TRY(run_step(side, interrupted, row, &elapsed_ns));
-        SM_TRY(workload->check(workload->ctx, side->session, row));
     }
     for (int i = 0; i < n_warmup; i++) {
         SM_TRY(run_step(side, interrupted, row, &elapsed_ns));
@@ -36,13 +36,29 @@ static sm_status warm_up(sm_stepper *side, int n_warmup, const volatile sig_atom
     return SM_OK;
 }
 
+// A step that is made again afterwards, where that can be.
+static sm_status run_and_repeat(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,
+                                int64_t *elapsed_ns) {
+    bool is_kept;
+    SM_TRY(sm_step_keep(side, row, &is_kept));
+    SM_TRY(run_step(side, interrupted, row, elapsed_ns));
+    return is_kept ? sm_step_repeat(side, row) : SM_OK;
+}
+
 // A B B A: two samples of each, in their order.
-static sm_status run_round(sm_stepper *a, sm_stepper *b, const volatile sig_atomic_t *interrupted, sm_row *row,
-                           int64_t a_ns[2], int64_t b_ns[2]) {
-    SM_TRY(run_step(a, interrupted, row, &a_ns[0]));
-    SM_TRY(run_step(b, interrupted, row, &b_ns[0]));
+static sm_status run_round(sm_stepper *a, sm_stepper *b, bool repeats, const volatile sig_atomic_t *interrupted,
+                           sm_row *row, int64_t a_ns[2], int64_t b_ns[2]) {
+    SM_TRY((repeats ? run_and_repeat : run_step)(a, interrupted, row, &a_ns[0]));
+    SM_TRY((repeats ? run_and_repeat : run_step)(b, interrupted, row, &b_ns[0]));
     SM_TRY(run_step(b, interrupted, row, &b_ns[1]));
     return run_step(a, interrupted, row, &a_ns[1]);
+}
+
+static sm_status check_both(sm_stepper *a, sm_stepper *b, sm_row *row) {
+    int64_t elapsed_ns;
+    double loss;
+    SM_TRY(sm_step_check(a, row, &elapsed_ns, &loss));
+    return sm_step_check(b, row, &elapsed_ns, &loss);
 }
 
 static sm_status summarise(const int64_t *a_ns, const int64_t *b_ns, const double *ratios, int64_t n,
@@ -71,12 +87,17 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
     }
     SM_TRY_GOTO(warm_up(a, n_warmup, interrupted, &row));
     SM_TRY_GOTO(warm_up(b, n_warmup, interrupted, &row));
+    const size_t repeated = sm_philox4x32(a->check_seed, (uint64_t)a->n_steps, 2).word[0] % n;
     for (size_t i = 0; i < n && status == SM_OK; i++) {
-        status = run_round(a, b, interrupted, &row, &a_ns[2 * i], &b_ns[2 * i]);
+        status = run_round(a, b, i == repeated, interrupted, &row, &a_ns[2 * i], &b_ns[2 * i]);
         ratios[i] = (double)(b_ns[2 * i] + b_ns[2 * i + 1]) / (double)(a_ns[2 * i] + a_ns[2 * i + 1]);
         n_whole += status == SM_OK;
     }
-    if (n_whole == n || (status == SM_ERR_INTERRUPTED && n_whole > 0)) {
+    if (n_whole > 0 && (status == SM_OK || status == SM_ERR_INTERRUPTED)) {
+        const sm_status checked = check_both(a, b, &row);
+        status = checked != SM_OK ? checked : status;
+    }
+    if ((n_whole == n && status == SM_OK) || (status == SM_ERR_INTERRUPTED && n_whole > 0)) {
         sm_status summed = summarise(a_ns, b_ns, ratios, (int64_t)n_whole, result);
         status = summed != SM_OK ? summed : status;
     }

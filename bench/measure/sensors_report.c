@@ -18,6 +18,26 @@ static int64_t growth(int64_t before, int64_t after) {
     return before == SM_ABSENT || after == SM_ABSENT ? SM_ABSENT : after - before;
 }
 
+static void grow(int64_t *counter, int64_t from, int64_t to) {
+    if (*counter != SM_ABSENT && from != SM_ABSENT && to != SM_ABSENT) {
+        *counter += to - from;
+    }
+}
+
+void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to) {
+#define COUNTERS(X)                                                                                              \
+    X(time_ns) X(own_cpu_ns) X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches)       \
+    X(busy_ticks) X(steal_ticks) X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count)             \
+    X(quota_throttled_ns) X(gpu_energy_mj)
+#define X(counter) grow(&before->counter, from->counter, to->counter);
+    COUNTERS(X)
+#undef X
+#undef COUNTERS
+    for (int i = 0; i < SM_MAX_ENERGY_COUNTERS; i++) {
+        grow(&before->energy_uj[i], from->energy_uj[i], to->energy_uj[i]);
+    }
+}
+
 static void absent(sm_row *row, const char *sensor, const char *reason) {
     sm_json_set_new(row->context, sensor, json_string(reason));
 }

@@ -1,8 +1,12 @@
 // step.c: the step of step.h.
 #include "clock.h"
+#include "philox.h"
 #include "step.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 // A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to see whether a comparison finds it (make
 // prove). Its rows say so.
@@ -28,13 +32,19 @@ static unsigned micro_phases(const sm_stepper *s, int index) {
     return phases;
 }
 
+static sm_status set_hyper(sm_stepper *s) {
+    const sm_plan *plan = s->session->plan;
+    if (plan->hyper == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    const sm_step_settings defaults = sm_plan_settings(plan);
+    return sm_session_set_hyper(s->session, s->settings != NULL ? s->settings : &defaults, s->n_steps, s->n_accum);
+}
+
 // The settings, and all micro-batches, less the phases in `without`; the clock runs on the whole.
 static sm_status run_batches(sm_stepper *s, unsigned without, int64_t *op_ns, int64_t *elapsed_ns) {
     const int64_t begin_ns = sm_now_ns();
-    if (s->session->plan->hyper != SM_NO_TENSOR) {
-        const sm_step_settings defaults = sm_plan_settings(s->session->plan);
-        SM_TRY(sm_session_set_hyper(s->session, s->settings != NULL ? s->settings : &defaults, s->n_steps, s->n_accum));
-    }
+    SM_TRY(set_hyper(s));
     for (int i = 0; i < s->n_accum; i++) {
         SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->n_batches++));
         SM_TRY(sm_session_run(s->session, micro_phases(s, i) & ~without, op_ns));
@@ -67,6 +77,33 @@ static sm_status run_own(sm_stepper *s, int64_t *op_ns, int64_t *elapsed_ns, dou
     return require_finite(s, *loss);
 }
 
+// --- the checks of a step --------------------------------------------------------------------
+
+static void count_checks(sm_row *row, int64_t elapsed_ns) {
+    row->checks_ns = (row->checks_ns == SM_ABSENT ? 0 : row->checks_ns) + elapsed_ns;
+}
+
+// Before a step with a backward: what its update begins with.
+static sm_status begin_checks(sm_stepper *s, sm_row *row) {
+    const sm_workload *w = s->workload;
+    const int64_t begin_ns = sm_now_ns();
+    if (s->phases & SM_RUN_BACKWARD) {
+        SM_TRY(w->before_step(w->ctx, s->session, s->n_steps, s->phases, s->check_seed));
+    }
+    count_checks(row, sm_now_ns() - begin_ns);
+    return SM_OK;
+}
+
+static sm_status end_checks(sm_stepper *s, sm_row *row) {
+    const sm_workload *w = s->workload;
+    const int64_t begin_ns = sm_now_ns();
+    if ((s->phases & SM_RUN_BACKWARD) && (s->phases & SM_RUN_OPTIMIZER)) {
+        SM_TRY(w->after_update(w->ctx, s->session, row));
+    }
+    count_checks(row, sm_now_ns() - begin_ns);
+    return SM_OK;
+}
+
 // The first step with a backward: its gradients are checked before they are used.
 static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
     SM_TRY(run_batches(s, SM_RUN_OPTIMIZER, NULL, elapsed_ns));
@@ -74,6 +111,7 @@ static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, dou
     int64_t begin_ns = sm_now_ns();
     SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_accum, row));
     row->gradient_check_ns = sm_now_ns() - begin_ns;
+    count_checks(row, row->gradient_check_ns);
     if (row->gradient_check[0] == '\0') {
         return sm_fail(SM_ERR_INTERNAL, "the gradient check does not say what it did");
     }
@@ -84,20 +122,237 @@ static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, dou
     return SM_OK;
 }
 
-sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
-    s->n_steps++;
+static sm_status open_spot(sm_stepper *s) {
+    return s->spot != NULL ? SM_OK : sm_spot_check_new(s->session->plan, s->check_seed, &s->spot);
+}
+
+static void describe_spots(const sm_stepper *s, sm_row *row) {
+    const sm_spot_result result = sm_spot_check_result(s->spot);
+    row->spot_error = result.error;
+    snprintf(row->spot_check, sizeof row->spot_check, "%lld ops of %d kinds, each kind at least %d times, %lld numbers",
+             (long long)result.n_ops, result.n_kinds, result.least_looks, (long long)result.n_values);
+}
+
+// Of a step's micro-batches one that is drawn is looked at, and the last, with the optimizer behind it.
+static bool is_looked_at(const sm_stepper *s, int index) {
+    const uint32_t drawn = sm_philox4x32(s->check_seed, (uint64_t)s->n_steps, 1).word[0];
+    return index + 1 == s->n_accum || index == (int)(drawn % (uint32_t)s->n_accum);
+}
+
+static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases) {
+    return is_watched ? sm_spot_check_run(s->spot, s->session, phases) : sm_session_run(s->session, phases, NULL);
+}
+
+static sm_status check_losses(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
-    const bool is_checked = s->n_steps <= SM_CHECKED_STEPS && (s->phases & SM_RUN_BACKWARD);
-    if (is_checked) {
-        SM_TRY(w->before_step(w->ctx, s->session, s->n_steps, s->phases));
+    SM_TRY(w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row));
+    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
+}
+
+// The next step in pieces, its losses compared before its update.
+static sm_status run_checked(sm_stepper *s, sm_row *row, double *loss) {
+    SM_TRY(open_spot(s));
+    SM_TRY(set_hyper(s));
+    for (int i = 0; i < s->n_accum; i++) {
+        SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->n_batches++));
+        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) & ~(unsigned)SM_RUN_OPTIMIZER));
     }
-    if (is_checked && s->n_steps == 1) {
-        SM_TRY(run_halves(s, row, elapsed_ns, loss));
-    } else if (!is_checked && w->run_step != NULL) {
-        SM_TRY(run_own(s, op_ns, elapsed_ns, loss));
-    } else {
+    SM_TRY(read_loss(s, loss));
+    SM_TRY(check_losses(s, row));
+    if (s->phases & SM_RUN_OPTIMIZER) {
+        SM_TRY(run_piece(s, true, SM_RUN_OPTIMIZER));
+    }
+    SM_TRY(sm_session_synchronize(s->session));
+    describe_spots(s, row);
+    return SM_OK;
+}
+
+sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
+    s->n_steps++;
+    SM_TRY(begin_checks(s, row));
+    const int64_t begin_ns = sm_now_ns();
+    sm_status status = run_checked(s, row, loss);
+    *elapsed_ns = sm_now_ns() - begin_ns;
+    count_checks(row, *elapsed_ns);
+    return status == SM_OK ? end_checks(s, row) : status;
+}
+
+sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
+    if (s->n_steps + 1 == SM_CHECKED_STEPS) {
+        return sm_step_check(s, row, elapsed_ns, loss);
+    }
+    s->n_steps++;
+    if (s->n_steps > SM_CHECKED_STEPS && s->workload->run_step != NULL) {
+        return run_own(s, op_ns, elapsed_ns, loss);
+    }
+    if (s->n_steps > 1 || (s->phases & SM_RUN_BACKWARD) == 0) {
         SM_TRY(run_batches(s, 0, op_ns, elapsed_ns));
-        SM_TRY(read_loss(s, loss));
+        return read_loss(s, loss);
     }
-    return is_checked && (s->phases & SM_RUN_OPTIMIZER) ? w->after_update(w->ctx, s->session, row) : SM_OK;
+    SM_TRY(begin_checks(s, row));
+    SM_TRY(run_halves(s, row, elapsed_ns, loss));
+    return end_checks(s, row);
+}
+
+// --- a step made again -----------------------------------------------------------------------
+
+enum { N_RUNS = 8, RUN_ELEMS = 32 }; // of each parameter and of its gradient
+
+struct sm_step_record {
+    float *losses;     // (B,T) of the last micro-batch
+    float *values;     // the runs; the loss and the gradients' norm
+    int64_t n_losses;
+    int64_t n_values;
+    int64_t n_batches; // before the step
+    uint64_t n_micro_steps;
+};
+
+static void drop_record(sm_stepper *s) {
+    if (s->record != NULL) {
+        (void)s->session->device->backend->keep_state(s->session->executable, SM_STATE_DROP);
+        free(s->record->losses);
+        free(s->record->values);
+        free(s->record);
+        s->record = NULL;
+    }
+}
+
+void sm_stepper_close(sm_stepper *s) {
+    drop_record(s);
+    sm_spot_check_free(s->spot);
+    s->spot = NULL;
+}
+
+static sm_step_record *new_record(const sm_plan *plan) {
+    sm_step_record *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return NULL;
+    }
+    r->n_losses = plan->B * plan->T;
+    r->losses = malloc((size_t)r->n_losses * sizeof *r->losses);
+    r->values = malloc((2 + 2 * (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS) * sizeof *r->values);
+    if (r->losses == NULL || r->values == NULL) {
+        free(r->losses);
+        free(r->values);
+        free(r);
+        return NULL;
+    }
+    return r;
+}
+
+sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
+    const sm_backend *backend = s->session->device->backend;
+    const int64_t begin_ns = sm_now_ns();
+    *is_kept = false;
+    if (s->workload->run_step != NULL && s->n_accum > 1) { // its earlier micro-batches are gone afterwards
+        sm_fail(SM_ERR_UNSUPPORTED, "a loop's step of several micro-batches cannot be made again");
+        return SM_OK;
+    }
+    if (backend->keep_state == NULL) {
+        sm_fail(SM_ERR_UNSUPPORTED, "backend %s keeps no copy of weights and state", backend->name);
+        return SM_OK;
+    }
+    SM_TRY(open_spot(s));
+    s->record = new_record(s->session->plan);
+    if (s->record == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to record a step");
+    }
+    s->record->n_batches = s->n_batches;
+    s->record->n_micro_steps = s->session->n_micro_steps;
+    SM_TRY(sm_session_synchronize(s->session));
+    const sm_status status = backend->keep_state(s->session->executable, SM_STATE_KEEP);
+    count_checks(row, sm_now_ns() - begin_ns);
+    *is_kept = status == SM_OK;
+    if (status != SM_OK) {
+        drop_record(s);
+    }
+    return status == SM_ERR_OOM ? SM_OK : status;
+}
+
+// Drawn runs of a tensor, which are the same whenever they are read for a step.
+static sm_status read_runs(sm_stepper *s, int tensor, float *values, int64_t *n_values) {
+    const int64_t n_elems = sm_tensor_elems(&s->session->plan->tensors[tensor]);
+    const int64_t length = n_elems < RUN_ELEMS ? n_elems : RUN_ELEMS;
+    for (int64_t i = 0; i < N_RUNS; i++) {
+        const sm_philox_block block =
+            sm_philox4x32(s->check_seed, (uint64_t)tensor * N_RUNS + (uint64_t)i, (uint64_t)s->n_steps);
+        const int64_t first = (int64_t)((uint64_t)block.word[0] << 20 ^ block.word[1]) % (n_elems - length + 1);
+        SM_TRY(sm_session_read_part(s->session, tensor, first, length, values + *n_values));
+        *n_values += length;
+    }
+    return SM_OK;
+}
+
+static int gradient_of(const sm_plan *plan, int tensor) {
+    char name[SM_NAME_SIZE + 2];
+    snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
+    return sm_plan_find_tensor(plan, name);
+}
+
+static sm_status read_record(sm_stepper *s, sm_step_record *r) {
+    const sm_plan *plan = s->session->plan;
+    r->n_values = 0;
+    SM_TRY(sm_session_synchronize(s->session));
+    SM_TRY(sm_session_read(s->session, plan->losses, r->n_losses, r->losses));
+    SM_TRY(sm_session_read(s->session, plan->loss, 1, r->values + r->n_values++));
+    if (plan->grad_norm != SM_NO_TENSOR && (s->phases & SM_RUN_OPTIMIZER)) {
+        SM_TRY(sm_session_read(s->session, plan->grad_norm, 1, r->values + r->n_values++));
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (!sm_plan_is_param(plan, i)) {
+            continue;
+        }
+        const int gradient = gradient_of(plan, i);
+        SM_TRY(read_runs(s, i, r->values, &r->n_values));
+        SM_TRY(gradient != SM_NO_TENSOR ? read_runs(s, gradient, r->values, &r->n_values) : SM_OK);
+    }
+    return SM_OK;
+}
+
+// The step once more, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings, where
+// they were.
+static sm_status run_again(sm_stepper *s) {
+    for (int i = 0; i < s->n_accum; i++) {
+        if (s->n_accum > 1) {
+            SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));
+        }
+        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i)));
+    }
+    return sm_session_synchronize(s->session);
+}
+
+static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, const sm_step_record *b) {
+    const char *what = memcmp(a->losses, b->losses, (size_t)a->n_losses * sizeof *a->losses) != 0   ? "losses"
+                       : memcmp(a->values, b->values, (size_t)a->n_values * sizeof *a->values) != 0 ? "gradients, weights or their norm"
+                                                                                                    : NULL;
+    return what == NULL ? SM_OK
+                        : sm_fail(SM_ERR_MISMATCH,
+                                  "wrong result: step %lld, made again from the same weights and state, has other %s; "
+                                  "no speed is reported",
+                                  (long long)s->n_steps, what);
+}
+
+static sm_status repeat(sm_stepper *s, sm_step_record *again) {
+    const sm_backend *backend = s->session->device->backend;
+    SM_TRY(read_record(s, s->record));
+    SM_TRY(backend->keep_state(s->session->executable, SM_STATE_PUT_BACK));
+    s->session->n_micro_steps = s->record->n_micro_steps;
+    SM_TRY(run_again(s));
+    SM_TRY(read_record(s, again));
+    return compare_records(s, s->record, again);
+}
+
+sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {
+    const int64_t begin_ns = sm_now_ns();
+    sm_step_record *again = new_record(s->session->plan);
+    sm_status status = again != NULL ? repeat(s, again) : sm_fail(SM_ERR_OOM, "no memory to record a step");
+    if (again != NULL) {
+        free(again->losses);
+        free(again->values);
+        free(again);
+    }
+    drop_record(s);
+    describe_spots(s, row);
+    count_checks(row, sm_now_ns() - begin_ns);
+    return status;
 }

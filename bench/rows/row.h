@@ -215,7 +215,9 @@ typedef struct {
     int64_t process_peak_rss_bytes;
     int64_t memory_limit_bytes;
 
+    int64_t check_seed;
     double loss;
+    double loss_checked;
     double loss_reference;
     char loss_check[SM_ROW_TEXT_SIZE];
     char gradient_check[SM_ROW_TEXT_SIZE];
@@ -224,6 +226,10 @@ typedef struct {
     int64_t gradient_check_ns;
     char update_check[SM_ROW_TEXT_SIZE];
     double update_error;
+    char spot_check[SM_ROW_TEXT_SIZE];
+    double spot_error;
+    char repeat_check[SM_ROW_TEXT_SIZE];
+    int64_t checks_ns;
     sm_reals losses; // of every step, as run; its last micro-batch
 
     json_t *warnings; // array of texts

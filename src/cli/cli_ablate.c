@@ -77,7 +77,9 @@ static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm
     job.mode = mode;
     changed = *a->options;
     changed.without_bits |= without;
-    *side = sm_paired_side(NULL, &a->interface);
+    int64_t seed;
+    SM_TRY(cli_check_seed(a->options, NULL, &seed));
+    *side = sm_paired_side(NULL, &a->interface, (uint64_t)seed);
     SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(a->device, plan, &side->session));
     sm_status status = cli_load_weights(side->session, &job.config, (uint64_t)a->options->seed, a->options->weights);
@@ -151,6 +153,7 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
     add_memory(record, a->with.session, other.session);
     sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->warmup, (int)a->options->repetitions,
                                          &cli_interrupted, &result);
+    sm_stepper_close(&other);
     sm_session_close(other.session);
     if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
         add_times(record, &result);
@@ -214,6 +217,7 @@ sm_status cli_ablate(const cli_options *options) {
     sm_status closed = close_writer(&a);
     status = status != SM_OK ? status : closed;
 cleanup:
+    sm_stepper_close(&a.with);
     sm_session_close(a.with.session);
     if (a.device != NULL) {
         a.job.device.backend->close(a.device);

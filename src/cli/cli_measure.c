@@ -2,8 +2,11 @@
 // batches; the harness does the rest.
 #include "cli_measure.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "cli_commands.h"
@@ -218,6 +221,7 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
         .min_time_s = options->min_time_s,
         .max_time_s = options->max_time_s,
         .n_attribution = options->no_phases ? 0 : N_ATTRIBUTION,
+        .check_seed = (uint64_t)job->check_seed,
         .n_accum = (int)options->accum,
         .pass = job->pass,
         .timeout_s = options->timeout_s,
@@ -327,14 +331,36 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     return measure_steps(*session, &protocol, &workload, loop, row);
 }
 
-sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row) {
+// What --check-seed says, or what is drawn once for all rows of this process, and is the same in all processes.
+sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed) {
+    static int64_t drawn;
+    *seed = options->check_seed;
+    if (*seed > 0) {
+        return SM_OK;
+    }
+    if (drawn == 0) {
+        uint32_t number;
+        if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+            return sm_fail(SM_ERR_IO, "no random number for the checks: %s; give --check-seed", strerror(errno));
+        }
+        drawn = 1 + (number >> 1);
+        SM_TRY(comm != NULL ? sm_comm_broadcast(comm, 0, &drawn, sizeof(drawn)) : SM_OK);
+    }
+    *seed = drawn;
+    return SM_OK;
+}
+
+sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     sm_device *device = NULL;
     sm_session *session = NULL;
     cli_workload w = {.ids = NULL};
     static cli_loop_steps loop; // large: options
     loop = (cli_loop_steps){.loader = NULL};
     sm_device_info info;
-    sm_status status = cli_set_configuration(bench, job, row);
+    cli_job with_seed = *asked;
+    const cli_job *job = &with_seed;
+    sm_status status = cli_check_seed(bench->options, job->comm, &with_seed.check_seed);
+    status = status == SM_OK ? cli_set_configuration(bench, job, row) : status;
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
     }

@@ -21,6 +21,7 @@ typedef struct {
     sm_pass_type pass;
     int64_t B;
     int64_t T;
+    int64_t check_seed;     // what the checks draw by; 0: not drawn yet
     sm_processes processes; // that share the work; none: one
     sm_comm *comm;          // what joins them; NULL: there is one
 } cli_job;
@@ -65,6 +66,10 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
 
 // Sets what a row knows of its configuration before anything is opened.
 sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);
+
+// What the checks draw their places by: --check-seed, or a random number, the same for all rows and all processes (comm;
+// NULL: one).
+sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed);
 
 // Measures and fills an initialised row, whatever happens. The status is that of the row, as
 // sm_harness_measure's.

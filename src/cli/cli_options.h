@@ -178,6 +178,7 @@ typedef struct {
     const char *weights;
     const char *save;
     const char *log;
+    int64_t check_seed; // 0: not given
     int64_t seed;
 
     int64_t steps;

@@ -137,6 +137,7 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     set_choice(&single->precisions, (int)job->precision);
     set_choice(&single->modes, (int)job->mode);
     set_choice(&single->passes, (int)job->pass);
+    single->check_seed = job->check_seed;
     return SM_OK;
 }
 
@@ -150,9 +151,10 @@ static bool names_output(const cli_flag *flag) {
 // what it is compared with.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
+    const bool is_check = flag->target == offsetof(cli_options, check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
     return (flag->commands & (1u << command)) != 0 && !names_output(flag) &&
-           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit);
+           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
 // --fit, where B and T are known.

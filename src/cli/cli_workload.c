@@ -26,14 +26,15 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
 }
 
-static sm_status check(void *ctx, sm_session *session, sm_row *row) {
-    const cli_workload *w = ctx;
-    const int32_t *inputs = batch(w, 0);
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    cli_workload *w = ctx;
+    const int32_t *inputs = batch(w, index);
+    const sm_loss_draw draw = {seed, w->n_loss_checks++};
     sm_loss_check result;
     sm_status status = sm_check_loss(session, w->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
-                                     inputs + w->B * w->T, starts_of(w, 0), &result);
+                                     inputs + w->B * w->T, starts_of(w, index), &draw, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
-        row->loss = result.loss;
+        row->loss_checked = result.loss;
         row->loss_reference = result.loss_reference;
         SM_ROW_TEXT(row->loss_check, result.how);
     }
@@ -56,12 +57,12 @@ static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm
     return status;
 }
 
-static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases) {
+static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
     cli_workload *w = ctx;
     if (step == 1) {
         SM_TRY(sm_poison_gradients(session));
     }
-    return phases & SM_RUN_OPTIMIZER ? sm_update_check_begin(session, &w->update_check) : SM_OK;
+    return phases & SM_RUN_OPTIMIZER ? sm_update_check_begin(session, seed + (uint64_t)step, &w->update_check) : SM_OK;
 }
 
 static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {

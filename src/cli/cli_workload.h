@@ -18,6 +18,7 @@ typedef struct {
     double real_tokens; // of a mean batch; 0: all, as are the pairs
     double attended_pairs;
     double grad_norm;              // of the first step, by the gradient check; 0 = not known
+    int64_t n_loss_checks;         // so far
     sm_update_check *update_check; // of the step under way; NULL otherwise
 } cli_workload;
 

@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "loss_check.h"
+#include "philox.h"
 
-// The reference is serial: about this much work keeps the check near two seconds (bf16: four, for the same tokens, so
-// that the losses of all precisions compare).
-static const double budget_flops = 8e9;
+// The reference sums in double, and slowly: about this much work keeps the check below a second (bf16: two, for the same
+// tokens). It is made several times a run, of other sequences each time.
+static const double budget_flops = 4e9;
+
+// The mean of so few tokens may be that far from the mean of all, in its standard errors.
+static const double most_standard_errors = 8;
 
 // fp32 kernels that sum in another order differ by about 1e-6 a token at 124M parameters.
 static const double tolerance_f32 = 1e-4;
@@ -21,9 +25,10 @@ static const double tolerance_f32 = 1e-4;
 static const double tolerance_in_roundings = 4;
 
 typedef struct {
-    int64_t B;        // the first sequence, and the last where there are several
-    int64_t T;        // tokens of each
-    int64_t first[2]; // of them
+    int64_t B;           // sequences: one, or two
+    int64_t T;           // tokens of each
+    int64_t sequence[2]; // which of the batch
+    int64_t first[2];    // token of each
 } slice;
 
 // Where in a row of documents a slice of T tokens begins: with the shortest document that another follows, so that
@@ -41,8 +46,9 @@ static int64_t find_boundary(const int32_t *starts, int64_t n, int64_t T) {
     return first;
 }
 
-static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *starts) {
+static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *starts, const sm_loss_draw *draw) {
     slice s = {.B = plan->B < 2 ? 1 : 2, .T = plan->T};
+    const uint32_t begin = sm_philox4x32(sm_philox_key(draw->seed, "loss check"), 0, 0).word[0];
     // Dropout numbers an attention weight by its place in T x T, so a shorter T would draw other masks,
     // and another batch's sequence likewise.
     if (dropout_p > 0) {
@@ -52,9 +58,9 @@ static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *
     int64_t n_tokens = (int64_t)(budget_flops / (2.0 * (double)plan->n_params)) / s.B;
     n_tokens = n_tokens < 4 ? 4 : n_tokens > 32 ? 32 : n_tokens;
     s.T = s.T < n_tokens ? s.T : n_tokens;
-    for (int64_t i = 0; i < s.B && starts != NULL; i++) {
-        const int64_t row = i == 0 ? 0 : plan->B - 1;
-        s.first[i] = find_boundary(starts + row * plan->T, plan->T, s.T);
+    for (int64_t i = 0; i < s.B; i++) {
+        s.sequence[i] = (begin + 2 * draw->round + i) % plan->B;
+        s.first[i] = starts == NULL ? 0 : find_boundary(starts + s.sequence[i] * plan->T, plan->T, s.T);
     }
     return s;
 }
@@ -69,7 +75,7 @@ typedef struct {
 
 // Token of the batch that the slice's sequence i begins with.
 static int64_t first_token(const sm_plan *plan, const slice *s, int64_t i) {
-    return (i == 0 ? 0 : plan->B - 1) * plan->T + s->first[i];
+    return s->sequence[i] * plan->T + s->first[i];
 }
 
 // Room for the largest tensor of a plan.
@@ -86,14 +92,20 @@ static float *allocate_largest(const sm_plan *plan) {
     return values;
 }
 
-// Copies the device's parameters.
-static sm_status copy_params(sm_session *from, sm_session *to, float *values) {
-    for (int i = 0; i < to->plan->n_tensors; i++) {
-        if (sm_plan_is_param(to->plan, i)) {
-            const int source = sm_plan_find_tensor(from->plan, to->plan->tensors[i].name);
-            const int64_t n_elems = to->plan->tensors[i].real_elems;
-            SM_TRY(sm_session_read(from, source, n_elems, values));
-            SM_TRY(sm_session_write(to, i, n_elems, values));
+// The reference in f32 and, where the device rounds more, in its precision.
+enum { MOST_REFERENCES = 2 };
+
+// Copies the device's parameters to all of them.
+static sm_status copy_params(sm_session *from, sm_session *const *to, int n, float *values) {
+    const sm_plan *plan = to[0]->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (!sm_plan_is_param(plan, i)) {
+            continue;
+        }
+        const int64_t n_elems = plan->tensors[i].real_elems;
+        SM_TRY(sm_session_read(from, sm_plan_find_tensor(from->plan, plan->tensors[i].name), n_elems, values));
+        for (int k = 0; k < n; k++) {
+            SM_TRY(sm_session_write(to[k], sm_plan_find_tensor(to[k]->plan, plan->tensors[i].name), n_elems, values));
         }
     }
     return SM_OK;
@@ -149,23 +161,31 @@ cleanup:
     return status;
 }
 
-// Per-token losses of the slice by the reference in a precision, with the device's parameters.
-static sm_status reference_losses(const subject *of, sm_precision precision, sm_device *device, int64_t n, float *got) {
+// Per-token losses of the slice by the references, with the device's parameters.
+static sm_status reference_losses(const subject *of, sm_device *device, int n_references, losses *l) {
     sm_status status = SM_OK;
-    sm_session *reference = NULL;
+    const sm_precision precisions[MOST_REFERENCES] = {{.dtype = SM_F32}, sm_plan_precision(of->session->plan)};
+    float *const got[MOST_REFERENCES] = {l->want, l->want_rounded};
+    sm_session *references[MOST_REFERENCES] = {NULL};
     float *values = NULL;
-    SM_TRY_GOTO(open_reference(of, precision, device, &reference));
-    values = allocate_largest(reference->plan);
+    for (int k = 0; k < n_references; k++) {
+        SM_TRY_GOTO(open_reference(of, precisions[k], device, &references[k]));
+    }
+    values = allocate_largest(references[0]->plan);
     if (values == NULL) {
         status = SM_ERR_OOM;
         goto cleanup;
     }
-    reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
-    SM_TRY_GOTO(copy_params(of->session, reference, values));
-    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
-    SM_TRY_GOTO(sm_session_read(reference, reference->plan->losses, n, got));
+    SM_TRY_GOTO(copy_params(of->session, references, n_references, values));
+    for (int k = 0; k < n_references; k++) {
+        references[k]->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
+        SM_TRY_GOTO(sm_session_run(references[k], SM_RUN_FORWARD, NULL));
+        SM_TRY_GOTO(sm_session_read(references[k], references[k]->plan->losses, l->n, got[k]));
+    }
 cleanup:
-    sm_session_close(reference);
+    for (int k = 0; k < MOST_REFERENCES; k++) {
+        sm_session_close(references[k]);
+    }
     free(values);
     return status;
 }
@@ -219,9 +239,46 @@ static sm_status judge(const losses *l, bool together, sm_loss_check *result) {
     return SM_OK;
 }
 
+// Do the drawn sequences speak for the batch? Of the same positions of all sequences the mean must be theirs, but for
+// chance: by the spread of the tokens' losses. A batch whose other sequences were left out has another one.
+static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const float *all, const int32_t *targets) {
+    double sums[2] = {0}; // of all sequences, of the drawn
+    double squares = 0;
+    double n[2] = {0};
+    for (int64_t b = 0; b < plan->B; b++) {
+        const bool is_drawn = b == s->sequence[0] || b == s->sequence[s->B - 1];
+        for (int64_t t = 0; t < s->T; t++) {
+            const int64_t i = b * plan->T + t;
+            if (targets[i] < 0) {
+                continue;
+            }
+            squares += (double)all[i] * all[i];
+            for (int k = 0; k <= is_drawn; k++) {
+                sums[k] += (double)all[i];
+                n[k]++;
+            }
+        }
+    }
+    if (n[1] < 2 || n[0] == n[1]) {
+        return SM_OK;
+    }
+    const double mean_of_all = sums[0] / n[0];
+    const double mean_of_drawn = sums[1] / n[1];
+    const double spread = sqrt(fmax(0, squares / n[0] - mean_of_all * mean_of_all));
+    const double allowed = most_standard_errors * spread / sqrt(n[1]) + tolerance_f32 * fmax(1, fabs(mean_of_all));
+    if (!(fabs(mean_of_all - mean_of_drawn) <= allowed)) {
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong loss: its mean over the first %lld tokens of all %lld sequences is %.6f, of those that "
+                       "the reference agrees with %.6f (chance allows %.2g); no speed is reported",
+                       (long long)s->T, (long long)plan->B, mean_of_all, mean_of_drawn, allowed);
+    }
+    return SM_OK;
+}
+
 // The device's losses of the slice, out of those of its batch.
-static sm_status device_losses(sm_session *session, slice s, float *got) {
+static sm_status device_losses(sm_session *session, const subject *of, float *got) {
     const sm_plan *plan = session->plan;
+    const slice s = of->slice;
     float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
     if (all == NULL) {
         return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
@@ -230,16 +287,20 @@ static sm_status device_losses(sm_session *session, slice s, float *got) {
     for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
     }
+    if (status == SM_OK && of->starts == NULL) { // else the drawn ones do not begin alike
+        status = compare_with_batch(plan, &s, all, of->targets);
+    }
     free(all);
     return status;
 }
 
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
-                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, sm_loss_check *result) {
+                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, const sm_loss_draw *draw,
+                        sm_loss_check *result) {
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     const bool together = sm_precision_is_rounded(sm_plan_precision(plan));
-    const slice s = choose_slice(plan, dropout_p, starts);
+    const slice s = choose_slice(plan, dropout_p, starts, draw);
     const subject of = {session, config, dropout_p, seed, tokens, targets, starts, s};
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
@@ -254,18 +315,10 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     }
     l.want = l.got + l.n;
     l.want_rounded = l.want + l.n;
-    SM_TRY_GOTO(sm_session_set_batch(session, tokens, targets));
-    if (starts != NULL) {
-        SM_TRY_GOTO(sm_session_set_documents(session, starts));
-    }
-    SM_TRY_GOTO(sm_session_run(session, SM_RUN_FORWARD, NULL));
     SM_TRY_GOTO(sm_session_synchronize(session));
-    SM_TRY_GOTO(device_losses(session, s, l.got));
+    SM_TRY_GOTO(device_losses(session, &of, l.got));
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    SM_TRY_GOTO(reference_losses(&of, (sm_precision){.dtype = SM_F32}, device, l.n, l.want));
-    if (together) {
-        SM_TRY_GOTO(reference_losses(&of, sm_plan_precision(plan), device, l.n, l.want_rounded));
-    }
+    SM_TRY_GOTO(reference_losses(&of, device, together ? 2 : 1, &l));
     SM_TRY_GOTO(judge(&l, together, result));
 cleanup:
     if (device != NULL) {

@@ -8,6 +8,11 @@
 #include "session.h"
 
 typedef struct {
+    uint64_t seed; // of the run's checks
+    int64_t round; // of the checks of losses: 0, 1, ...
+} sm_loss_draw;
+
+typedef struct {
     double loss;           // mean over the checked tokens, as the device computed it
     double loss_reference; // the same by the reference backend
     // fp32, tf32x3, bf16x6: largest |difference| of one token's loss, relative to max(1, loss). Others: root mean
@@ -18,10 +23,13 @@ typedef struct {
     char how[SM_TEXT_SIZE]; // "first 16 tokens of 2 sequences against the reference, ..."
 } sm_loss_check;
 
-// Runs a forward of `session` on the batch `tokens`, `targets` and, in a plan of documents, `starts` (B*T each) with
-// the parameters that it has now, and compares losses token by token. Leaves the batch uploaded and the gradients to be
-// zeroed. SM_ERR_MISMATCH: a loss differs by more than the tolerance, or is not finite.
+// Compares the losses that the session's last forward left, of the batch `tokens`, `targets` and, in a plan of documents,
+// `starts` (B*T each), token by token, with those of the reference at the parameters that the session has now, which
+// must be those of that forward. Sequences are drawn, others in each round as far as there
+// are any. The mean over the drawn sequences must also be that over all, but for chance. SM_ERR_MISMATCH: a loss differs by
+// more than the tolerance, or is not finite.
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
-                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, sm_loss_check *result);
+                        const int32_t *tokens, const int32_t *targets, const int32_t *starts, const sm_loss_draw *draw,
+                        sm_loss_check *result);
 
 #endif

@@ -5,6 +5,7 @@
 #include "session.h"
 
 enum { SPOT_MAX_KEPT = 48 };
+enum { SPOT_FEW_ELEMS = 1 << 17 }; // not worth waking other threads for
 
 // One look at one op.
 typedef struct {

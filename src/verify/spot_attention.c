@@ -10,7 +10,7 @@
 #include "spot.h"
 #include "verify.h"
 
-enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8 };
+enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8, MOST_CHANNELS = 512 };
 
 static const double tolerance_in_verify = 4;
 // A row that is small beside the largest of the sample is measured as if it were this share of it.
@@ -29,10 +29,26 @@ typedef struct {
     float *y, *dy, *out;   // (T,C), (T,C), (T,C or QKV): what the op wrote
     float *rows;           // lse (NH,T)
     float *att;            // of one head, rows as they are kept
-    double *weights, *ds;  // (T)
-    double *D;             // (T): of one head, where it is known
+    double *weights;       // (T)
+    double *D, *D_size;    // (T): of one head, where it is known
     double most[3];        // the largest of y, or of dq, dk, dv, in what was looked at before; 0 at first
 } sequence;
+
+// What a sum is made of: its terms' sizes, summed up, and the root of the sum of their squares.
+typedef struct {
+    double size, norm;
+} extent;
+
+static extent extent_of(int64_t n, const float *x, const float *y) {
+    extent e = {0, 0};
+    for (int64_t i = 0; i < n; i++) {
+        const double term = fabs((double)x[i] * (double)y[i]);
+        e.size += term;
+        e.norm += term * term;
+    }
+    e.norm = sqrt(e.norm);
+    return e;
+}
 
 static double dot(int64_t n, const float *x, const float *y) {
     double sum = 0;
@@ -83,8 +99,8 @@ static sm_status open_sequences(spot *s, int qkv, int rng_step, int starts, int 
     q->out = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->out);
     q->weights = spot_memory(s, 3 * (size_t)q->T, sizeof *q->weights);
     SM_TRY(q->qkv != NULL && q->out != NULL && q->weights != NULL ? SM_OK : SM_ERR_OOM);
-    q->ds = q->weights + q->T;
-    q->D = q->ds + q->T;
+    q->D = q->weights + q->T;
+    q->D_size = q->D + q->T;
     if (rng_step != SM_NO_TENSOR && attr->dropout_p > 0) {
         int32_t words[2];
         SM_TRY(spot_read_ids(s, rng_step, 0, 2, words));
@@ -145,18 +161,27 @@ static double kept_weight(const sequence *q, int64_t h, int64_t t, int64_t k) {
 
 // --- comparing -------------------------------------------------------------------------------
 
-// HS numbers against sums of terms, whose squares' sum up to `squares`.
+// A row's numbers and what rounding may make of each.
+typedef struct {
+    double want[MOST_CHANNELS];
+    double squares[MOST_CHANNELS]; // of what is as exact as the data or the products are
+    double sizes[MOST_CHANNELS];   // of what is as exact as f32: where such sums cancel, their rounding stays
+} row;
+
+static double f32_tolerance(const sequence *q) { return 4 * 0x1p-23 * (32 + 4 * sqrt((double)q->T)); }
+
 static void compare_row(spot *s, const char *operand, double tolerance, const sequence *q, const float *got,
-                        const double *want, const double *squares, double *most) {
+                        const row *r, double *most) {
     double largest = 0;
     for (int64_t i = 0; i < q->HS; i++) {
-        largest = fmax(largest, fabs(want[i]));
+        largest = fmax(largest, fabs(r->want[i]));
     }
     *most = fmax(*most, largest);
     const double size = fmax(largest, least_share * *most);
     for (int64_t i = 0; i < q->HS; i++) {
-        spot_compare(s, operand, got[i], want[i],
-                     tolerance * fmax(size, sqrt(squares[i])) + 2 * spot_store_error(spot_out(s, 0), 0));
+        spot_compare(s, operand, got[i], r->want[i],
+                     tolerance * fmax(size, sqrt(r->squares[i])) + f32_tolerance(q) * r->sizes[i] +
+                         2 * spot_store_error(spot_out(s, 0), 0));
     }
 }
 
@@ -199,7 +224,7 @@ static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, 
 }
 
 static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
-    double want[2][512] = {{0}};
+    row r = {.want = {0}};
     const double lse = find_weights(q, h, t);
     SM_TRY(compare_kept(s, q, h, t, lse));
     for (int64_t k = first_key(q, t); k <= t; k++) {
@@ -207,16 +232,16 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
         const float *v = value(q, h, k);
         for (int64_t i = 0; i < q->HS; i++) {
             const double term = weight * v[i];
-            want[0][i] += term;
-            want[1][i] += term * term;
+            r.want[i] += term;
+            r.squares[i] += term * term;
         }
     }
-    compare_row(s, "y", tolerance_of(s, q, 0), q, q->out + t * q->C + h * q->HS, want[0], want[1], &q->most[0]);
+    compare_row(s, "y", tolerance_of(s, q, 0), q, q->out + t * q->C + h * q->HS, &r, &q->most[0]);
     return SM_OK;
 }
 
 static sm_status require_head_size(const sequence *q) {
-    return q->HS <= 512 ? SM_OK : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
+    return q->HS <= MOST_CHANNELS ? SM_OK : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
 }
 
 static sm_status end_forward(spot *s) {
@@ -258,23 +283,30 @@ _Static_assert(SM_IN(attention_backward, dy) == SM_IN(flash_attention_backward, 
 
 static const float *dy_of(const sequence *q, int64_t h, int64_t t) { return q->dy + t * q->C + h * q->HS; }
 
-// D of row t: sum_s att da, which is dy y.
-static double find_D(const sequence *q, int64_t h, int64_t t) {
+// D of row t: sum_s att da, which is dy y; and the sizes that it sums.
+static void find_D(sequence *q, int64_t h, int64_t t) {
+    q->D[t] = q->D_size[t] = 0;
     if (q->is_flash) {
-        return dot(q->HS, dy_of(q, h, t), q->y + t * q->C + h * q->HS);
+        q->D[t] = dot(q->HS, dy_of(q, h, t), q->y + t * q->C + h * q->HS);
+        q->D_size[t] = extent_of(q->HS, dy_of(q, h, t), q->y + t * q->C + h * q->HS).size;
+        return;
     }
-    double sum = 0;
     for (int64_t k = first_key(q, t); k <= t; k++) {
-        sum += kept_weight(q, h, t, k) * keeps(q, h, t, k) * dot(q->HS, dy_of(q, h, t), value(q, h, k));
+        const double weight = kept_weight(q, h, t, k) * keeps(q, h, t, k);
+        q->D[t] += weight * dot(q->HS, dy_of(q, h, t), value(q, h, k));
+        q->D_size[t] += weight * extent_of(q->HS, dy_of(q, h, t), value(q, h, k)).size;
     }
-    return sum;
 }
 
-// The gradient of a score, and what it is a difference of: rounding is of that size.
-static double ds_of(const sequence *q, int64_t h, int64_t t, int64_t k, double weight, double *size) {
-    const double da = keeps(q, h, t, k) * dot(q->HS, dy_of(q, h, t), value(q, h, k));
-    *size = weight * (fabs(da) + fabs(q->D[t])) * q->scale;
-    return weight * (da - q->D[t]) * q->scale;
+// The gradient of a score, a difference of two sums; and what these are made of.
+static double ds_of(const spot *s, const sequence *q, int64_t h, int64_t t, int64_t k, double weight, extent *made_of) {
+    const double kept = keeps(q, h, t, k);
+    const extent da = extent_of(q->HS, dy_of(q, h, t), value(q, h, k));
+    const bool is_rounded = s->plan->products == SM_PRODUCTS_TF32;
+    made_of->size = weight * (kept * da.size + q->D_size[t]) * q->scale;
+    const double ds = weight * (kept * dot(q->HS, dy_of(q, h, t), value(q, h, k)) - q->D[t]) * q->scale;
+    made_of->norm = is_rounded ? hypot(ds, weight * kept * da.norm * q->scale) : ds;
+    return ds;
 }
 
 static sm_status read_att(spot *s, const sequence *q, int64_t h) {
@@ -283,50 +315,49 @@ static sm_status read_att(spot *s, const sequence *q, int64_t h) {
                                    att_elems(q), q->att);
 }
 
+static void add_terms(row *r, const sequence *q, double factor, const extent *made_of, const float *channels) {
+    for (int64_t i = 0; i < q->HS; i++) {
+        const double channel = channels[i];
+        r->want[i] += factor * channel;
+        r->squares[i] += made_of->norm * channel * made_of->norm * channel;
+        r->sizes[i] += made_of->size * fabs(channel);
+    }
+}
+
 // The gradient of a head's query at row t.
 static sm_status look_at_query(spot *s, sequence *q, int64_t h, int64_t t) {
-    double want[2][512] = {{0}};
+    row r = {.want = {0}};
     SM_TRY(read_att(s, q, h));
-    q->D[t] = find_D(q, h, t);
+    find_D(q, h, t);
     for (int64_t k = first_key(q, t); k <= t; k++) {
-        double size;
-        const double ds = ds_of(q, h, t, k, kept_weight(q, h, t, k), &size);
-        for (int64_t i = 0; i < q->HS; i++) {
-            const double channel = key(q, h, k)[i];
-            want[0][i] += ds * channel;
-            want[1][i] += size * size * channel * channel;
-        }
+        extent made_of;
+        const double ds = ds_of(s, q, h, t, k, kept_weight(q, h, t, k), &made_of);
+        add_terms(&r, q, ds, &made_of, key(q, h, k));
     }
-    compare_row(s, "dq", tolerance_of(s, q, 0), q, q->out + t * q->QKV + h * q->HS, want[0], want[1], &q->most[0]);
+    compare_row(s, "dq", tolerance_of(s, q, 0), q, q->out + t * q->QKV + h * q->HS, &r, &q->most[0]);
     return SM_OK;
 }
 
 // The gradients of a key and a value at row k, of all heads of queries that share them.
 static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
-    double dk[2][512] = {{0}};
-    double dv[2][512] = {{0}};
+    row dk = {.want = {0}};
+    row dv = {.want = {0}};
     const int64_t n = q->NH / q->NKV;
     for (int64_t h = kv * n; h < (kv + 1) * n; h++) {
         SM_TRY(read_att(s, q, h));
         for (int64_t t = k; t < q->T && first_key(q, t) <= k; t++) {
             const double weight = kept_weight(q, h, t, k);
-            q->D[t] = find_D(q, h, t);
-            double size;
-            const double ds = ds_of(q, h, t, k, weight, &size);
             const double kept = weight * keeps(q, h, t, k);
-            for (int64_t i = 0; i < q->HS; i++) {
-                const double channel = query(q, h, t)[i];
-                const double of_v = kept * dy_of(q, h, t)[i];
-                dk[0][i] += ds * channel;
-                dk[1][i] += size * size * channel * channel;
-                dv[0][i] += of_v;
-                dv[1][i] += of_v * of_v;
-            }
+            extent made_of;
+            find_D(q, h, t);
+            const double ds = ds_of(s, q, h, t, k, weight, &made_of);
+            add_terms(&dk, q, ds, &made_of, query(q, h, t));
+            add_terms(&dv, q, kept, &(extent){kept, kept}, dy_of(q, h, t));
         }
     }
-    const float *row = q->out + k * q->QKV + (q->NH + kv) * q->HS;
-    compare_row(s, "dk", tolerance_of(s, q, 0), q, row, dk[0], dk[1], &q->most[1]);
-    compare_row(s, "dv", tolerance_of(s, q, 0), q, row + q->NKV * q->HS, dv[0], dv[1], &q->most[2]);
+    const float *got = q->out + k * q->QKV + (q->NH + kv) * q->HS;
+    compare_row(s, "dk", tolerance_of(s, q, 0), q, got, &dk, &q->most[1]);
+    compare_row(s, "dv", tolerance_of(s, q, 0), q, got + q->NKV * q->HS, &dv, &q->most[2]);
     return SM_OK;
 }
 

@@ -92,7 +92,7 @@ static sm_status begin(spot *s) {
 
 static sm_status find_room(spot *s, product *p) {
     const int64_t widest = p->K > p->F ? p->K : p->F;
-    const size_t block = (size_t)(block_rows(widest) * widest);
+    const size_t block = (size_t)(widest > BLOCK_ELEMS ? widest : BLOCK_ELEMS); // of rows of any of the three
     p->room = spot_memory(s, block, sizeof *p->room);
     p->room_z = spot_memory(s, block, sizeof *p->room_z);
     p->signs = spot_memory(s, (size_t)p->F, sizeof *p->signs);
@@ -107,7 +107,7 @@ static sm_status find_room(spot *s, product *p) {
 
 // Rows f .. f + n of M as it lies, (F,K), add to every k.
 static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values) {
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * p->K > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t first = 0; first < p->K; first += 256) {
         const int64_t end = least_of(first + 256, p->K);
         for (int64_t i = 0; i < n; i++) {
@@ -128,7 +128,7 @@ static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values)
 
 // Rows k .. k + n of M as it lies, (K,F).
 static void sum_rows_of_m(product *p, int64_t k, int64_t n, const float *values) {
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * p->F > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i++) {
         const float *row = values + i * p->F;
         double sum = 0;
@@ -238,7 +238,7 @@ static sm_status compare_whole(spot *s, const product *p, int64_t n, const float
     for (int64_t f = 0; f < p->F && bias != NULL; f++) {
         bias_sum += (double)bias[f] * p->signs[f];
     }
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * (p->K + p->F) > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i++) {
         sums[i] = sum_row(p, p->room + i * p->K, p->room_z + i * p->F);
     }
@@ -303,7 +303,7 @@ static sm_status sum_weight(spot *s, const weight *w, double *sums) {
     for (int64_t first = 0; first < rows; first += block) {
         const int64_t n = least_of(block, rows - first);
         SM_TRY(spot_read(s, dW, first * cols, n * cols, room));
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t c = 0; c < (is_transposed ? C : n); c++) {
             double sum = 0;
             double squares = 0;
@@ -349,7 +349,7 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
         const int64_t n = least_of(block, N - first);
         SM_TRY(spot_read(s, x, first * C, n * C, room_x));
         SM_TRY(spot_read(s, dy, first * F, n * F, room_dy));
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * F > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t i = 0; i < n; i++) {
             sums[2 * i] = sums[2 * i + 1] = 0;
             for (int64_t f = 0; f < F; f++) {
@@ -358,7 +358,7 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
                 sums[2 * i + 1] += (double)v * v;
             }
         }
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t from = 0; from < C; from += 256) {
             for (int64_t i = 0; i < n; i++) {
                 for (int64_t c = from; c < least_of(from + 256, C); c++) {

@@ -1,5 +1,6 @@
 // spot_sums.c: looks at ops that sum over rows, at embeddings, dropout, and memory set to zero. Each is its equation in
 // op_table.h, in double.
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static sm_status end_sqnorm(spot *s) {
     for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
         const int64_t length = least_of(BLOCK_ELEMS, n - first);
         SM_TRY(spot_read(s, s->op.in[0], first, length, room));
-#pragma omp parallel for simd schedule(static) reduction(+ : sum) num_threads(sm_host_threads())
+#pragma omp parallel for simd schedule(static) reduction(+ : sum) if (length > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t i = 0; i < length; i++) {
             sum += (double)room[i] * room[i];
         }
@@ -140,7 +141,7 @@ typedef struct {
     int out[N_SUMS];         // tensors; SM_NO_TENSOR
     float *before[N_SUMS];   // (C)
     double *sums[N_SUMS];    // (C): over rows
-    double *squares[N_SUMS]; // (C): of what is summed
+    double *squares[N_SUMS]; // (C): of what is summed; of dbias its sizes
     void *rows;              // the state of the look at rows, whose turn is before this one's
 } column_sums;
 
@@ -175,7 +176,7 @@ static sm_status begin_columns(spot *s) {
 // n rows of dy, x, dx, and of mean and rstd; NULL for what the op has not.
 static void add_rows(const column_sums *c, int64_t n, const float *dy, const float *x, const float *dx,
                      const float *mean, const float *rstd) {
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * c->C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t from = 0; from < c->C; from += 64) {
         for (int64_t i = 0; i < n; i++) {
             for (int64_t j = from; j < least_of(from + 64, c->C); j++) {
@@ -192,7 +193,7 @@ static void add_rows(const column_sums *c, int64_t n, const float *dy, const flo
                 if (c->sums[DBIAS] != NULL) {
                     const double term = dx[i * c->C + j];
                     c->sums[DBIAS][j] += term;
-                    c->squares[DBIAS][j] += term * term;
+                    c->squares[DBIAS][j] += fabs(term);
                 }
             }
         }
@@ -234,13 +235,14 @@ static sm_status end_columns(spot *s) {
         if (c->out[k] == SM_NO_TENSOR) {
             continue;
         }
-        // dbias sums dx before it is rounded.
+        // dbias sums dx before it is rounded. Rows that are alike, as those of one target are, are rounded alike.
         const double u = k == DBIAS ? spot_roundoff(spot_out(s, c->at.dx)) : 0;
         SM_TRY(spot_read(s, c->out[k], 0, c->C, got));
         for (int64_t j = 0; j < c->C; j++) {
-            const double size = sqrt(c->squares[k][j]);
+            const double size = k == DBIAS ? c->squares[k][j] : sqrt(c->squares[k][j]);
             spot_compare(s, names[k], got[j], c->before[k][j] + c->sums[k][j],
-                         spot_plain_roundoff(c->N) * (size + fabs(c->sums[k][j])) + 8 * u * size + 0x1p-22 * fabs((double)c->before[k][j]));
+                         spot_plain_roundoff(c->N) * (size + fabs(c->sums[k][j]) + fabs((double)c->before[k][j])) +
+                             2 * u * size);
         }
     }
     if (c->at.dx != SM_NO_OPERAND) {
@@ -360,7 +362,7 @@ static sm_status compare_table(spot *s, const tables *t, int table) {
         for (int64_t c = 0; c < t->C; c++) {
             const double before = t->before[table][i * t->C + c];
             spot_compare(s, sm_op_get_info(s->op.kind)->out[table].name, row[c], before + sums[c],
-                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c])) + 0x1p-22 * fabs(before));
+                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c]) + fabs(before)) + FLT_MIN);
         }
     }
     return SM_OK;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "philox.h"
+
 enum { N_RUNS = 32, RUN_ELEMS = 32, BLOCK_ELEMS = 256 };
 
 // What islands that are taken whole may cost the reference together.
@@ -34,6 +36,7 @@ static const double product_tolerance_in_roundings = 64;
 // A tensor of the plan, or the sample of it.
 typedef struct {
     int tensor;
+    uint64_t seed;     // of where its runs are
     int64_t run_elems; // 0: it is taken whole
     int64_t n;         // elements
     bool is_product;   // its update is made of matrix products
@@ -50,6 +53,7 @@ typedef struct {
 } update;
 
 struct sm_update_check {
+    uint64_t seed; // what is drawn
     update *updates;
     int n_updates;
     part *parts;
@@ -154,11 +158,13 @@ static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, d
     }
 }
 
-// Every sampled island is checked, and of the others those that come first and are not too large.
+// Every sampled island is checked, and of the others those that come first, from a drawn one on, and are not too large.
 static void choose_islands(sm_update_check *c, const sm_plan *plan) {
     double flops_left = most_flops;
     double elems_left = most_elems;
-    for (int i = 0; i < c->n_updates; i++) {
+    const int begin = c->n_updates > 0 ? (int)(sm_philox4x32(c->seed, 0, 4).word[0] % (uint32_t)c->n_updates) : 0;
+    for (int k = 0; k < c->n_updates; k++) {
+        const int i = (begin + k) % c->n_updates;
         update *u = &c->updates[i];
         if (u->island == i) {
             double flops = 0;
@@ -172,16 +178,25 @@ static void choose_islands(sm_update_check *c, const sm_plan *plan) {
             c->n_islands++;
             c->n_checked += u->is_checked;
         }
-        u->is_checked = c->updates[u->island].is_checked;
+    }
+    for (int i = 0; i < c->n_updates; i++) {
+        c->updates[i].is_checked = c->updates[c->updates[i].island].is_checked;
     }
 }
 
 // --- samples --------------------------------------------------------------------------------------
 
-// The element that run `i` begins with, of runs spread from the first to the last, which may be a part of one.
-static int64_t run_first(int64_t n_elems, int64_t run_elems, int64_t i) {
+// The element that run `i` begins with: one drawn of each of N_RUNS - 1 equal parts, and the last, which may be a part of
+// one. Operands of an op that are as long, in units of their runs, have theirs at the same places.
+static int64_t run_first(uint64_t seed, int64_t n_elems, int64_t run_elems, int64_t i) {
     const int64_t n_whole = (n_elems + run_elems - 1) / run_elems;
-    return i * (n_whole - 1) / (N_RUNS - 1) * run_elems;
+    if (i == N_RUNS - 1) {
+        return (n_whole - 1) * run_elems;
+    }
+    const int64_t first = i * (n_whole - 1) / (N_RUNS - 1);
+    const int64_t end = (i + 1) * (n_whole - 1) / (N_RUNS - 1);
+    const uint32_t drawn = sm_philox4x32(seed, (uint64_t)i, 3).word[0];
+    return (first + drawn % (end > first ? end - first : 1)) * run_elems;
 }
 
 static bool is_sampled(const part *p, int64_t n_elems) { return p->run_elems > 0 && n_elems > N_RUNS * p->run_elems; }
@@ -193,7 +208,7 @@ static int64_t run_length(int64_t n_elems, int64_t run_elems, int64_t first) {
 static int64_t n_sampled(const part *p, int64_t n_elems) {
     int64_t n = 0;
     for (int64_t i = 0; i < N_RUNS && is_sampled(p, n_elems); i++) {
-        n += run_length(n_elems, p->run_elems, run_first(n_elems, p->run_elems, i));
+        n += run_length(n_elems, p->run_elems, run_first(p->seed, n_elems, p->run_elems, i));
     }
     return is_sampled(p, n_elems) ? n : n_elems;
 }
@@ -205,7 +220,7 @@ static sm_status read_part(sm_session *session, const part *p, int tensor, float
         return sm_session_read(session, tensor, n_elems, values);
     }
     for (int64_t i = 0; i < N_RUNS; i++) {
-        const int64_t first = run_first(n_elems, p->run_elems, i);
+        const int64_t first = run_first(p->seed, n_elems, p->run_elems, i);
         const int64_t n = run_length(n_elems, p->run_elems, first);
         SM_TRY(sm_session_read_part(session, tensor, first, n, values));
         values += n;
@@ -225,7 +240,7 @@ static int64_t run_elems_of(const update *u, const sm_operand_info *const *infos
 static sm_status add_part(sm_update_check *c, const sm_plan *plan, int tensor, int64_t run_elems) {
     const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);
     part *p = &c->parts[c->n_parts];
-    *p = (part){.tensor = tensor, .run_elems = run_elems};
+    *p = (part){.tensor = tensor, .seed = c->seed, .run_elems = run_elems};
     p->n = n_sampled(p, n_elems);
     p->before = calloc((size_t)p->n * 2, sizeof *p->before);
     if (p->before == NULL) {
@@ -269,13 +284,14 @@ static void list_updates(sm_update_check *c, const sm_plan *plan) {
     }
 }
 
-static sm_status new_check(const sm_plan *plan, sm_update_check **check) {
+static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check **check) {
     sm_status status = SM_OK;
     const size_t n_tensors = (size_t)plan->n_tensors + 1;
     sm_update_check *c = calloc(1, sizeof *c);
     int *first_user = malloc(n_tensors * sizeof *first_user);
     *check = c;
     if (c != NULL) {
+        c->seed = seed;
         c->updates = calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
         c->parts = calloc(n_tensors, sizeof *c->parts);
         c->part_of = malloc(n_tensors * sizeof *c->part_of);
@@ -308,8 +324,8 @@ void sm_update_check_free(sm_update_check *check) {
     }
 }
 
-sm_status sm_update_check_begin(sm_session *session, sm_update_check **check) {
-    sm_status status = new_check(session->plan, check);
+sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_check **check) {
+    sm_status status = new_check(session->plan, seed, check);
     status = status == SM_OK ? sm_session_skipped(session, &(*check)->n_skipped) : status;
     for (int i = 0; status == SM_OK && i < (*check)->n_parts; i++) {
         const part *p = &(*check)->parts[i];

@@ -1,5 +1,5 @@
 // update_check.h: does a device's optimizer do what the reference's does? Asked of the very plan and device that are
-// timed, on a sample of each group of parameters: first, last, and runs in between.
+// timed, on a sample of each group of parameters: its last run, and runs drawn in between.
 //
 // Nothing of the step is touched: the sample is read before the step and after it, when the gradients are still there.
 #ifndef STEPMARK_UPDATE_CHECK_H
@@ -16,8 +16,8 @@ typedef struct {
 
 typedef struct sm_update_check sm_update_check;
 
-// Reads the sample of parameters and state before a step.
-sm_status sm_update_check_begin(sm_session *session, sm_update_check **check);
+// Reads the sample of parameters and state before a step; what is sampled depends on `seed`.
+sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_check **check);
 
 // After the step: its gradients, its settings and the updated state. The reference makes the same update. The norm that
 // the step found is held to `grad_norm` (gradient_check.h); 0: not known. SM_ERR_MISMATCH names the first tensor that

@@ -378,7 +378,7 @@ static sm_status check_update(checker *check, const sm_step_settings *with, int 
     char subject[2 * SM_NAME_SIZE];
     SM_TRY(sm_session_set_hyper(session, with, step, check->n_accum));
     SM_TRY(run_micro_batch(session, step, SM_RUN_ZERO_GRAD));
-    SM_TRY(sm_update_check_begin(session, &update));
+    SM_TRY(sm_update_check_begin(session, 1, &update));
     sm_status status = sm_session_run(session, SM_RUN_OPTIMIZER, NULL);
     if (status != SM_OK) {
         sm_update_check_free(update);

@@ -112,6 +112,10 @@ CODE(clEnqueueFillBuffer,
      (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t from, size_t size, cl_uint n,
       events before, cl_event *event),
      (q, m, pattern, pattern_size, from, size, n, before, event))
+CODE(clEnqueueCopyBuffer,
+     (cl_command_queue q, cl_mem m, cl_mem to, size_t from, size_t at, size_t size, cl_uint n, events before,
+      cl_event *event),
+     (q, m, to, from, at, size, n, before, event))
 CODE(clEnqueueReadBuffer,
      (cl_command_queue q, cl_mem m, cl_bool wait, size_t from, size_t size, void *data, cl_uint n, events before,
       cl_event *event),

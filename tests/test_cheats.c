@@ -1,0 +1,383 @@
+// test_cheats.c: a backend that computes wrongly gets no speed, whenever and wherever it does so, and an honest one does.
+//
+// The cheats are the cpu backend's own results, spoilt behind its back: an op's outputs are put back to what they were
+// before it ran, in part or as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty
+// times (once without), HONEST=200 as many honest runs.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradient_check.h"
+#include "harness.h"
+#include "loss_check.h"
+#include "model.h"
+#include "philox.h"
+#include "rewrite.h"
+#include "update_check.h"
+
+enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
+
+static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
+                                     .n_layer = 2,
+                                     .n_head = 4,
+                                     .d_model = 32,
+                                     .d_ff = 64,
+                                     .vocab = VOCAB,
+                                     .context = SEQUENCE,
+                                     .norm_eps = 1e-5};
+
+static const sm_model_config llama = {.model = &sm_model_llama,
+                                      .n_layer = 2,
+                                      .n_head = 4,
+                                      .n_kv_head = 2,
+                                      .d_model = 32,
+                                      .d_ff = 48,
+                                      .vocab = VOCAB,
+                                      .context = SEQUENCE,
+                                      .norm_eps = 1e-5,
+                                      .rope_theta = 1e4,
+                                      .untied = true};
+
+typedef struct {
+    const char *name;
+    const sm_model_config *model;
+    sm_mode mode;
+} variant;
+
+static const variant variants[] = {{"GPT-2 naive", &gpt2, SM_MODE_NAIVE},
+                                   {"GPT-2 fused", &gpt2, SM_MODE_FUSED},
+                                   {"Llama naive", &llama, SM_MODE_NAIVE},
+                                   {"Llama fused", &llama, SM_MODE_FUSED}};
+
+// --- random numbers --------------------------------------------------------------------------
+
+static uint64_t n_drawn;
+
+static int64_t draw(int64_t n) {
+    const sm_philox_block block = sm_philox4x32(0xC0FFEE, n_drawn++, 0);
+    return (int64_t)(((uint64_t)block.word[0] << 31 | block.word[1] >> 1) % (uint64_t)n);
+}
+
+static int tries(const char *variable, int otherwise) {
+    const char *text = getenv(variable);
+    return text != NULL ? atoi(text) : otherwise;
+}
+
+// --- the cheats ------------------------------------------------------------------------------
+
+typedef enum { HONEST, IDLE, CACHED, EVERY_SECOND, SEQUENCES, ROWS, CHANNELS, HEAD, N_CHEATS } cheat_kind;
+
+static const char *const cheat_names[N_CHEATS] = {"honest",
+                                                  "idle after a while",
+                                                  "from a cache after a while",
+                                                  "idle in every second step",
+                                                  "without some sequences",
+                                                  "without some rows",
+                                                  "without some channels",
+                                                  "without a head"};
+
+static struct {
+    cheat_kind kind;
+    sm_op_kind op;
+    int64_t after;     // calls of the op's kind
+    uint64_t chosen;   // bits: which sequences, rows, channels
+    int64_t n_calls;   //
+    int64_t n_zeroings; // steps
+    bool had_effect;
+    float *cache[MOST_OPS][SM_MAX_OUT]; // outputs of each op's first call
+} cheat;
+
+static const sm_backend *honest;
+
+static sm_status copy(sm_executable *e, int tensor, bool write, float *values) {
+    const int64_t n = sm_tensor_elems(&e->plan->tensors[tensor]);
+    return write ? honest->upload(e, tensor, 0, n, values) : honest->download(e, tensor, 0, n, values);
+}
+
+static bool is_chosen(int64_t i) { return cheat.chosen >> (i % 61) & 1; }
+
+// Is element i of the output one that the cheat leaves out?
+static bool is_left_out(const sm_tensor *t, int64_t i) {
+    const int64_t cols = sm_tensor_cols(t);
+    const int64_t rows = sm_tensor_elems(t) / cols;
+    switch (cheat.kind) {
+    case SEQUENCES: return rows % BATCH == 0 && is_chosen(i / cols / (rows / BATCH));
+    case ROWS: return t->n_dims > 1 ? is_chosen(i / cols) : is_chosen(i / 7);
+    case CHANNELS: return is_chosen(i % cols);
+    case HEAD: return i % cols / 8 == (int64_t)(cheat.chosen % 4);
+    default: return true;
+    }
+}
+
+static bool is_active(void) {
+    switch (cheat.kind) {
+    case HONEST: return false;
+    case IDLE:
+    case CACHED: return cheat.n_calls > cheat.after;
+    case EVERY_SECOND: return cheat.n_zeroings > 3 && cheat.n_zeroings % 2 == 0;
+    default: return true;
+    }
+}
+
+static float *new_values(const sm_tensor *t) {
+    float *values = malloc((size_t)sm_tensor_elems(t) * sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static sm_status run_spoilt(sm_executable *e, int i) {
+    const sm_op *op = &e->plan->ops[i];
+    float *before[SM_MAX_OUT] = {NULL};
+    cheat.n_calls++;
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (op->out[k] != SM_NO_TENSOR) {
+            before[k] = new_values(&e->plan->tensors[op->out[k]]);
+            SM_TRY(copy(e, op->out[k], false, before[k]));
+        }
+    }
+    SM_TRY(honest->execute(e, (sm_range){i, i + 1}, NULL));
+    SM_TRY(honest->synchronize(e));
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (before[k] == NULL) {
+            continue;
+        }
+        const sm_tensor *t = &e->plan->tensors[op->out[k]];
+        float *after = new_values(t);
+        SM_TRY(copy(e, op->out[k], false, after));
+        if (cheat.cache[i][k] == NULL) {
+            cheat.cache[i][k] = new_values(t);
+            memcpy(cheat.cache[i][k], after, (size_t)sm_tensor_elems(t) * sizeof *after);
+        }
+        const float *instead = cheat.kind == CACHED ? cheat.cache[i][k] : before[k];
+        for (int64_t n = 0; n < sm_tensor_elems(t) && is_active(); n++) {
+            if (is_left_out(t, n)) {
+                cheat.had_effect |= !(fabs((double)after[n] - instead[n]) <= 1e-3 * fabs((double)after[n]));
+                after[n] = instead[n];
+            }
+        }
+        SM_TRY(copy(e, op->out[k], true, after));
+        free(after);
+        free(before[k]);
+    }
+    return SM_OK;
+}
+
+static sm_status execute(sm_executable *e, sm_range range, int64_t *op_ns) {
+    int first = range.first;
+    for (int i = range.first; i < range.end; i++) {
+        cheat.n_zeroings += i == 0;
+        if (cheat.kind != HONEST && e->plan->ops[i].kind == cheat.op) {
+            SM_TRY(first < i ? honest->execute(e, (sm_range){first, i}, op_ns) : SM_OK);
+            SM_TRY(run_spoilt(e, i));
+            first = i + 1;
+        }
+    }
+    return first < range.end ? honest->execute(e, (sm_range){first, range.end}, op_ns) : SM_OK;
+}
+
+// --- a measurement ---------------------------------------------------------------------------
+
+static const sm_model_config *config;
+
+static struct {
+    int32_t inputs[N_BATCHES][N_TOKENS];
+    int32_t targets[N_BATCHES][N_TOKENS];
+    double grad_norm;
+    int64_t n_loss_checks;
+    sm_update_check *update_check;
+} work;
+
+static void draw_batches(void) {
+    for (int b = 0; b < N_BATCHES; b++) {
+        for (int i = 0; i < N_TOKENS; i++) {
+            work.inputs[b][i] = (int32_t)draw(VOCAB);
+            work.targets[b][i] = (int32_t)draw(VOCAB);
+        }
+    }
+}
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    (void)ctx;
+    return sm_session_set_batch(session, work.inputs[index % N_BATCHES], work.targets[index % N_BATCHES]);
+}
+
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    (void)ctx;
+    sm_loss_check result;
+    const sm_loss_draw drawn = {seed, work.n_loss_checks++};
+    SM_ROW_TEXT(row->loss_check, "as the program does");
+    return sm_check_loss(session, config, 0, 0, work.inputs[index % N_BATCHES], work.targets[index % N_BATCHES], NULL,
+                         &drawn, &result);
+}
+
+static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+    sm_gradient_check result;
+    SM_ROW_TEXT(row->gradient_check, "as the program does");
+    const sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
+    work.grad_norm = result.grad_norm;
+    return status;
+}
+
+static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
+    (void)ctx;
+    (void)phases;
+    if (step == 1) {
+        SM_TRY(sm_poison_gradients(session));
+    }
+    return sm_update_check_begin(session, seed + (uint64_t)step, &work.update_check);
+}
+
+static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
+    (void)ctx;
+    (void)row;
+    sm_update_result result;
+    const sm_status status = sm_update_check_end(work.update_check, session, work.grad_norm, &result);
+    work.update_check = NULL;
+    work.grad_norm = 0;
+    return status;
+}
+
+static const sm_workload workload = {.next_batch = next_batch,
+                                     .check = check,
+                                     .check_gradients = check_gradients,
+                                     .before_step = before_step,
+                                     .after_update = after_update};
+
+static sm_plan *build(const variant *v) {
+    const sm_plan_options options = {.B = BATCH,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F32,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .one_micro_batch = true};
+    sm_plan *plan = NULL;
+    assert_int_equal(sm_model_build(v->model, &options, &plan), SM_OK);
+    assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
+    assert_true(plan->n_ops <= MOST_OPS);
+    return plan;
+}
+
+// What comes of it; `row` is to be freed.
+static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
+    sm_session *session = NULL;
+    sm_protocol protocol = sm_protocol_default();
+    protocol.n_warmup = 1;
+    protocol.n_repetitions = 6;
+    protocol.n_attribution = 1;
+    protocol.check_seed = (uint64_t)draw(1 << 30);
+    config = v->model;
+    work.n_loss_checks = 0;
+    draw_batches();
+    assert_int_equal(sm_session_open(device, build(v), &session), SM_OK);
+    assert_int_equal(sm_session_draw(session, (uint64_t)draw(1 << 30)), SM_OK);
+    assert_int_equal(sm_row_init(row), SM_OK);
+    const sm_status status = sm_harness_measure(session, &protocol, &workload, row);
+    sm_update_check_free(work.update_check);
+    work.update_check = NULL;
+    sm_session_close(session);
+    return status;
+}
+
+static sm_device *open_device(void) {
+    static sm_backend cheating;
+    sm_device *device = NULL;
+    honest = sm_backend_find("cpu");
+    cheating = *honest;
+    cheating.execute = execute;
+    assert_int_equal(honest->open(0, &(sm_open_options){.n_threads = 1}, &device), SM_OK);
+    device->backend = &cheating;
+    return device;
+}
+
+// --- tests -----------------------------------------------------------------------------------
+
+static int count_ops(const variant *v, sm_op_kind kind) {
+    sm_plan *plan = build(v);
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        n += plan->ops[i].kind == kind;
+    }
+    sm_plan_free(plan);
+    return n;
+}
+
+// One try; true where the cheat changed nothing, or no speed came of it.
+static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_op_kind op, int n_ops) {
+    sm_row row;
+    memset(&cheat, 0, sizeof cheat);
+    cheat.kind = kind;
+    cheat.op = op;
+    // After the checks of the first two steps, which also run forwards, and before the last sample.
+    cheat.after = n_ops * (10 + draw(5));
+    cheat.chosen = kind == HEAD ? (uint64_t)draw(4) : 1ULL << draw(4) | (uint64_t)draw(INT64_C(1) << 61);
+    const sm_status status = measure(device, v, &row);
+    const bool caught = status == SM_ERR_MISMATCH && row.samples_ns.n == 0 && row.median_ns == SM_ABSENT;
+    if (!cheat.had_effect && status != SM_OK) {
+        fail_msg("%s, %s %s: nothing was wrong, and it is refused: %s", v->name, sm_op_name(op), cheat_names[kind],
+                 row.reason);
+    }
+    for (int i = 0; i < MOST_OPS; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            free(cheat.cache[i][k]);
+        }
+    }
+    sm_row_free(&row);
+    return caught || !cheat.had_effect;
+}
+
+static void test_cheats(void **state) {
+    const int n_tries = tries("CHEATS", 1);
+    int n_missed = 0;
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        for (int kind = IDLE; kind < N_CHEATS; kind++) {
+            for (int op = 0; op < SM_OP_KIND_COUNT; op++) {
+                const int n_ops = count_ops(&variants[i], (sm_op_kind)op);
+                if (n_ops == 0 || (kind == HEAD && !sm_op_is_attention((sm_op_kind)op))) {
+                    continue;
+                }
+                for (int k = 0; k < n_tries; k++) {
+                    if (!is_caught(*state, &variants[i], (cheat_kind)kind, (sm_op_kind)op, n_ops)) {
+                        print_message("%s: %s %s got a speed\n", variants[i].name, sm_op_name((sm_op_kind)op),
+                                      cheat_names[kind]);
+                        n_missed++;
+                    }
+                }
+            }
+        }
+    }
+    assert_int_equal(n_missed, 0);
+}
+
+static void test_honest(void **state) {
+    const int n_tries = tries("HONEST", 12);
+    memset(&cheat, 0, sizeof cheat);
+    for (int k = 0; k < n_tries; k++) {
+        sm_row row;
+        const variant *v = &variants[k % 4];
+        if (measure(*state, v, &row) != SM_OK) {
+            fail_msg("%s, honest run %d is refused: %s", v->name, k, row.reason);
+        }
+        assert_string_equal(row.status, "ok");
+        assert_true(row.spot_error <= 0.6);
+        assert_int_equal(strncmp(row.repeat_check, "made again, the same to the bit", 31), 0);
+        sm_row_free(&row);
+    }
+}
+
+int main(void) {
+    sm_device *device = open_device();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_honest, device),
+        cmocka_unit_test_prestate(test_cheats, device),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    honest->close(device);
+    return failed;
+}
