@@ -7,6 +7,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "step.h"
@@ -50,6 +51,7 @@ static sm_plan *make_plan(void) {
     int x = add_tensor(p, SM_ROLE_ACTIVATION, SM_F32, N_ELEMS, "x");
     int y = add_tensor(p, SM_ROLE_ACTIVATION, SM_F32, N_ELEMS, "y");
     int w = add_tensor(p, SM_ROLE_PARAMETER, SM_F32, N_ELEMS, "w");
+    p->tensors[w].is_saved = true;
     int g = add_tensor(p, SM_ROLE_GRADIENT, SM_F32, N_ELEMS, "d.w");
     int m = add_tensor(p, SM_ROLE_OPTIMIZER, SM_F32, N_ELEMS, "m.w");
     int v = add_tensor(p, SM_ROLE_OPTIMIZER, SM_F32, N_ELEMS, "v.w");
@@ -69,10 +71,18 @@ enum { UPDATE_BYTES = 28 * N_ELEMS + 4 * (SM_HYPER_COUNT + 1) }; // g, p, m, v; 
 
 // --- a backend under control ------------------------------------------------------------------
 
+// Which numbers a step that is made again gets otherwise.
+typedef enum { FAKE_REPEATS, FAKE_OTHER_LOSSES, FAKE_OTHER_WEIGHTS, FAKE_OTHER_GRADIENTS } fake_change;
+
 static struct {
     // Set by a test.
     double loss;
     int bad_loss_at_step; // the loss of this step (1, 2, ...) is NaN; 0 = never
+    int odd_loss_at_step; // the loss of this step is odd_loss; 0 = never
+    double odd_loss;
+    fake_change change;   // of a step that is made again
+    int wrong_from_step;  // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
+    sm_status keep_result;
     int fail_at_step;     // execute fails at this step; 0 = never
     sm_status failure;
     int sleep_at_step; // this step takes sleep_ms
@@ -88,16 +98,24 @@ static struct {
 
     // Seen.
     volatile sig_atomic_t interrupted;
-    int n_steps; // from uploads of hyper
+    int n_steps; // from uploads of hyper: a step that is made again is none
+    int n_kept; // copies of weights and state that were made
+    int n_put_back;
+    bool is_kept;
+    bool is_again; // a step is being made again
+    bool is_changed; // its results are others
+    float gradient;
     int n_batches;
+    int n_batches_again; // of steps that were made again
     int n_checks;
-    int steps_at_check;
+    int steps_at_check[4];
+    int updates_before_step; // runs of the optimizer's op by then
     int n_gradient_checks;
     int updates_at_gradient_check; // runs of the optimizer's op by then
     int n_update_checks[2];        // before and after
     int n_executed[8];             // by op
     int n_untimed[8];
-    size_t heap_at_begin;
+    size_t heap_at_begin; // 0: no clock runs
     int n_allocating_steps;
     int n_progress;
     int64_t deadline_ns; // of the executable
@@ -151,6 +169,10 @@ static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t
     for (int i = range.first; i < range.end; i++) {
         int64_t begin_ns = clock_ns();
         fake.n_executed[i]++;
+        if (i == 0 || i == 4) { // zeroed, and added to
+            fake.gradient = i == 4 && fake.wrong_from_step > 0 && fake.n_steps >= fake.wrong_from_step;
+        }
+        fake.is_changed = fake.is_again && i + 1 == executable->plan->n_ops; // behind all that is looked at
         if (i == 1 && fake.ms_of_step > 0) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000L * fake.ms_of_step}, NULL);
         }
@@ -167,9 +189,11 @@ static size_t heap_bytes(void) {
     return info.uordblks + info.hblkhd;
 }
 
+// What a step ends with. Between the pieces of a checked one there are others: the checks allocate what they need.
 static sm_status fake_synchronize(sm_executable *executable) {
     (void)executable;
-    fake.n_allocating_steps += heap_bytes() != fake.heap_at_begin;
+    fake.n_allocating_steps += fake.heap_at_begin != 0 && heap_bytes() != fake.heap_at_begin;
+    fake.heap_at_begin = 0;
     return SM_OK;
 }
 
@@ -186,12 +210,57 @@ static sm_status fake_upload(sm_executable *executable, int tensor, int64_t offs
     return SM_OK;
 }
 
+static float fake_loss(void) {
+    return fake.bad_loss_at_step == fake.n_steps   ? NAN
+           : fake.odd_loss_at_step == fake.n_steps ? (float)fake.odd_loss
+                                                   : (float)fake.loss;
+}
+
+// All tensors are 0, which is what every op makes of its inputs, but for the losses.
+static float fake_value(const sm_plan *plan, int tensor) {
+    const fake_change change = fake.is_changed ? fake.change : FAKE_REPEATS;
+    const sm_role role = plan->tensors[tensor].role;
+    if (tensor == plan->loss || tensor == plan->losses) {
+        return change == FAKE_OTHER_LOSSES ? nextafterf(fake_loss(), INFINITY) : fake_loss();
+    }
+    if (tensor == plan->grad_norm) {
+        return (float)fake.loss;
+    }
+    return role == SM_ROLE_GRADIENT    ? fake.gradient + (change == FAKE_OTHER_GRADIENTS ? 1 : 0)
+           : role == SM_ROLE_PARAMETER ? change == FAKE_OTHER_WEIGHTS
+                                       : 0;
+}
+
 static sm_status fake_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
                                void *data) {
-    (void)offset_elems;
-    assert_true(tensor == executable->plan->loss || tensor == executable->plan->grad_norm);
-    assert_int_equal(n_elems, 1);
-    *(float *)data = fake.bad_loss_at_step == fake.n_steps ? NAN : (float)fake.loss;
+    const sm_plan *plan = executable->plan;
+    const sm_tensor *t = &plan->tensors[tensor];
+    assert_true(offset_elems >= 0 && n_elems >= 0 && offset_elems + n_elems <= sm_tensor_elems(t));
+    if (t->dtype == SM_I32) {
+        memset(data, 0, (size_t)n_elems * sizeof(int32_t));
+        return SM_OK;
+    }
+    for (int64_t i = 0; i < n_elems; i++) {
+        ((float *)data)[i] = fake_value(plan, tensor);
+    }
+    return SM_OK;
+}
+
+static sm_status fake_keep_state(sm_executable *executable, sm_state_action action) {
+    (void)executable;
+    if (action == SM_STATE_KEEP) {
+        if (fake.keep_result != SM_OK) {
+            return sm_fail(fake.keep_result, "fake: no room for a copy");
+        }
+        assert_false(fake.is_kept);
+        fake.n_kept++;
+    } else if (action == SM_STATE_PUT_BACK) {
+        assert_true(fake.is_kept);
+        fake.n_put_back++;
+    }
+    fake.is_kept = action != SM_STATE_DROP;
+    fake.is_again = action == SM_STATE_PUT_BACK;
+    fake.is_changed = false;
     return SM_OK;
 }
 
@@ -202,15 +271,17 @@ static sm_status fake_check_gradients(void *ctx, sm_session *session, int n_accu
     (void)n_accum;
     fake.n_gradient_checks++;
     fake.updates_at_gradient_check = fake.n_executed[session->plan->n_ops - 1];
+    fake.heap_at_begin = heap_bytes(); // the update follows
     SM_ROW_TEXT(row->gradient_check, fake.gradient_check_is_mute ? "" : "none");
     return fake.gradient_result == SM_OK ? SM_OK : sm_fail(fake.gradient_result, "fake: wrong gradient");
 }
 
-static sm_status fake_before_step(void *ctx, sm_session *session, int64_t step, unsigned phases) {
+static sm_status fake_before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
     (void)ctx;
     (void)session;
     (void)step;
     (void)phases;
+    (void)seed;
     fake.n_update_checks[0]++;
     return SM_OK;
 }
@@ -237,6 +308,7 @@ static const sm_backend fake_backend = {
     .synchronize = fake_synchronize,
     .upload = fake_upload,
     .download = fake_download,
+    .keep_state = fake_keep_state,
 };
 
 static sm_device fake_device = {.backend = &fake_backend,

@@ -70,8 +70,11 @@ static void test_copies_follow_masters(void **state) {
 }
 
 static sm_status check_loss(fixture *f, sm_loss_check *result) {
+    const sm_loss_draw draw = {.seed = SEED};
     ok(sm_tokens_batch(f->tokens, 0, BATCH, SEQUENCE, f->ids[0], f->ids[1]));
-    return sm_check_loss(f->session, f->config, 0, SEED, f->ids[0], f->ids[1], NULL, result);
+    ok(sm_session_set_batch(f->session, f->ids[0], f->ids[1]));
+    ok(sm_session_run(f->session, SM_RUN_FORWARD, NULL));
+    return sm_check_loss(f->session, f->config, 0, SEED, f->ids[0], f->ids[1], NULL, &draw, result);
 }
 
 // The check passes at the start and after training, and sees one matrix's copy that is not its master's.

@@ -16,22 +16,31 @@
 
 // --- a workload ----------------------------------------------------------------------------
 
+enum { N_ACCUM = 3 }; // where there is more than one micro-batch: that one is not fed again
+
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     (void)ctx;
     static const int32_t ids[B * T];
+    if (fake.is_again) {
+        assert_int_equal(index, fake.n_batches - N_ACCUM + fake.n_batches_again++ % N_ACCUM);
+        return sm_session_set_batch(session, ids, ids);
+    }
     assert_int_equal(index, fake.n_batches);
     fake.n_batches++;
+    fake.updates_before_step = fake.n_executed[5];
     if (fake.interrupt_at_step == fake.n_steps) {
         fake.interrupted = 1;
     }
     return sm_session_set_batch(session, ids, ids);
 }
 
-static sm_status check(void *ctx, sm_session *session, sm_row *row) {
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
     (void)ctx;
     (void)session;
-    fake.n_checks++;
-    fake.steps_at_check = fake.n_steps;
+    (void)seed;
+    assert_int_equal(index, fake.n_batches - 1);
+    assert_int_equal(fake.n_executed[5], fake.updates_before_step); // the losses are of weights that are still there
+    fake.steps_at_check[fake.n_checks++] = fake.n_steps;
     row->loss_reference = 2.5;
     SM_ROW_TEXT(row->loss_check, fake.check_is_mute ? "" : "a constant");
     return fake.check_result == SM_OK
@@ -130,15 +139,19 @@ static void test_step(void **state) {
     assert_int_equal(row.n_warmup, 2);
     assert_true(row.first_step_ns > 0 && row.warmup_ns > 0 && row.peak_rss_bytes > 0);
     assert_near(row.loss, 2.5);
-    // One first step, 2 of warm-up, 6 of the headline, all untimed; 3 of attribution.
-    assert_int_equal(fake.n_steps, 12);
-    assert_int_equal(fake.n_batches, 12);
-    assert_int_equal(fake.n_untimed[5], 9);
-    assert_int_equal(fake.n_checks, 1);
-    assert_int_equal(fake.steps_at_check, 1);
-    assert_int_equal(fake.n_progress, 1 + 1 + 2 + 6 + 3);
+    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution; a checked
+    // one after these. Of the headline's, drawn ones are made again.
+    assert_int_equal(fake.n_steps, 13);
+    assert_int_equal(fake.n_batches, 13);
+    assert_int_equal(fake.n_untimed[5], 10 + fake.n_put_back);
+    assert_true(fake.n_put_back >= 1);
+    assert_int_equal(fake.n_kept, fake.n_put_back);
+    assert_int_equal(fake.n_checks, 2);
+    assert_int_equal(fake.steps_at_check[0], 2);
+    assert_int_equal(fake.steps_at_check[1], 13);
+    assert_int_equal(fake.n_progress, 1 + 1 + 1 + 6 + 3); // the checked step counts as the check
     assert_int_equal(fake.n_allocating_steps, 0);
-    assert_int_equal(row.losses.n, 12);
+    assert_int_equal(row.losses.n, 13);
     sm_row_free(&row);
 }
 
@@ -213,13 +226,16 @@ static void test_accumulation(void **state) {
     (void)state;
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
-    p.n_accum = 3;
+    p.n_accum = N_ACCUM;
     assert_int_equal(measure(&p, &row), SM_OK);
-    assert_int_equal(fake.n_steps, 12);
-    assert_int_equal(fake.n_batches, 36);
-    assert_int_equal(fake.n_executed[0], 12); // zero-grad once a step
-    assert_int_equal(fake.n_executed[1], 36);
-    assert_int_equal(fake.n_executed[5], 12); // so the optimizer
+    const int n_made = 13 + fake.n_put_back; // as in test_step
+    assert_true(fake.n_put_back >= 1);
+    assert_int_equal(fake.n_steps, 13);
+    assert_int_equal(fake.n_batches, 3 * 13);
+    assert_int_equal(fake.n_batches_again, 3 * fake.n_put_back);
+    assert_int_equal(fake.n_executed[0], n_made); // zero-grad once a step
+    assert_int_equal(fake.n_executed[1], 3 * n_made);
+    assert_int_equal(fake.n_executed[5], n_made); // so the optimizer
     assert_near(row.flops, 3 * (FORWARD_FLOPS + BACKWARD_FLOPS) + ADAMW_FLOPS);
     assert_near(row.samples_ts.values[0], 3 * B * T * 1e9 / (double)row.samples_ns.values[0]);
     assert_int_equal(row.n_accum, 3);
@@ -231,14 +247,12 @@ static void test_pass_types(void **state) {
         sm_pass_type pass;
         const char *test;
         double flops;
-        int n_forward;
-        int n_backward;
-        int n_optimizer;
+        bool has_backward;
     } cases[] = {
-        {SM_PASS_FORWARD, "fwd b2s2", FORWARD_FLOPS, 12, 0, 0},
-        {SM_PASS_FORWARD_BACKWARD, "fwd+bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, 12, 12, 0},
-        {SM_PASS_BACKWARD, "bwd b2s2", BACKWARD_FLOPS + 10, 12, 12, 0},
-        {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, 12, 12, 0},
+        {SM_PASS_FORWARD, "fwd b2s2", FORWARD_FLOPS, false},
+        {SM_PASS_FORWARD_BACKWARD, "fwd+bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
+        {SM_PASS_BACKWARD, "bwd b2s2", BACKWARD_FLOPS + 10, true},
+        {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_row row;
@@ -249,9 +263,11 @@ static void test_pass_types(void **state) {
         assert_string_equal(row.test, cases[i].test);
         assert_near(row.flops, cases[i].flops);
         assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
-        assert_int_equal(fake.n_executed[1], cases[i].n_forward);
-        assert_int_equal(fake.n_executed[4], cases[i].n_backward);
-        assert_int_equal(fake.n_executed[5], cases[i].n_optimizer);
+        const int n_made = 13 + fake.n_put_back; // as in test_step
+        assert_true(fake.n_put_back >= 1);
+        assert_int_equal(fake.n_executed[1], n_made);
+        assert_int_equal(fake.n_executed[4], cases[i].has_backward ? n_made : 0);
+        assert_int_equal(fake.n_executed[5], 0);
         if (cases[i].pass == SM_PASS_BACKWARD) {
             assert_int_equal(row.median_ns, 8000);
         }
@@ -278,7 +294,7 @@ static void test_wrong_loss_has_no_speed(void **state) {
     assert_string_equal(row.status, "error");
     assert_string_equal(row.reason, "loss 3, reference 2.5");
     assert_near(row.loss, 3);
-    assert_int_equal(fake.n_steps, 1);
+    assert_int_equal(fake.n_steps, 2);
     assert_no_speed(&row);
     sm_row_free(&row);
 }
@@ -328,7 +344,7 @@ static void test_gradient_check_must_say_what_it_did(void **state) {
     sm_row_free(&row);
 }
 
-// Gradients: once, before the first update. Updates: the first two. Where there is no backward there is nothing to
+// Gradients: once, before the first update. Updates: the first two, and the last. Where there is no backward there is nothing to
 // check.
 static void test_checks_by_pass_type(void **state) {
     (void)state;
@@ -340,7 +356,7 @@ static void test_checks_by_pass_type(void **state) {
                     {SM_PASS_BACKWARD, 1, 0},
                     {SM_PASS_FORWARD_BACKWARD, 1, 0},
                     {SM_PASS_SEPARATE, 1, 0},
-                    {SM_PASS_STEP, 1, 2}};
+                    {SM_PASS_STEP, 1, 3}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(expected[i].pass);
@@ -356,8 +372,8 @@ static void test_checks_by_pass_type(void **state) {
 }
 
 static void test_loss_that_is_no_number(void **state) {
-    // In the first step, in warm-up, in the headline, in the attribution pass.
-    static const int steps[] = {1, 3, 8, 11};
+    // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
+    static const int steps[] = {1, 2, 3, 8, 11, 13};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);

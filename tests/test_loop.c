@@ -121,9 +121,11 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, ids, ids);
 }
 
-static sm_status check(void *ctx, sm_session *session, sm_row *row) {
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
     (void)ctx;
     (void)session;
+    (void)index;
+    (void)seed;
     row->loss_reference = 2.5;
     SM_ROW_TEXT(row->loss_check, "a constant");
     return SM_OK;

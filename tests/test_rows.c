@@ -472,6 +472,7 @@ static void test_every_speed_is_marked(void **state) {
         "open_ns",
         "build_ns",
         "gradient_check_ns",
+        "checks_ns", // much more than steps
         "tune_ns", // before the first step
         "flops",
         "ideal_ns",
