@@ -140,11 +140,13 @@ static void blank(char *text, const char *opening, char end) {
 
 // What is measured becomes '#': numbers, with the padding around them and the rules of tables; in a list, however many
 // they are, as a loop warms up for as long as its loader needs. The warnings of a row, the judgement of its noise and
-// what there is to say of its utilisation follow from what is measured.
+// what there is to say of its utilisation follow from what is measured. Which steps were made again is drawn, and where
+// there was no memory for that, the row says so there.
 static void normalise(char *text) {
     char *to = text;
     blank(text, "\"warnings\": [", ']');
     blank(text, "\"utilisation\": {", '}');
+    blank(text, "\"repeat_check\": \"", '"');
     int n_open = 0; // lists
     for (const char *from = text; *from != '\0';) {
         n_open += (*from == '[') - (*from == ']');
@@ -153,7 +155,9 @@ static void normalise(char *text) {
         if (is_number && n_open > 0 && to - text >= 2 && to[-2] == '#' && to[-1] == ' ') {
             to -= 2;
         }
-        *to++ = is_number ? '#' : is_padding ? ' ' : *from;
+        if (!is_padding || (to > text && to[-1] != '[' && to[-1] != '{')) { // a list that is blank is as one that is empty
+            *to++ = is_number ? '#' : is_padding ? ' ' : *from;
+        }
         from++;
         while (is_number && (isalnum((unsigned char)*from) || strchr(".+-,:", *from) != NULL) && *from != '\0') {
             from++;
