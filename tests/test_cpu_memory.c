@@ -1,4 +1,5 @@
-// test_cpu_memory.c: what the cpu backend foretells of a plan's memory is what it allocates.
+// test_cpu_memory.c: what the cpu backend foretells of a plan's memory is what it allocates; what it keeps of it is put
+// back.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -6,6 +7,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
+#include "kept_state.h"
 #include "model.h"
 #include "op_cases.h"
 #include "rewrite.h"
@@ -78,8 +80,21 @@ static void test_narrow(void **state) {
     check(SM_F16);
 }
 
+static void test_kept_state(void **state) {
+    (void)state;
+    static const char *const names[] = {"cpu", "reference"};
+    static const sm_dtype formats[] = {SM_F32, SM_BF16};
+    for (int i = 0; i < 4; i++) {
+        const sm_backend *backend = sm_backend_find(names[i / 2]);
+        sm_device *device = NULL;
+        assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = i < 2 ? 2 : 1}, &device), SM_OK);
+        check_kept_state(device, formats[i % 2]);
+        backend->close(device);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept_state), 
         cmocka_unit_test(test_fp32),
         cmocka_unit_test(test_narrow),
     };

@@ -1,5 +1,5 @@
 // test_opencl_copies.c: copies beside what is computed, as two processes' devices exchange gradients: out, in, added,
-// and rounded to bf16 on their way, to the bit. Skipped, with the reason, where there is no device.
+// and rounded to bf16 on their way, to the bit; and a copy of weights and state. Skipped, with the reason, where there is no device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "bf16.h"
+#include "kept_state.h"
 #include "opencl_device.h"
 
 enum { N = 100003, FIRST = 64, PART = N - 2 * FIRST };
@@ -114,7 +115,16 @@ static void test_rounded(void **state) {
     tear_down(&b);
 }
 
+static void test_kept_state(void **state) {
+    (void)state;
+    sm_device *device = open_device("registers");
+    check_kept_state(device, SM_F32);
+    check_kept_state(device, SM_BF16);
+    backend->close(device);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_rounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_rounded),
+                                       cmocka_unit_test(test_kept_state)};
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

@@ -209,6 +209,30 @@ static void host_energy_is_not_a_devices(void **unused) {
     sm_sensors_close(sensors);
 }
 
+// A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
+static void what_is_left_out_does_not_count(void **unused) {
+    (void)unused;
+    sm_reading before = {.time_ns = 100, .own_cpu_ns = 10, .minor_faults = 7, .swap_in_pages = SM_ABSENT, .gpu_energy_mj = 50};
+    sm_reading from = {.time_ns = 300, .own_cpu_ns = 40, .minor_faults = 8, .swap_in_pages = 5, .gpu_energy_mj = 90};
+    sm_reading to = {.time_ns = 1300, .own_cpu_ns = 540, .minor_faults = 1008, .swap_in_pages = 9, .gpu_energy_mj = SM_ABSENT};
+    before.frequency_mhz = 2000;
+    to.frequency_mhz = 3000; // no counter
+    before.energy_uj[0] = 999000000;
+    from.energy_uj[0] = 999900000;
+    to.energy_uj[0] = 400000; // it began again at 1e9
+    before.energy_uj[1] = SM_ABSENT;
+    sm_sensors_leave_out(&before, &from, &to);
+    assert_int_equal(before.time_ns, 100 + 1000);
+    assert_int_equal(before.own_cpu_ns, 10 + 500);
+    assert_int_equal(before.minor_faults, 7 + 1000);
+    assert_int_equal(before.swap_in_pages, SM_ABSENT);
+    assert_int_equal(before.gpu_energy_mj, 50); // not known how much
+    assert_true(before.frequency_mhz == 2000);
+    assert_int_equal(before.energy_uj[1], SM_ABSENT);
+    // Until `after` reads 500000, 900000 uJ were used before it and 100000 behind it: both readings began again.
+    assert_int_equal(500000 - before.energy_uj[0], 900000 + 100000);
+}
+
 static void throttle_reasons_in_words(void **unused) {
     (void)unused;
     char text[128];
@@ -227,6 +251,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove),
         cmocka_unit_test_setup_teardown(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove),
         cmocka_unit_test_setup_teardown(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test(what_is_left_out_does_not_count),
         cmocka_unit_test(throttle_reasons_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,6 +260,43 @@ static void what_is_odd_is_said(void **unused) {
     sm_row_free(&row);
 }
 
+// --- losses --------------------------------------------------------------------------------------
+
+// A course from `first` to `last` over n steps, one of which is made `odd` (step < 0: none).
+static sm_status judge_course(double first, double last, double noise, int n, int step, double odd) {
+    double losses[N_MOST];
+    sm_row row = {.losses = {.values = losses, .n = n}};
+    for (int i = 0; i < n; i++) {
+        losses[i] = i == step ? odd : first + (last - first) * i / (n - 1) + noise * normal();
+    }
+    return sm_judge_losses(&row);
+}
+
+static void honest_losses_are_on_course(void **unused) {
+    (void)unused;
+    for (int trial = 0; trial < N_TRIALS; trial++) {
+        assert_int_equal(judge_course(10.8, 9.5, 0.1, 20, -1, 0), SM_OK);
+        assert_int_equal(judge_course(4, 4, 0.4, 40, -1, 0), SM_OK); // small batches, a rate of 0
+        assert_int_equal(judge_course(11, 0.02, 0.02, 400, -1, 0), SM_OK);
+    }
+    assert_int_equal(judge_course(5, 5, 0, 13, -1, 0), SM_OK);   // the same batch without updates
+    assert_int_equal(judge_course(5, 4, 0.05, 20, 7, 5.6), SM_OK); // one bad step
+    assert_int_equal(judge_course(5, 500, 0, 3, -1, 0), SM_OK);  // all of them were checked
+}
+
+// A step that computed nothing has a loss of 0, or an old one; one that computed something else, any other.
+static void a_loss_off_the_course_is_wrong(void **unused) {
+    (void)unused;
+    static const double odd[] = {0, -3, 50, 1e30, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        for (int step = 2; step < 19; step++) {
+            assert_int_equal(judge_course(10.8, 9.5, 0.05, 20, step, odd[i]), SM_ERR_MISMATCH);
+        }
+    }
+    assert_int_equal(judge_course(10.8, 9.5, 0.05, 20, 4, 0), SM_ERR_MISMATCH);
+    assert_non_null(strstr(sm_error_message(), "step 5 has 0.0000"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(warm_after_three_without_progress, seed),
@@ -274,6 +311,8 @@ int main(void) {
         cmocka_unit_test_setup(percentiles_only_where_the_sample_allows, seed),
         cmocka_unit_test(a_step_faster_than_the_peak_is_said),
         cmocka_unit_test_setup(what_is_odd_is_said, seed),
+        cmocka_unit_test_setup(honest_losses_are_on_course, seed),
+        cmocka_unit_test_setup(a_loss_off_the_course_is_wrong, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

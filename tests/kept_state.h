@@ -1,0 +1,110 @@
+// kept_state.h: for tests of backends: a copy of weights and state is put back to the bit, and a step from there is the
+// same as before.
+#ifndef STEPMARK_TESTS_KEPT_STATE_H
+#define STEPMARK_TESTS_KEPT_STATE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "rewrite.h"
+#include "session.h"
+
+enum { KEPT_B = 2, KEPT_T = 16 };
+
+static inline void kept_ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
+    const sm_plan_options options = {.B = KEPT_B,
+                                     .T = KEPT_T,
+                                     .dtype = dtype,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .one_micro_batch = true,
+                                     .optimizer = &sm_optimizer_adamw};
+    sm_plan *plan = NULL;
+    sm_session *session = NULL;
+    kept_ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
+    kept_ok(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
+    kept_ok(sm_session_open(device, plan, &session));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_plan_is_param(plan, i)) {
+            const int64_t n = sm_tensor_elems(&plan->tensors[i]);
+            float *values = malloc((size_t)n * sizeof(*values));
+            assert_non_null(values);
+            sm_param_init(plan, i, 1, 0, n, values);
+            kept_ok(sm_session_write(session, i, n, values));
+            free(values);
+        }
+    }
+    return session;
+}
+
+static inline void kept_step(sm_session *session, int64_t step) {
+    int32_t ids[KEPT_B * KEPT_T];
+    const sm_step_settings settings = sm_optimizer_adamw.defaults;
+    for (int i = 0; i < KEPT_B * KEPT_T; i++) {
+        ids[i] = (int32_t)((i * 7 + step * 3) % 50);
+    }
+    kept_ok(sm_session_set_hyper(session, &settings, step, 1));
+    kept_ok(sm_session_set_batch(session, ids, ids));
+    kept_ok(sm_session_run(session, SM_RUN_STEP, NULL));
+    kept_ok(sm_session_synchronize(session));
+}
+
+// All that outlives a step, tensor after tensor. The caller frees it.
+static inline float *kept_read(sm_session *session, int64_t *n_values) {
+    const sm_plan *plan = session->plan;
+    float *values = NULL;
+    *n_values = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if ((t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER) && t->view_of == SM_NO_TENSOR) {
+            const int64_t n = sm_tensor_elems(t);
+            values = realloc(values, (size_t)(*n_values + n) * sizeof(*values));
+            assert_non_null(values);
+            kept_ok(sm_session_read(session, i, n, values + *n_values));
+            *n_values += n;
+        }
+    }
+    return values;
+}
+
+// One that the test is done with.
+static inline bool kept_is_same(const float *a, float *b, int64_t n) {
+    const bool is_same = memcmp(a, b, (size_t)n * sizeof(*a)) == 0;
+    free(b);
+    return is_same;
+}
+
+static inline void check_kept_state(sm_device *device, sm_dtype dtype) {
+    const sm_backend *of = device->backend;
+    sm_session *session = kept_open(device, dtype);
+    int64_t n = 0;
+    kept_step(session, 1);
+    float *before = kept_read(session, &n);
+    kept_ok(of->keep_state(session->executable, SM_STATE_KEEP));
+    kept_step(session, 2);
+    float *after = kept_read(session, &n);
+    assert_int_not_equal(memcmp(before, after, (size_t)n * sizeof(*after)), 0);
+    for (int i = 0; i < 2; i++) { // a copy can be put back as often as one likes
+        kept_ok(of->keep_state(session->executable, SM_STATE_PUT_BACK));
+        assert_true(kept_is_same(before, kept_read(session, &n), n));
+        kept_step(session, 2);
+        assert_true(kept_is_same(after, kept_read(session, &n), n));
+    }
+    kept_ok(of->keep_state(session->executable, SM_STATE_DROP));
+    kept_ok(of->keep_state(session->executable, SM_STATE_KEEP)); // of what is there now
+    kept_step(session, 3);
+    kept_ok(of->keep_state(session->executable, SM_STATE_PUT_BACK));
+    assert_true(kept_is_same(after, kept_read(session, &n), n));
+    free(before);
+    free(after);
+    sm_session_close(session); // drops what is kept
+}
+
+#endif
