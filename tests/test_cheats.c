@@ -90,7 +90,8 @@ static struct {
     uint64_t chosen;   // bits: which sequences, rows, channels
     int64_t n_calls;   //
     int64_t n_zeroings; // steps
-    bool had_effect;
+    bool had_effect;       // one that rounding cannot have
+    bool had_small_effect; // any
     float *cache[MOST_OPS][SM_MAX_OUT]; // outputs of each op's first call
 } cheat;
 
@@ -159,6 +160,7 @@ static sm_status run_spoilt(sm_executable *e, int i) {
         for (int64_t n = 0; n < sm_tensor_elems(t) && is_active(); n++) {
             if (is_left_out(t, n)) {
                 cheat.had_effect |= !(fabs((double)after[n] - instead[n]) <= 1e-3 * fabs((double)after[n]));
+                cheat.had_small_effect |= !(after[n] == instead[n]);
                 after[n] = instead[n];
             }
         }
@@ -319,7 +321,7 @@ static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_o
     cheat.chosen = kind == HEAD ? (uint64_t)draw(4) : 1ULL << draw(4) | (uint64_t)draw(INT64_C(1) << 61);
     const sm_status status = measure(device, v, &row);
     const bool caught = status == SM_ERR_MISMATCH && row.samples_ns.n == 0 && row.median_ns == SM_ABSENT;
-    if (!cheat.had_effect && status != SM_OK) {
+    if (!cheat.had_small_effect && status != SM_OK) {
         fail_msg("%s, %s %s: nothing was wrong, and it is refused: %s", v->name, sm_op_name(op), cheat_names[kind],
                  row.reason);
     }

@@ -39,6 +39,7 @@ static const spot_look *look_of(sm_op_kind kind) {
     case SM_OP_GELU_FORWARD:
     case SM_OP_GELU_BACKWARD:
     case SM_OP_RMSNORM_FORWARD:
+    case SM_OP_HEAD_RMSNORM_FORWARD:
     case SM_OP_ROPE:
     case SM_OP_SWIGLU_FORWARD:
     case SM_OP_SWIGLU_BACKWARD:
@@ -54,6 +55,7 @@ static const spot_look *look_of(sm_op_kind kind) {
     case SM_OP_RMSNORM_BACKWARD:
     case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
     case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return &spot_column_sums;
+    case SM_OP_HEAD_RMSNORM_BACKWARD: return &spot_head_sums;
     case SM_OP_MATMUL_FORWARD:
     case SM_OP_MATMUL_BACKWARD_INPUT: return &spot_product;
     case SM_OP_MATMUL_BACKWARD_WEIGHT: return &spot_weight;

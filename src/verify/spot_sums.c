@@ -254,6 +254,84 @@ static sm_status end_columns(spot *s) {
 
 const spot_look spot_column_sums = {begin_columns, end_columns};
 
+// --- gradients of the norms of heads: sums over all rows and heads, of dy before dx may take its place -----------------
+
+typedef struct {
+    int64_t N, HS;
+    int64_t n_heads[2]; // of queries, of keys
+    float *before[2];   // (HS): dwq, dwk
+    double *sums[2];    // (HS)
+    double *squares[2]; // (HS)
+    void *rows;         // the state of the look at rows
+} head_sums;
+
+static sm_status sum_heads(spot *s, const head_sums *h, int64_t QKV) {
+    const int64_t n_normed = h->n_heads[0] + h->n_heads[1];
+    const int64_t block = least_of(h->N, 1 + BLOCK_ELEMS / QKV);
+    float *room = spot_memory(s, (size_t)(block * (2 * QKV + n_normed)), sizeof *room);
+    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *x = room + block * QKV;
+    float *rstd = x + block * QKV;
+    for (int64_t first = 0; first < h->N; first += block) {
+        const int64_t n = least_of(block, h->N - first);
+        SM_TRY(spot_read(s, s->op.in[SM_IN(head_rmsnorm_backward, dy)], first * QKV, n * QKV, room));
+        SM_TRY(spot_read(s, s->op.in[SM_IN(head_rmsnorm_backward, x)], first * QKV, n * QKV, x));
+        SM_TRY(spot_read(s, s->op.in[SM_IN(head_rmsnorm_backward, rstd)], first * n_normed, n * n_normed, rstd));
+        for (int64_t i = 0; i < n * n_normed; i++) {
+            const int64_t head = i % n_normed;
+            const int k = head >= h->n_heads[0];
+            const int64_t at = i / n_normed * QKV + head * h->HS;
+            for (int64_t j = 0; j < h->HS; j++) {
+                const double term = (double)room[at + j] * x[at + j] * rstd[i];
+                h->sums[k][j] += term;
+                h->squares[k][j] += term * term;
+            }
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status begin_heads(spot *s) {
+    const sm_tensor *x = spot_in(s, SM_IN(head_rmsnorm_backward, x));
+    head_sums *h = spot_memory(s, 1, sizeof *h);
+    SM_TRY(h != NULL ? SM_OK : SM_ERR_OOM);
+    h->N = sm_tensor_rows(x);
+    h->HS = spot_elems(spot_in(s, SM_IN(head_rmsnorm_backward, wq)));
+    h->n_heads[0] = s->op.attr.n_head;
+    h->n_heads[1] = s->op.attr.n_kv_head;
+    for (int k = 0; k < 2; k++) {
+        h->before[k] = spot_memory(s, (size_t)h->HS, sizeof **h->before);
+        h->sums[k] = spot_memory(s, 2 * (size_t)h->HS, sizeof **h->sums);
+        SM_TRY(h->before[k] != NULL && h->sums[k] != NULL ? SM_OK : SM_ERR_OOM);
+        h->squares[k] = h->sums[k] + h->HS;
+        SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, h->before[k]));
+    }
+    SM_TRY(sum_heads(s, h, sm_tensor_cols(x)));
+    SM_TRY(spot_rows.before(s));
+    h->rows = s->state;
+    s->state = h;
+    return SM_OK;
+}
+
+static sm_status end_heads(spot *s) {
+    const head_sums *h = s->state;
+    float *got = spot_memory(s, (size_t)h->HS, sizeof *got);
+    SM_TRY(got != NULL ? SM_OK : SM_ERR_OOM);
+    for (int k = 0; k < 2; k++) {
+        const double roundoff = spot_plain_roundoff(h->N * h->n_heads[k]);
+        SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, got));
+        for (int64_t j = 0; j < h->HS; j++) {
+            const double before = h->before[k][j];
+            spot_compare(s, k == 0 ? "dwq" : "dwk", got[j], before + h->sums[k][j],
+                         roundoff * (sqrt(h->squares[k][j]) + fabs(h->sums[k][j]) + fabs(before)));
+        }
+    }
+    s->state = h->rows;
+    return spot_rows.after(s);
+}
+
+const spot_look spot_head_sums = {begin_heads, end_heads};
+
 // --- embeddings ------------------------------------------------------------------------------
 
 static int64_t position(const int32_t *starts, int64_t row, int64_t T) {
