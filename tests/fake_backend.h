@@ -83,6 +83,7 @@ static struct {
     fake_change change;   // of a step that is made again
     int wrong_from_step;  // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
     sm_status keep_result;
+    bool keeps_nothing; // the backend has no keep_state
     int fail_at_step;     // execute fails at this step; 0 = never
     sm_status failure;
     int sleep_at_step; // this step takes sleep_ms

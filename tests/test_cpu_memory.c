@@ -94,9 +94,10 @@ static void test_kept_state(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept_state), 
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),
         cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_kept_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,12 +71,16 @@ static sm_protocol protocol_of(sm_pass_type pass) {
 static sm_status measure(const sm_protocol *protocol, sm_row *row) {
     sm_session *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    sm_backend backend = fake_backend;
+    backend.keep_state = fake.keeps_nothing ? NULL : fake_keep_state;
+    fake_device.backend = &backend;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
     assert_int_equal(sm_row_init(row), SM_OK);
     row->peak_flops = 1e9;
     row->peak_bandwidth = 1e9;
     sm_status status = sm_harness_measure(session, protocol, &workload, row);
     sm_session_close(session);
+    fake_device.backend = &fake_backend;
     return status;
 }
 
@@ -371,6 +375,145 @@ static void test_checks_by_pass_type(void **state) {
     }
 }
 
+// --- checks among the steps that are timed ---------------------------------------------------------
+
+static void test_step_that_does_not_repeat(void **state) {
+    static const struct {
+        fake_change change;
+        const char *what;
+    } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"},
+                 {FAKE_OTHER_WEIGHTS, "has other gradients or weights"},
+                 {FAKE_OTHER_GRADIENTS, "has other gradients or weights"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
+            sm_row row;
+            sm_protocol p = protocol_of(SM_PASS_STEP);
+            p.n_accum = n_accum;
+            reset_fake(state);
+            fake.change = cases[i].change;
+            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+            assert_string_equal(row.status, "error");
+            assert_non_null(strstr(row.reason, "made again from the same weights and state"));
+            assert_non_null(strstr(row.reason, cases[i].what));
+            assert_int_equal(fake.n_put_back, 1);
+            assert_false(fake.is_kept);
+            assert_true(row.repeat_check[0] == '\0' && row.checks_ns > 0);
+            assert_no_speed(&row);
+            sm_row_free(&row);
+        }
+    }
+}
+
+// An op that is wrong from some step on is seen at the last check at the latest, also where the fault comes with the
+// attribution pass; in a pass without an optimizer, too.
+static void test_op_that_goes_wrong(void **state) {
+    static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
+    for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
+        for (int step = 2; step <= 13; step++) {
+            sm_row row;
+            sm_protocol p = protocol_of(passes[i]);
+            reset_fake(state);
+            fake.op_cost_ns = 1000;
+            fake.wrong_from_step = step;
+            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+            assert_string_equal(row.status, "error");
+            assert_non_null(strstr(row.reason, "gelu_backward (op 4) differs"));
+            assert_no_speed(&row);
+            sm_row_free(&row);
+        }
+    }
+}
+
+static void test_loss_off_the_course(void **state) {
+    for (int step = 3; step <= 12; step++) { // warm-up, headline, attribution
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.odd_loss_at_step = step;
+        fake.odd_loss = 12;
+        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        assert_non_null(strstr(row.reason, "wrong loss: step"));
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void assert_places_are(const sm_row *a, const sm_row *b, bool same) {
+    assert_int_equal(strcmp(a->spot_check, b->spot_check) == 0 && strcmp(a->repeat_check, b->repeat_check) == 0, same);
+}
+
+// Of the fake's ops all are looked at; which steps are made again is drawn.
+static void test_seed_draws_the_places(void **state) {
+    enum { N_SEEDS = 8 };
+    sm_row rows[N_SEEDS];
+    sm_row again;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    char looks[64];
+    int n_others = 0;
+    p.n_repetitions = 40;
+    for (int i = 0; i < N_SEEDS; i++) {
+        reset_fake(state);
+        p.check_seed = 100 + (uint64_t)i;
+        assert_int_equal(measure(&p, &rows[i]), SM_OK);
+        assert_int_equal(rows[i].check_seed, 100 + i);
+        assert_non_null(strstr(rows[i].repeat_check, "the same to the bit: samples "));
+        // Of zero a step has one op: it is looked at in each checked step and in each that is made again.
+        snprintf(looks, sizeof(looks), "each kind at least %d times", 2 + fake.n_put_back);
+        assert_non_null(strstr(rows[i].spot_check, looks));
+        assert_true(rows[i].spot_error >= 0 && rows[i].spot_error <= 1 && rows[i].checks_ns > 0);
+        assert_true(fake.n_put_back >= 2);
+        n_others += strcmp(rows[i].repeat_check, rows[0].repeat_check) != 0;
+        reset_fake(state);
+        assert_int_equal(measure(&p, &again), SM_OK);
+        assert_places_are(&again, &rows[i], true);
+        sm_row_free(&again);
+    }
+    assert_true(n_others >= N_SEEDS / 2);
+    for (int i = 0; i < N_SEEDS; i++) {
+        sm_row_free(&rows[i]);
+    }
+}
+
+// A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
+static void test_no_room_for_a_copy(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.keep_result = SM_ERR_OOM;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.repeat_check, "no step was made again: fake: no room for a copy");
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(fake.n_put_back, 0);
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.keeps_nothing = true;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of weights and state");
+    assert_int_equal(fake.n_kept, 0);
+    sm_row_free(&row);
+
+    reset_fake(state); // any other failure is one
+    fake.keep_result = SM_ERR_DEVICE;
+    assert_int_equal(measure(&p, &row), SM_ERR_DEVICE);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+// A pass that is cut short by Ctrl-C is checked to its end: its samples count.
+static void test_interrupted_pass_is_checked(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.interrupt_at_step = 6;
+    fake.wrong_from_step = 7; // the last check
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_int_equal(fake.n_steps, 7);
+    assert_string_equal(row.status, "error");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
 static void test_loss_that_is_no_number(void **state) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, 13};
@@ -531,6 +674,12 @@ int main(void) {
         cmocka_unit_test_setup(test_wrong_update_has_no_speed, reset_fake),
         cmocka_unit_test_setup(test_gradient_check_must_say_what_it_did, reset_fake),
         cmocka_unit_test_setup(test_checks_by_pass_type, reset_fake),
+        cmocka_unit_test_setup(test_step_that_does_not_repeat, reset_fake),
+        cmocka_unit_test_setup(test_op_that_goes_wrong, reset_fake),
+        cmocka_unit_test_setup(test_loss_off_the_course, reset_fake),
+        cmocka_unit_test_setup(test_seed_draws_the_places, reset_fake),
+        cmocka_unit_test_setup(test_no_room_for_a_copy, reset_fake),
+        cmocka_unit_test_setup(test_interrupted_pass_is_checked, reset_fake),
         cmocka_unit_test_setup(test_loss_that_is_no_number, reset_fake),
         cmocka_unit_test_setup(test_failures, reset_fake),
         cmocka_unit_test_setup(test_interrupted, reset_fake),
