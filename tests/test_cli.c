@@ -239,6 +239,50 @@ static void run_tells_of_skipped_steps(void **state) {
     json_decref(rows);
 }
 
+// The row of a run whose checks draw by `seed`; 0: by what they like.
+static json_t *run_by_seed(int seed) {
+    char command[256];
+    snprintf(command, sizeof(command), "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json");
+    if (seed > 0) {
+        snprintf(command + strlen(command), sizeof(command) - strlen(command), " --check-seed %d", seed);
+    }
+    expect_exit(command, 0);
+    json_t *rows = parse_json(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_true(json_integer_value(json_object_get(row, "checks_ns")) > 0);
+    return row;
+}
+
+static bool has_same(const json_t *a, const json_t *b, const char *name) {
+    assert_true(json_is_string(json_object_get(a, name)));
+    return json_equal(json_object_get(a, name), json_object_get(b, name)) != 0;
+}
+
+// A seed draws the same places each time; who gives none has the row say which it was.
+static void check_seed_draws_the_places(void **state) {
+    (void)state;
+    json_t *first = run_by_seed(7);
+    json_t *second = run_by_seed(7);
+    json_t *other = run_by_seed(8);
+    json_t *random = run_by_seed(0);
+    const int drawn = (int)json_integer_value(json_object_get(random, "check_seed"));
+    assert_int_equal(json_integer_value(json_object_get(first, "check_seed")), 7);
+    assert_true(has_same(first, second, "spot_check") && has_same(first, second, "repeat_check"));
+    assert_false(has_same(first, other, "spot_check") && has_same(first, other, "repeat_check"));
+    assert_true(drawn > 0);
+    json_t *again = run_by_seed(drawn);
+    assert_true(has_same(random, again, "spot_check") && has_same(random, again, "repeat_check"));
+    json_decref(first);
+    json_decref(second);
+    json_decref(other);
+    json_decref(random);
+    json_decref(again);
+    expect_exit("run -m tiny --check-seed 0", 2);
+    expect_exit("run -m tiny --check-seed x", 2);
+}
+
 // A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
 // What the planner and the kernels foretell is what is allocated, but for whole pages.
 static void memory_is_foretold(void **state) {
@@ -796,6 +840,7 @@ int main(void) {
         cmocka_unit_test(documents_fill_rows),
         cmocka_unit_test(attention_is_chosen),
         cmocka_unit_test(run_tells_of_skipped_steps),
+        cmocka_unit_test(check_seed_draws_the_places),
         cmocka_unit_test(memory_is_foretold),
         cmocka_unit_test(profile_adds_up),
         cmocka_unit_test(ablate_measures_every_rewrite),
