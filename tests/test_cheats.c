@@ -1,8 +1,9 @@
-// test_cheats.c: a backend that computes wrongly gets no speed, whenever and wherever it does so, and an honest one does.
+// test_cheats.c: a backend that computes wrongly gets no speed, whenever and wherever it does so, and an honest one
+// does.
 //
 // The cheats are the cpu backend's own results, spoilt behind its back: an op's outputs are put back to what they were
-// before it ran, in part or as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty
-// times (once without), HONEST=200 as many honest runs.
+// before it ran, in part or as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each
+// twenty times (once without), HONEST=200 as many honest runs.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -86,12 +87,12 @@ static const char *const cheat_names[N_CHEATS] = {"honest",
 static struct {
     cheat_kind kind;
     sm_op_kind op;
-    int64_t after;     // calls of the op's kind
-    uint64_t chosen;   // bits: which sequences, rows, channels
-    int64_t n_calls;   //
-    int64_t n_zeroings; // steps
-    bool had_effect;       // one that rounding cannot have
-    bool had_small_effect; // any
+    int64_t after;                      // calls of the op's kind
+    uint64_t chosen;                    // bits: which sequences, rows, channels
+    int64_t n_calls;                    //
+    int64_t n_zeroings;                 // steps
+    bool had_effect;                    // one that rounding cannot have
+    bool had_small_effect;              // any
     float *cache[MOST_OPS][SM_MAX_OUT]; // outputs of each op's first call
 } cheat;
 

@@ -82,7 +82,8 @@ static sm_session *open_session(sm_device *device, const variant *v) {
                                      .optimizer = v->optimizer,
                                      .attention = v->attention,
                                      .documents = v->documents,
-                                     .scaling = v->precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0},
+                                     .scaling =
+                                         v->precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0},
                                      .one_micro_batch = v->n_accum == 1};
     sm_plan *plan = NULL;
     sm_session *session = NULL;
@@ -113,9 +114,12 @@ static sm_status run_step(sm_session *session, const variant *v, int64_t step, s
 
 // --- honest backends ---------------------------------------------------------------------------
 
-#define F32  {.dtype = SM_F32}
-#define BF16 {.dtype = SM_BF16}
-#define F16  {.dtype = SM_F16}
+#define F32 \
+    { .dtype = SM_F32 }
+#define BF16 \
+    { .dtype = SM_BF16 }
+#define F16 \
+    { .dtype = SM_F16 }
 
 static const variant honest[] = {
     {&gpt2, SM_MODE_NAIVE, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_AUTO, false, 3, 70, 1},

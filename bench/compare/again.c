@@ -227,7 +227,7 @@ static sm_status add_step(sm_again *result, const json_t *recorded, const json_t
     return add_field(result, name, before, now, strcmp(before, now) == 0);
 }
 
-// The mean over the tokens that the check compared, which the device's losses of single tokens make.
+// The loss of the first step, which is the same whatever the checks draw.
 static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     const double a = sm_json_number(recorded, "loss");
     const double b = sm_json_number(again, "loss");

@@ -185,7 +185,7 @@ static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
 static sm_status warm_up(measurement *m) {
     sm_row *row = m->row;
     int64_t *steps_ns = row->warmup_samples_ns.values; // allocated with room for the first step before them
-    const bool counts = m->protocol->n_warmup != 0; // the step that was checked
+    const bool counts = m->protocol->n_warmup != 0;    // the step that was checked
     row->warmup_ns = counts ? steps_ns[1] : 0;
     row->n_warmup = counts;
     steps_ns[0] = row->first_step_ns;
@@ -292,8 +292,24 @@ static void count_memory(measurement *m) {
     m->row->peak_rss_bytes = largest(m->row->peak_rss_bytes, sm_machine_peak_rss_bytes());
 }
 
-// A sample; where it is drawn, its step is made again afterwards. Neither that nor the copy that it takes counts, in the
-// sensors either.
+// A loader made batches ahead meanwhile: steps that do not count take them.
+static sm_status settle(measurement *m) {
+    const sm_workload *w = m->stepper.workload;
+    int64_t n = 0;
+    if (w->is_settled == NULL) {
+        return SM_OK;
+    }
+    do {
+        int64_t elapsed_ns;
+        SM_TRY(run_step(m, NULL, &elapsed_ns));
+        n++;
+    } while (n < MAX_AUTO_WARMUP && !w->is_settled(w->ctx));
+    w->forget(w->ctx, n);
+    return SM_OK;
+}
+
+// A sample; where it is drawn, its step is made again afterwards. Neither that nor the copy that it takes counts, in
+// the sensors either.
 static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const bool repeats = m->row->samples_ns.n == m->next_repeat;
     bool is_kept = false;
@@ -311,6 +327,7 @@ static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     if (is_kept) {
         sm_sensors_read(m->sensors, &from);
         SM_TRY(sm_step_repeat(&m->stepper, m->row));
+        SM_TRY(settle(m));
         sm_machine_reset_peak_rss();
         sm_sensors_read(m->sensors, &to);
         sm_sensors_leave_out(&m->before, &from, &to);

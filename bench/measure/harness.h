@@ -1,9 +1,8 @@
 // harness.h: how a session is measured; the same for every device and every program.
 //
 //   first step   run once, timed apart: whatever happens only once falls in here
-//   check        the gradients of that step against differences of the loss, its update and the next step's against the
-//                reference's rule (step.h), and its loss against a reference; none of it timed. What is wrong ends the
-//                measurement: the row says error and holds no speed
+//   check        its gradients and update are checked, and a second step in pieces (step.h); what is wrong, here or
+//                later, ends the measurement: the row says error and holds no speed
 //   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
 //                fastest before them (steady.h), at most 50 of them and 30 s
 //   headline     n_repetitions samples; or, with max_noise_percent, as many as it takes (see
@@ -11,9 +10,12 @@
 //                settings and the upload of its first batch to the synchronisation after its last op; between these
 //                edges nothing waits, nothing is timed and nothing is allocated by the harness. The loss of each is
 //                read after its clock has stopped
+//                Drawn samples are made again after their clock has stopped
 //   attribution  a few steps with every op timed apart. The phases reported are those of the
 //                step of median length, so that they and the unaccounted share add up to its
 //                wall clock exactly. It is slower than the headline: ops wait for each other
+//
+//   last check   one more step in pieces, of other ops and sequences; and the losses of all steps
 //
 // What a sample is, by pass type (a step has n_accum micro-batches):
 //   forward           the forward range

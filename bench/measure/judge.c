@@ -148,10 +148,11 @@ sm_status sm_judge_losses(const sm_row *row) {
     free(room);
     for (int64_t i = 2; i < n - 1; i++) {
         if (!(losses[i] >= low - allowed && losses[i] <= high + allowed)) {
-            return sm_fail(SM_ERR_MISMATCH,
-                           "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to %.4f; "
-                           "no speed is reported",
-                           (long long)i + 1, losses[i], low, high);
+            return sm_fail(
+                SM_ERR_MISMATCH,
+                "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to %.4f; "
+                "no speed is reported",
+                (long long)i + 1, losses[i], low, high);
         }
     }
     return SM_OK;

@@ -15,9 +15,9 @@ enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
 // Says so, too, when the sample is noisy.
 sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
 
-// The losses of the steps that were measured, against the course that the checked ones among them show: the first two and
-// the last. SM_ERR_MISMATCH where one lies further outside of their range than that is wide and than losses vary from
-// batch to batch.
+// The losses of the steps that were measured, against the course that the checked ones among them show: the first two
+// and the last. SM_ERR_MISMATCH where one lies further outside of their range than that is wide and than losses vary
+// from batch to batch.
 sm_status sm_judge_losses(const sm_row *row);
 
 // Warns where a row's mfu is above 1: no step does more than the device can, so it was the peak's measurement that

@@ -112,7 +112,8 @@ static sm_status run_step(void *ctx, sm_session *session, int64_t step, int64_t 
     return op_ns != NULL ? run_apart(ctx, step, op_ns, elapsed_ns, loss) : run_plain(ctx, step, elapsed_ns, loss);
 }
 
-// --- the checks: of steps with the workload's own batches -----------------------------------------------------------------
+// --- the checks: of steps with the workload's own batches
+// -----------------------------------------------------------------
 
 static const sm_workload *checks(const void *ctx) { return ((const sm_loop *)ctx)->settings.workload; }
 
@@ -147,6 +148,11 @@ static bool is_settled(void *ctx) {
     return last->n_ready == 0 || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
 }
 
+static void forget(void *ctx, int64_t n) {
+    sm_loop *l = ctx;
+    l->n_plain -= n;
+}
+
 sm_workload sm_loop_workload(sm_loop *loop) {
     return (sm_workload){.ctx = loop,
                          .next_batch = next_batch,
@@ -155,6 +161,7 @@ sm_workload sm_loop_workload(sm_loop *loop) {
                          .before_step = before_step,
                          .after_update = after_update,
                          .is_settled = is_settled,
+                         .forget = forget,
                          .run_step = run_step};
 }
 

@@ -7,8 +7,8 @@
 #include "stats.h"
 
 // One of the two: a session at its initial state, whose steps are whole, of one micro-batch, with
-// the optimizer's default settings. Steps are counted on, so that it can meet one opponent after another. The caller closes
-// it (sm_stepper_close).
+// the optimizer's default settings. Steps are counted on, so that it can meet one opponent after another. The caller
+// closes it (sm_stepper_close).
 sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload, uint64_t check_seed);
 
 typedef struct {
@@ -18,8 +18,9 @@ typedef struct {
 } sm_paired_result;
 
 // The first steps of a side that has run none are checked as the harness checks them; then n_warmup steps of
-// each, and n_rounds rounds, in a drawn one of which each side's first step is made again, and a checked step of each. No micro-batches are accumulated. Looks at *interrupted (NULL is fine) before every
-// step: SM_ERR_INTERRUPTED, and *result is that of the rounds until then; without a round its ratio.n is 0.
+// each, and n_rounds rounds, in a drawn one of which each side's first step is made again, and a checked step of each.
+// No micro-batches are accumulated. Looks at *interrupted (NULL is fine) before every step: SM_ERR_INTERRUPTED, and
+// *result is that of the rounds until then; without a round its ratio.n is 0.
 sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_rounds,
                             const volatile sig_atomic_t *interrupted, sm_paired_result *result);
 

@@ -26,9 +26,10 @@ static void grow(int64_t *counter, int64_t from, int64_t to) {
 
 void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to) {
 #define COUNTERS(X)                                                                                              \
-    X(time_ns) X(own_cpu_ns) X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches)       \
-    X(busy_ticks) X(steal_ticks) X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count)             \
-    X(quota_throttled_ns) X(gpu_energy_mj)
+    X(time_ns)                                                                                                   \
+    X(own_cpu_ns) X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches) X(busy_ticks)    \
+        X(steal_ticks) X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) \
+            X(gpu_energy_mj)
 #define X(counter) grow(&before->counter, from->counter, to->counter);
     COUNTERS(X)
 #undef X

@@ -162,9 +162,7 @@ static sm_status run_checked(sm_stepper *s, sm_row *row, double *loss) {
     if (s->phases & SM_RUN_OPTIMIZER) {
         SM_TRY(run_piece(s, true, SM_RUN_OPTIMIZER));
     }
-    SM_TRY(sm_session_synchronize(s->session));
-    describe_spots(s, row);
-    return SM_OK;
+    return sm_session_synchronize(s->session);
 }
 
 sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
@@ -172,6 +170,9 @@ sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double 
     SM_TRY(begin_checks(s, row));
     const int64_t begin_ns = sm_now_ns();
     sm_status status = run_checked(s, row, loss);
+    if (s->spot != NULL) {
+        describe_spots(s, row);
+    }
     *elapsed_ns = sm_now_ns() - begin_ns;
     count_checks(row, *elapsed_ns);
     return status == SM_OK ? end_checks(s, row) : status;
@@ -199,8 +200,8 @@ sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elaps
 enum { N_RUNS = 8, RUN_ELEMS = 32 }; // of each parameter and of its gradient
 
 struct sm_step_record {
-    float *losses;     // (B,T) of the last micro-batch
-    float *values;     // the runs; the loss and the gradients' norm
+    float *losses; // (B,T) of the last micro-batch
+    float *values; // the runs; the loss and the gradients' norm
     int64_t n_losses;
     int64_t n_values;
     int64_t n_batches; // before the step
@@ -309,8 +310,8 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
     return SM_OK;
 }
 
-// The step once more, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings, where
-// they were.
+// The step once more, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings,
+// where they were.
 static sm_status run_again(sm_stepper *s) {
     for (int i = 0; i < s->n_accum; i++) {
         if (s->n_accum > 1) {
@@ -322,9 +323,10 @@ static sm_status run_again(sm_stepper *s) {
 }
 
 static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, const sm_step_record *b) {
-    const char *what = memcmp(a->losses, b->losses, (size_t)a->n_losses * sizeof *a->losses) != 0   ? "losses"
-                       : memcmp(a->values, b->values, (size_t)a->n_values * sizeof *a->values) != 0 ? "gradients, weights or their norm"
-                                                                                                    : NULL;
+    const char *what = memcmp(a->losses, b->losses, (size_t)a->n_losses * sizeof *a->losses) != 0 ? "losses"
+                       : memcmp(a->values, b->values, (size_t)a->n_values * sizeof *a->values) != 0
+                           ? "gradients, weights or their norm"
+                           : NULL;
     return what == NULL ? SM_OK
                         : sm_fail(SM_ERR_MISMATCH,
                                   "wrong result: step %lld, made again from the same weights and state, has other %s; "

@@ -1,12 +1,13 @@
 // step.h: one training step, as everybody who measures runs it, and what is checked of a session's steps.
 //
 //   step 1         its gradients, between backward and update, against differences of the loss; its update
-//   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h), losses
-//   those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its rule
-//   repeated ones  a measured step, made again in pieces from the same weights and state: losses and drawn runs of
+//   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),
+//   losses those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its
+//   rule repeated ones  a measured step, made again in pieces from the same weights and state: losses and drawn runs of
 //                  gradients and weights must be the same, bit by bit
 //
-// Nothing of the checks lies within a time: the clock stops before them. All that is drawn depends on a seed of the run.
+// Nothing of the checks lies within a time: the clock stops before them. All that is drawn depends on a seed of the
+// run.
 #ifndef STEPMARK_STEP_H
 #define STEPMARK_STEP_H
 
@@ -43,6 +44,9 @@ typedef struct {
     // Is what it holds ready as it will be from now on? Warm-up goes on until then. NULL: always.
     bool (*is_settled)(void *ctx);
 
+    // The last n steps that run_step ran count no more: they took what lay ready. NULL where is_settled is.
+    void (*forget)(void *ctx, int64_t n);
+
     // Runs a step that is not checked, number `step`, with batches of its own, in place of next_batch, and times the
     // whole of it; op_ns as in sm_step_run. NULL: the step of this file.
     sm_status (*run_step)(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
@@ -70,9 +74,9 @@ typedef struct {
 void sm_stepper_close(sm_stepper *stepper); // frees what it holds; not the session
 
 // Runs the next step, from the settings and the upload of its first batch to the synchronisation after its last op.
-// Then reads the loss of its last micro-batch: SM_ERR_MISMATCH where it is not finite. The first step is checked, and so
-// is the second: the checks fill `row`, whose checks_ns is the time of all of them. op_ns as in sm_backend.execute (NULL:
-// no timing).
+// Then reads the loss of its last micro-batch: SM_ERR_MISMATCH where it is not finite. The first step is checked, and
+// so is the second: the checks fill `row`, whose checks_ns is the time of all of them. op_ns as in sm_backend.execute
+// (NULL: no timing).
 sm_status sm_step_run(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss);
 
 // Runs the next step as a checked one. Its elapsed time is that of its pieces.

@@ -58,8 +58,8 @@ void sm_row_write_legend(FILE *out) {
           "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
           "  traffic at peak bandwidth) against the step's time.\n"
           "- memory: peak resident memory of the process, or what is allocated on a device of its own.\n"
-          "- loss: mean over the tokens that the check compares; a row is ok only if each of them\n"
-          "  agrees with the reference, the gradients with differences of the loss, and the\n"
-          "  updates with the reference's rule.\n",
+          "- loss: that of the first step; a row is ok only if drawn losses and operations agree\n"
+          "  with the reference, the gradients with differences of the loss, the updates with\n"
+          "  the reference's rule, and timed steps come out the same when they are repeated.\n",
           out);
 }

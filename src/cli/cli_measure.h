@@ -67,8 +67,8 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
 // Sets what a row knows of its configuration before anything is opened.
 sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);
 
-// What the checks draw their places by: --check-seed, or a random number, the same for all rows and all processes (comm;
-// NULL: one).
+// What the checks draw their places by: --check-seed, or a random number, the same for all rows and all processes
+// (comm; NULL: one).
 sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed);
 
 // Measures and fills an initialised row, whatever happens. The status is that of the row, as

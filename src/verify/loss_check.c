@@ -7,8 +7,8 @@
 #include "loss_check.h"
 #include "philox.h"
 
-// The reference sums in double, and slowly: about this much work keeps the check below a second (bf16: two, for the same
-// tokens). It is made several times a run, of other sequences each time.
+// The reference sums in double, and slowly: about this much work keeps the check below a second (bf16: two, for the
+// same tokens). It is made several times a run, of other sequences each time.
 static const double budget_flops = 4e9;
 
 // The mean of so few tokens may be that far from the mean of all, in its standard errors.

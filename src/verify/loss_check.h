@@ -23,11 +23,11 @@ typedef struct {
     char how[SM_TEXT_SIZE]; // "first 16 tokens of 2 sequences against the reference, ..."
 } sm_loss_check;
 
-// Compares the losses that the session's last forward left, of the batch `tokens`, `targets` and, in a plan of documents,
-// `starts` (B*T each), token by token, with those of the reference at the parameters that the session has now, which
-// must be those of that forward. Sequences are drawn, others in each round as far as there
-// are any. The mean over the drawn sequences must also be that over all, but for chance. SM_ERR_MISMATCH: a loss differs by
-// more than the tolerance, or is not finite.
+// Compares the losses that the session's last forward left, of the batch `tokens`, `targets` and, in a plan of
+// documents, `starts` (B*T each), token by token, with those of the reference at the parameters that the session has
+// now, which must be those of that forward. Sequences are drawn, others in each round as far as there are any. The mean
+// over the drawn sequences must also be that over all, but for chance. SM_ERR_MISMATCH: a loss differs by more than the
+// tolerance, or is not finite.
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
                         const int32_t *tokens, const int32_t *targets, const int32_t *starts, const sm_loss_draw *draw,
                         sm_loss_check *result);

@@ -11,14 +11,15 @@ enum { SPOT_FEW_ELEMS = 1 << 17 }; // not worth waking other threads for
 typedef struct {
     sm_session *session;
     const sm_plan *plan;
-    sm_op op;         // as it is executed: sm_op_later where this is not its step's first micro-batch
-    uint64_t key;     // of what is drawn in this look
-    uint64_t n_drawn; //
+    sm_op op;                  // as it is executed: sm_op_later where this is not its step's first micro-batch
+    uint64_t key;              // of what is drawn in this look
+    uint64_t n_drawn;          //
     void *kept[SPOT_MAX_KEPT]; // memory of this look, freed after it
     int n_kept;
     void *state; // what `before` leaves to `after`
 
     int64_t n_values;    // compared
+    bool is_infinite;    // one of them is not finite
     double error;        // largest difference over what is allowed
     const char *operand; // of which output
 } spot;
@@ -28,10 +29,10 @@ typedef struct {
     sm_status (*after)(spot *s);
 } spot_look;
 
-extern const spot_look spot_rows, spot_whole;          // spot_rows.c: by the reference backend
-extern const spot_look spot_product, spot_weight;      // spot_product.c
+extern const spot_look spot_rows, spot_whole;     // spot_rows.c: by the reference backend
+extern const spot_look spot_product, spot_weight; // spot_product.c
 extern const spot_look spot_zero, spot_sqnorm, spot_dropout, spot_column_sums, spot_head_sums, spot_embedding,
-    spot_embedding_backward;                           // spot_sums.c
+    spot_embedding_backward;                                    // spot_sums.c
 extern const spot_look spot_attention, spot_attention_backward; // spot_attention.c
 
 // Zeroed memory until the look ends; NULL, with the message set, when there is none.
@@ -58,9 +59,10 @@ sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids); // memory of th
 
 // One number: `got` differs from `want` by no more than `allowed`? NaN never does.
 static inline void spot_compare(spot *s, const char *operand, double got, double want, double allowed) {
-    const double difference = got > want ? got - want : want - got;
+    const double difference = got == want ? 0 : got > want ? got - want : want - got;
     const double error = difference / (allowed + 1e-37);
     s->n_values++;
+    s->is_infinite |= !(difference < 1e300);
     if (!(error <= s->error)) {
         s->error = error;
         s->operand = operand;
@@ -71,8 +73,8 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
 // is an absolute one.
 double spot_roundoff(const sm_tensor *t);
 double spot_store_error(const sm_tensor *t, double value);
-// How far rounding moves a sum of n products, relative to the root of the sum of their squares plus the sum itself (which
-// is the larger where all have one sign): of f32 arithmetic in any order, with the products' own format.
+// How far rounding moves a sum of n products, relative to the root of the sum of their squares plus the sum itself
+// (which is the larger where all have one sign): of f32 arithmetic in any order, with the products' own format.
 double spot_sum_roundoff(const spot *s, int64_t n);
 // The same of sums of plain numbers.
 double spot_plain_roundoff(int64_t n);

@@ -241,7 +241,8 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
 }
 
 static sm_status require_head_size(const sequence *q) {
-    return q->HS <= MOST_CHANNELS ? SM_OK : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
+    return q->HS <= MOST_CHANNELS ? SM_OK
+                                  : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
 }
 
 static sm_status end_forward(spot *s) {
@@ -378,8 +379,10 @@ static sm_status end_backward(spot *s) {
                   .is_blocked = s->op.kind == SM_OP_BLOCKED_ATTENTION_BACKWARD};
     int64_t sequences[MOST_SEQUENCES];
     int64_t n_rows = 0;
-    const int rng_step = s->op.in[q.is_flash ? SM_IN(flash_attention_backward, rng_step) : SM_IN(attention_backward, rng_step)];
-    const int starts = s->op.in[q.is_flash ? SM_IN(flash_attention_backward, starts) : SM_IN(attention_backward, starts)];
+    const int rng_step =
+        s->op.in[q.is_flash ? SM_IN(flash_attention_backward, rng_step) : SM_IN(attention_backward, rng_step)];
+    const int starts =
+        s->op.in[q.is_flash ? SM_IN(flash_attention_backward, starts) : SM_IN(attention_backward, starts)];
     SM_TRY(open_sequences(s, s->op.in[SM_IN(attention_backward, qkv)], rng_step, starts,
                           s->op.in[SM_IN(attention_backward, dy)], &q));
     SM_TRY(require_head_size(&q));

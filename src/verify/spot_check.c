@@ -16,6 +16,8 @@ struct sm_spot_check {
     int64_t n_runs;
     bool *is_drawn;                // of each op of the plan
     int n_looks[SM_OP_KIND_COUNT]; // so far
+    bool is_infinite;              // of a scaled loss, a number is: the step is to be skipped
+    int64_t n_skipped;             // before it
     sm_spot_result result;
     spot look; // at the op that runs now
 };
@@ -225,10 +227,8 @@ static sm_status before(void *ctx, sm_session *session, int op) {
     sm_spot_check *c = ctx;
     const sm_plan *plan = session->plan;
     const uint64_t number = (uint64_t)c->n_runs << 32 | (uint64_t)op;
-    c->look = (spot){.session = session,
-                     .plan = plan,
-                     .op = plan->ops[op],
-                     .key = c->key + (number + 1) * 0xD6E8FEB86659FD93u};
+    c->look = (spot){
+        .session = session, .plan = plan, .op = plan->ops[op], .key = c->key + (number + 1) * 0xD6E8FEB86659FD93u};
     sm_op later;
     if (session->executable->is_later && sm_op_later(plan, &plan->ops[op], &later)) {
         c->look.op = later;
@@ -245,6 +245,12 @@ static sm_status after(void *ctx, sm_session *session, int op) {
     c->n_looks[kind]++;
     c->result.n_ops++;
     c->result.n_values += s->n_values;
+    if (s->is_infinite && session->plan->scaler != SM_NO_TENSOR) {
+        SM_TRY(c->is_infinite ? SM_OK : sm_session_skipped(session, &c->n_skipped));
+        c->is_infinite = true;
+        end_look(s);
+        return SM_OK;
+    }
     if (!(s->error <= c->result.error)) {
         c->result.error = s->error;
         snprintf(c->result.error_at, sizeof c->result.error_at, "%s %s, op %d", sm_op_name(kind), s->operand, op);
@@ -259,6 +265,19 @@ static sm_status after(void *ctx, sm_session *session, int op) {
     return SM_OK;
 }
 
+// A scaled loss may overflow what gradients are stored in; then the step must be skipped.
+static sm_status require_skipped(sm_spot_check *c, sm_session *session) {
+    int64_t n_skipped = 0;
+    SM_TRY(sm_session_skipped(session, &n_skipped));
+    if (c->is_infinite && n_skipped == c->n_skipped) {
+        return sm_fail(SM_ERR_MISMATCH,
+                       "wrong result: a gradient is not finite, and the step was not skipped; no speed "
+                       "is reported");
+    }
+    c->is_infinite = false;
+    return SM_OK;
+}
+
 sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases) {
     draw_ops(check, session->plan, phases);
     check->n_runs++;
@@ -266,7 +285,7 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
     sm_status status = sm_session_run_watched(
         session, phases, &(sm_watcher){.ctx = check, .wants = wants, .before = before, .after = after});
     end_look(&check->look); // one that failed
-    return status;
+    return status == SM_OK && (phases & SM_RUN_OPTIMIZER) ? require_skipped(check, session) : status;
 }
 
 sm_spot_result sm_spot_check_result(const sm_spot_check *check) {

@@ -19,11 +19,11 @@
 typedef struct sm_spot_check sm_spot_check;
 
 typedef struct {
-    int64_t n_ops;           // looked at
-    int64_t n_values;        // numbers compared
-    int n_kinds;             // of op that were looked at
-    int least_looks;         // at any of them
-    double error;            // the largest difference over what rounding allows it; 1 is the limit
+    int64_t n_ops;               // looked at
+    int64_t n_values;            // numbers compared
+    int n_kinds;                 // of op that were looked at
+    int least_looks;             // at any of them
+    double error;                // the largest difference over what rounding allows it; 1 is the limit
     char error_at[SM_TEXT_SIZE]; // where that was: "gelu_forward y, op 17"
 } sm_spot_result;
 

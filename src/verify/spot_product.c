@@ -16,14 +16,14 @@ enum { BLOCK_ELEMS = 1 << 21, N_COLUMNS = 16 };
 static const double deviations = 8;
 
 typedef struct {
-    int x, m, z;         // tensors
+    int x, m, z;          // tensors
     bool m_is_transposed; // M lies as (F,K)
     int64_t N, K, F;
     int64_t n_rows; // drawn
     int64_t *rows;
     int64_t columns[N_COLUMNS];
     int64_t n_columns;
-    float *pre; // of the drawn elements (rows x columns), where gelu' finishes
+    float *pre;  // of the drawn elements (rows x columns), where gelu' finishes
     float *room; // for a block of rows of x, z or m
     float *room_z;
     float *signs;      // (F): r
@@ -32,9 +32,7 @@ typedef struct {
     double *m_columns; // (columns,K)
 } product;
 
-static double gelu(double x) {
-    return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-}
+static double gelu(double x) { return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
 
 static double gelu_slope(double x) {
     const double t = tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x));
@@ -198,7 +196,8 @@ static void compare_elements(spot *s, const product *p, int64_t drawn, const flo
         const double allowed = roundoff * (sqrt(squares) + fabs(want));
         if (p->pre != NULL) {
             const double slope = gelu_slope(p->pre[drawn * p->n_columns + j]);
-            spot_compare(s, name, z[f], want * slope, 1.2 * allowed + 1e-5 * fabs(want) + 2 * spot_store_error(stored, want));
+            spot_compare(s, name, z[f], want * slope,
+                         1.2 * allowed + 1e-5 * fabs(want) + 2 * spot_store_error(stored, want));
             continue;
         }
         spot_compare(s, name, z[f], want, allowed + 2 * spot_store_error(stored, want));
@@ -244,8 +243,8 @@ static sm_status compare_whole(spot *s, const product *p, int64_t n, const float
     }
     for (int64_t i = 0; i < n; i++) {
         spot_compare(s, sm_op_get_info(s->op.kind)->out[0].name, sums[i].got, sums[i].want + bias_sum,
-                     roundoff * (sums[i].products + sums[i].size) + deviations * spot_roundoff(stored) * (sums[i].size + least) +
-                         0x1p-22 * fabs(bias_sum));
+                     roundoff * (sums[i].products + sums[i].size) +
+                         deviations * spot_roundoff(stored) * (sums[i].size + least) + 0x1p-22 * fabs(bias_sum));
     }
     return SM_OK;
 }

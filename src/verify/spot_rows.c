@@ -126,8 +126,8 @@ static void place_rows(const spot *s, const sample *p, int32_t *starts) {
 }
 
 // The operand's tensor in the small plan.
-static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm_tensor *t,
-                      const char *name, const char *shape) {
+static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm_tensor *t, const char *name,
+                      const char *shape) {
     int64_t dims[SM_MAX_DIMS] = {p->n_rows, o->per_row};
     int n_dims = strchr(shape, ',') != NULL ? 2 : 1;
     if (o->by_rows && strncmp(shape, "(B,T", 4) == 0) {
@@ -198,8 +198,8 @@ static double largest(int64_t n, const float *values) {
     return most;
 }
 
-// What an output's numbers are measured by at least. A mean is what is left of numbers that cancel: it is as uncertain as
-// they are.
+// What an output's numbers are measured by at least. A mean is what is left of numbers that cancel: it is as uncertain
+// as they are.
 static double least_size(const spot *s, const sample *p, int k, const float *want) {
     const operand *o = &p->out[k];
     const operand *x = &p->in[0];
@@ -221,8 +221,8 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
     for (int64_t first = 0; first < o->n; first += length) {
         const double most = largest(length, want + first);
         for (int64_t i = first; i < first + length; i++) {
-            spot_compare(s, info->out[k].name, (double)got[i], (double)want[i], tolerance * (most > least ? most : least) +
-                             2 * spot_store_error(spot_out(s, k), 0));
+            spot_compare(s, info->out[k].name, (double)got[i], (double)want[i],
+                         tolerance * (most > least ? most : least) + 2 * spot_store_error(spot_out(s, k), 0));
         }
     }
     return SM_OK;

@@ -102,8 +102,8 @@ const spot_look spot_dropout = {begin_dropout, end_dropout};
 
 // The sums that an op may have, by its outputs' places; SM_NO_OPERAND for those that it has not.
 typedef struct {
-    int dy, x, mean, rstd;    // inputs
-    int dx, dw, db, dbias;    // outputs
+    int dy, x, mean, rstd; // inputs
+    int dx, dw, db, dbias; // outputs
 } places;
 
 #define NO SM_NO_OPERAND
@@ -121,13 +121,18 @@ static places places_of(sm_op_kind kind) {
                         SM_OUT(residual_layernorm_backward, dbeta), SM_OUT(residual_layernorm_backward, dbias)};
     }
     if (kind == SM_OP_RMSNORM_BACKWARD) {
-        return (places){SM_IN(rmsnorm_backward, dy), SM_IN(rmsnorm_backward, x),   NO, SM_IN(rmsnorm_backward, rstd),
+        return (places){SM_IN(rmsnorm_backward, dy),  SM_IN(rmsnorm_backward, x),   NO, SM_IN(rmsnorm_backward, rstd),
                         SM_OUT(rmsnorm_backward, dx), SM_OUT(rmsnorm_backward, dw), NO, NO};
     }
     if (kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD) {
-        return (places){SM_IN(residual_rmsnorm_backward, dy),  SM_IN(residual_rmsnorm_backward, x),    NO,
-                        SM_IN(residual_rmsnorm_backward, rstd), SM_OUT(residual_rmsnorm_backward, dx),
-                        SM_OUT(residual_rmsnorm_backward, dw), NO, NO};
+        return (places){SM_IN(residual_rmsnorm_backward, dy),
+                        SM_IN(residual_rmsnorm_backward, x),
+                        NO,
+                        SM_IN(residual_rmsnorm_backward, rstd),
+                        SM_OUT(residual_rmsnorm_backward, dx),
+                        SM_OUT(residual_rmsnorm_backward, dw),
+                        NO,
+                        NO};
     }
     return (places){SM_IN(bias_backward, dy), NO, NO, NO, NO, NO, SM_OUT(bias_backward, db), NO};
 }
@@ -254,7 +259,8 @@ static sm_status end_columns(spot *s) {
 
 const spot_look spot_column_sums = {begin_columns, end_columns};
 
-// --- gradients of the norms of heads: sums over all rows and heads, of dy before dx may take its place -----------------
+// --- gradients of the norms of heads: sums over all rows and heads, of dy before dx may take its place
+// -----------------
 
 typedef struct {
     int64_t N, HS;
@@ -440,7 +446,8 @@ static sm_status compare_table(spot *s, const tables *t, int table) {
         for (int64_t c = 0; c < t->C; c++) {
             const double before = t->before[table][i * t->C + c];
             spot_compare(s, sm_op_get_info(s->op.kind)->out[table].name, row[c], before + sums[c],
-                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c]) + fabs(before)) + FLT_MIN);
+                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c]) + fabs(before)) +
+                             FLT_MIN);
         }
     }
     return SM_OK;

@@ -186,8 +186,8 @@ static void choose_islands(sm_update_check *c, const sm_plan *plan) {
 
 // --- samples --------------------------------------------------------------------------------------
 
-// The element that run `i` begins with: one drawn of each of N_RUNS - 1 equal parts, and the last, which may be a part of
-// one. Operands of an op that are as long, in units of their runs, have theirs at the same places.
+// The element that run `i` begins with: one drawn of each of N_RUNS - 1 equal parts, and the last, which may be a part
+// of one. Operands of an op that are as long, in units of their runs, have theirs at the same places.
 static int64_t run_first(uint64_t seed, int64_t n_elems, int64_t run_elems, int64_t i) {
     const int64_t n_whole = (n_elems + run_elems - 1) / run_elems;
     if (i == N_RUNS - 1) {
