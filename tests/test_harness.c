@@ -382,8 +382,8 @@ static void test_step_that_does_not_repeat(void **state) {
         fake_change change;
         const char *what;
     } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"},
-                 {FAKE_OTHER_WEIGHTS, "has other gradients or weights"},
-                 {FAKE_OTHER_GRADIENTS, "has other gradients or weights"}};
+                 {FAKE_OTHER_WEIGHTS, "has other gradients, weights or their norm"},
+                 {FAKE_OTHER_GRADIENTS, "has other gradients, weights or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
             sm_row row;
