@@ -21,14 +21,16 @@ static const double expected_efficiency = 0.6;
 static const double unknown_flops = 1e9;
 static const double unknown_bandwidth = 5e9;
 
-// Beside the steps: peaks, weights, loss check.
+// Beside the steps: peaks, weights; and what the checks do with a copy of each parameter and of its state.
 static const double overhead_seconds = 6;
+static const double check_seconds_a_param = 6e-8;
 
 // Memory that the machine needs for itself, and the loss check for its copy of the weights.
 static const double memory_share = 0.8;
 
 enum {
     N_INSTRUMENTED = 4, // first step and attribution
+    N_CHECKED = 3,      // a step made again, the last check, the forwards of the gradient check
     N_AUTO_WARMUP = 6,  // what it takes to find steps steady, about
 };
 
@@ -51,7 +53,8 @@ static sm_status predict(const cli_options *options, const cli_job *job, const s
     p->memory_bytes = sm_plan_memory(plan, NULL);
     p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
     int64_t n_warmup = options->warmup >= 0 ? options->warmup : N_AUTO_WARMUP;
-    p->total_seconds = overhead_seconds + p->step_seconds * (double)(n_warmup + options->repetitions + N_INSTRUMENTED);
+    const double n_steps = (double)(n_warmup + options->repetitions + N_INSTRUMENTED + N_CHECKED);
+    p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
 cleanup:
     sm_plan_free(plan);
     return status;
