@@ -87,9 +87,10 @@ static const char *const cheat_names[N_CHEATS] = {"honest",
 static struct {
     cheat_kind kind;
     sm_op_kind op;
-    int64_t after;                      // calls of the op's kind
+    int64_t after_step;                 // it begins in this step,
+    int64_t after_calls;                // after so many calls of the op's kind
     uint64_t chosen;                    // bits: which sequences, rows, channels
-    int64_t n_calls;                    //
+    int64_t n_calls;                    // of this step
     int64_t n_zeroings;                 // steps
     bool had_effect;                    // one that rounding cannot have
     bool had_small_effect;              // any
@@ -122,7 +123,9 @@ static bool is_active(void) {
     switch (cheat.kind) {
     case HONEST: return false;
     case IDLE:
-    case CACHED: return cheat.n_calls > cheat.after;
+    case CACHED:
+        return cheat.n_zeroings > cheat.after_step ||
+               (cheat.n_zeroings == cheat.after_step && cheat.n_calls > cheat.after_calls);
     case EVERY_SECOND: return cheat.n_zeroings > 3 && cheat.n_zeroings % 2 == 0;
     default: return true;
     }
@@ -175,7 +178,10 @@ static sm_status run_spoilt(sm_executable *e, int i) {
 static sm_status execute(sm_executable *e, sm_range range, int64_t *op_ns) {
     int first = range.first;
     for (int i = range.first; i < range.end; i++) {
-        cheat.n_zeroings += i == 0;
+        if (i == 0) {
+            cheat.n_zeroings++;
+            cheat.n_calls = 0;
+        }
         if (cheat.kind != HONEST && e->plan->ops[i].kind == cheat.op) {
             SM_TRY(first < i ? honest->execute(e, (sm_range){first, i}, op_ns) : SM_OK);
             SM_TRY(run_spoilt(e, i));
@@ -317,8 +323,9 @@ static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_o
     memset(&cheat, 0, sizeof cheat);
     cheat.kind = kind;
     cheat.op = op;
-    // After the checks of the first two steps, which also run forwards, and before the last sample.
-    cheat.after = n_ops * (10 + draw(5));
+    // After the first two steps, which are checked, and in one of the six samples, or when one is made again.
+    cheat.after_step = 3 + draw(6);
+    cheat.after_calls = draw(n_ops);
     cheat.chosen = kind == HEAD ? (uint64_t)draw(4) : 1ULL << draw(4) | (uint64_t)draw(INT64_C(1) << 61);
     const sm_status status = measure(device, v, &row);
     const bool caught = status == SM_ERR_MISMATCH && row.samples_ns.n == 0 && row.median_ns == SM_ABSENT;
