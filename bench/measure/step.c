@@ -1,5 +1,6 @@
 // step.c: the step of step.h.
 #include "clock.h"
+#include "gradient_check.h"
 #include "philox.h"
 #include "step.h"
 
@@ -284,12 +285,6 @@ static sm_status read_runs(sm_stepper *s, int tensor, float *values, int64_t *n_
     return SM_OK;
 }
 
-static int gradient_of(const sm_plan *plan, int tensor) {
-    char name[SM_NAME_SIZE + 2];
-    snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
-    return sm_plan_find_tensor(plan, name);
-}
-
 static sm_status read_record(sm_stepper *s, sm_step_record *r) {
     const sm_plan *plan = s->session->plan;
     r->n_values = 0;
@@ -303,7 +298,7 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
         if (!sm_plan_is_param(plan, i)) {
             continue;
         }
-        const int gradient = gradient_of(plan, i);
+        const int gradient = sm_gradient_of(plan, i);
         SM_TRY(read_runs(s, i, r->values, &r->n_values));
         SM_TRY(gradient != SM_NO_TENSOR ? read_runs(s, gradient, r->values, &r->n_values) : SM_OK);
     }

@@ -99,7 +99,7 @@ typedef struct {
 
 // --- what there is to check ----------------------------------------------------------------
 
-static int gradient_of(const sm_plan *plan, int tensor) {
+int sm_gradient_of(const sm_plan *plan, int tensor) {
     char name[SM_NAME_SIZE + 2];
     snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
     return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
@@ -141,7 +141,7 @@ static int64_t count_pieces(const sm_plan *plan) {
     int64_t n = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        n += gradient_of(plan, i) != SM_NO_TENSOR ? (rows_of(t) - 1) / rows_of_piece(t) + 1 : 0;
+        n += sm_gradient_of(plan, i) != SM_NO_TENSOR ? (rows_of(t) - 1) / rows_of_piece(t) + 1 : 0;
     }
     return n;
 }
@@ -153,7 +153,7 @@ static int64_t list_pieces(checker *c) {
     c->n_largest = 1;
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        const int gradient = gradient_of(plan, i);
+        const int gradient = sm_gradient_of(plan, i);
         const int64_t rows = rows_of(t);
         const int64_t cols = sm_tensor_elems(t) / rows;
         for (int64_t row = 0; gradient != SM_NO_TENSOR && row < rows; row += rows_of_piece(t)) {

@@ -34,6 +34,9 @@ typedef sm_status (*sm_feed)(void *ctx, sm_session *session, int64_t index);
 // gradients are computed again. SM_ERR_MISMATCH: the difference is beyond the tolerance, or not finite.
 sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, void *ctx, sm_gradient_check *result);
 
+// The gradient of a parameter of the model; SM_NO_TENSOR where the plan has none, or the tensor is no such parameter.
+int sm_gradient_of(const sm_plan *plan, int tensor);
+
 // Called before a step: makes every gradient NaN, so that one which is not zeroed, or not written where it begins,
 // shows.
 sm_status sm_poison_gradients(sm_session *session);
