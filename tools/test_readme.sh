@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_readme.sh: runs every command that the README shows. `make bench` is run with a tiny model; `make test` is
-# what runs this.
+# test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` is run with a tiny model; `make test`
+# is what runs this.
 set -eu
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
@@ -24,8 +24,12 @@ check() {
 # Open MPI starts nothing as root, as in a container, nor more processes than cores, unless told to.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
-# Indented or fenced lines that begin with make, mpirun or the program; what follows " #" is a comment.
-sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' README.md | sed 's/  *#.*$//' >build/readme.commands
+# Indented or fenced lines that begin with make, mpirun or the program. A backslash at the end continues a line; what
+# follows " #" is a comment.
+for file in README.md docs/tour.md; do
+    sed -e ':again' -e '/\\$/{N;s/\\\n *//;b again' -e '}' $file |
+        sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' | sed 's/  *#.*$//'
+done >build/readme.commands
 while IFS= read -r command <&9; do
     case $command in
     "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;
@@ -33,5 +37,5 @@ while IFS= read -r command <&9; do
     *) check "$command" ;;
     esac
 done 9<build/readme.commands
-echo "README's commands: $n_passed passed, $n_failed failed"
-[ "$n_failed" = 0 ] && [ "$n_passed" -ge 14 ]
+echo "the commands of README.md and docs/tour.md: $n_passed passed, $n_failed failed"
+[ "$n_failed" = 0 ] && [ "$n_passed" -ge 33 ]
