@@ -22,7 +22,7 @@ CC := $(CC_$(CONFIG))
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
-INCLUDES := -Iinclude $(patsubst %/,-I%,$(sort $(dir $(wildcard src/*/*.h src/models/*/*.h bench/*/*.h backends/*/*.h))))
+INCLUDES := -Iinclude -I.
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "step.h"
+#include "bench/measure/step.h"
 
 // --- a program of six ops ------------------------------------------------------------------
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "rewrite.h"
-#include "session.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 
 enum { KEPT_B = 2, KEPT_T = 16 };
 

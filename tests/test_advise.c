@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "advice.h"
+#include "bench/compare/advice.h"
 #include "run_program.h"
 
 #define TINY "advise -m tiny --seq-len 8 --backend cpu -t 1 --mode fused --attention flash -w 0 -r 2 --pairs 2 "

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "advisor.h"
+#include "bench/compare/advisor.h"
 #include "philox.h"
 
 // --- a machine ---------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "again.h"
-#include "digest.h"
+#include "bench/compare/again.h"
+#include "bench/rows/digest.h"
 #include "temp_folder.h"
 
 enum { COMMAND_SIZE = 2 * PATH_MAX };

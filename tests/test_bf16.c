@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "bf16.h"
-#include "model.h"
-#include "rewrite.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 
 static float from_bits(uint32_t bits) {
     float value;

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "bf16.h"
-#include "gradient_check.h"
-#include "loss_check.h"
+#include "src/verify/gradient_check.h"
+#include "src/verify/loss_check.h"
 #include "training_curve.h"
 
 static sm_device *open_cpu(void) {

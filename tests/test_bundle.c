@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "bundle.h"
-#include "leaderboard.h"
+#include "bench/rows/bundle.h"
+#include "bench/compare/leaderboard.h"
 #include "run_program.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {

@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gradient_check.h"
-#include "harness.h"
-#include "loss_check.h"
-#include "model.h"
+#include "src/verify/gradient_check.h"
+#include "bench/measure/harness.h"
+#include "src/verify/loss_check.h"
+#include "src/models/model.h"
 #include "philox.h"
-#include "rewrite.h"
-#include "update_check.h"
+#include "src/rewrites/rewrite.h"
+#include "src/verify/update_check.h"
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "compare.h"
-#include "compare_stats.h"
+#include "bench/compare/compare.h"
+#include "bench/stats/compare_stats.h"
 #include "philox.h"
-#include "show.h"
+#include "bench/records/show.h"
 #include "temp_folder.h"
 
 // --- random numbers ----------------------------------------------------------------------------

@@ -8,9 +8,9 @@
 
 #include "backend.h"
 #include "kept_state.h"
-#include "model.h"
-#include "op_cases.h"
-#include "rewrite.h"
+#include "src/models/model.h"
+#include "src/verify/op_cases.h"
+#include "src/rewrites/rewrite.h"
 
 // The plan's arenas, each in whole pages.
 static size_t arena_bytes(const sm_plan *plan) {

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "cpu.h"
-#include "cpu_geometry.h"
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/cpu_geometry.h"
 #include "cpu_kernel_run.h"
-#include "op_cases.h"
+#include "src/verify/op_cases.h"
 #include "training_curve.h"
-#include "verify.h"
+#include "src/verify/verify.h"
 
 static const sm_precision bf16x6 = {SM_F32, SM_PRODUCTS_BF16X6};
 static const cpu_isa *isa; // NULL: this processor has no AMX

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 #include "cpu_kernel_run.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};

@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "backend.h"
-#include "collate.h"
-#include "documents.h"
-#include "model.h"
+#include "src/data/collate.h"
+#include "src/data/documents.h"
+#include "src/models/model.h"
 #include "philox.h"
-#include "rewrite.h"
-#include "session.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 #include "temp_folder.h"
 
 static void ok(sm_status status) {

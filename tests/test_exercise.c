@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "exercise.h"
-#include "file_access.h"
+#include "bench/exercise/exercise.h"
+#include "bench/processes/file_access.h"
 #include "full_disk.h"
 #include "run_program.h"
 

@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "atomic_file.h"
+#include "src/io/atomic_file.h"
 #include "philox.h"
 #include "temp_folder.h"
-#include "weights.h"
+#include "src/checkpoint/weights.h"
 
 enum { MAX_ARGUMENTS = 40, COMMAND_SIZE = 1024, KILL = 0, QUICK_STRIDE = 41, SLOWEST_S = 60 };
 

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "generate.h"
+#include "src/train/generate.h"
 #include "run_program.h"
 #include "temp_folder.h"
-#include "weights.h"
+#include "src/checkpoint/weights.h"
 
 enum { VOCAB = 61, CONTEXT = 8, N_TOKENS = 12 };
 

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rewrite.h"
-#include "safetensors.h"
-#include "session.h"
-#include "tokens.h"
-#include "weights.h"
+#include "src/rewrites/rewrite.h"
+#include "src/io/safetensors.h"
+#include "src/session/session.h"
+#include "src/io/tokens.h"
+#include "src/checkpoint/weights.h"
 
 static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass
 static const double LOG_P_TOLERANCE = 1e-4;    // absolute

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "src/models/model.h"
 #include "philox.h"
-#include "rewrite.h"
-#include "session.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 
 static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
                                      .n_layer = 2,

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "gradient_check.h"
+#include "src/models/model.h"
+#include "src/verify/gradient_check.h"
 #include "philox.h"
-#include "rewrite.h"
-#include "step.h"
-#include "update_check.h"
+#include "src/rewrites/rewrite.h"
+#include "bench/measure/step.h"
+#include "src/verify/update_check.h"
 
 enum { VOCAB = 37 };
 

@@ -11,8 +11,8 @@
 
 #include "fake_backend.h"
 #include "fake_clock.h"
-#include "harness.h"
-#include "pass_stats.h"
+#include "bench/measure/harness.h"
+#include "bench/measure/pass_stats.h"
 
 // --- a workload ----------------------------------------------------------------------------
 

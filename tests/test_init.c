@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "model.h"
+#include "src/models/model.h"
 #include "philox.h"
 
 // Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.

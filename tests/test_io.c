@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "atomic_file.h"
-#include "safetensors.h"
+#include "src/io/atomic_file.h"
+#include "src/io/safetensors.h"
 #include "full_disk.h"
 #include "temp_folder.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ladder.h"
-#include "ladder_texts.h"
+#include "bench/ladder/ladder.h"
+#include "bench/ladder/ladder_texts.h"
 #include "run_program.h"
 
 enum { TEXT_SIZE = 1 << 15 };

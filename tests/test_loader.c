@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "loader.h"
+#include "src/train/loader.h"
 #include "run_program.h"
-#include "text_tokens.h"
+#include "src/tokenizer/text_tokens.h"
 
 enum { VOCAB = 600, N_READERS = 4 };
 

@@ -13,11 +13,11 @@
 #include "clock.h"
 #include "fake_backend.h"
 #include "fake_clock.h"
-#include "loop.h"
-#include "loop_phases.h"
-#include "loop_verdict.h"
+#include "bench/measure/loop.h"
+#include "bench/compare/loop_phases.h"
+#include "bench/measure/loop_verdict.h"
 #include "temp_folder.h"
-#include "utilisation.h"
+#include "bench/measure/utilisation.h"
 
 // --- the recorder --------------------------------------------------------------------------------------
 

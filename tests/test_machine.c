@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
-#include "row.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/row.h"
 #include "temp_folder.h"
 
 static void test_machine_facts(void **state) {

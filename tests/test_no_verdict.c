@@ -9,16 +9,16 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "advice.h"
-#include "compare.h"
-#include "evidence.h"
-#include "fastest.h"
-#include "leaderboard.h"
-#include "loop_verdict.h"
-#include "read_rows.h"
-#include "recommend.h"
+#include "bench/compare/advice.h"
+#include "bench/compare/compare.h"
+#include "bench/compare/evidence.h"
+#include "bench/compare/fastest.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/measure/loop_verdict.h"
+#include "bench/rows/read_rows.h"
+#include "bench/compare/recommend.h"
 #include "run_program.h"
-#include "show.h"
+#include "bench/records/show.h"
 
 enum { N_SAMPLES = 12 };
 

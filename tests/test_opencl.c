@@ -14,17 +14,17 @@
 #include <string.h>
 
 #include "clock.h"
-#include "host_helper.h"
-#include "host_memory.h"
-#include "model.h"
-#include "opencl_bind.h"
-#include "op_cases.h"
+#include "backends/host/host_helper.h"
+#include "backends/host/host_memory.h"
+#include "src/models/model.h"
+#include "backends/opencl/opencl_bind.h"
+#include "src/verify/op_cases.h"
 #include "opencl_device.h"
-#include "opencl_sources.h"
-#include "opencl_tier.h"
-#include "session.h"
+#include "backends/opencl/opencl_sources.h"
+#include "backends/opencl/opencl_tier.h"
+#include "src/session/session.h"
 #include "temp_folder.h"
-#include "verify.h"
+#include "src/verify/verify.h"
 
 static void test_description(void **state) {
     (void)state;

@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "number_format.h"
-#include "opencl.h"
+#include "backends/opencl/opencl.h"
 #include "opencl_device.h"
-#include "opencl_sources.h"
+#include "backends/opencl/opencl_sources.h"
 #include "training_curve.h"
-#include "verify.h"
+#include "src/verify/verify.h"
 
 static const sm_dtype formats[] = {SM_BF16, SM_F16};
 

@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "dynamic_map.h"
-#include "optimizer.h"
-#include "safetensors.h"
-#include "session.h"
-#include "tokens.h"
-#include "weights.h"
+#include "src/optim/optimizer.h"
+#include "src/io/safetensors.h"
+#include "src/session/session.h"
+#include "src/io/tokens.h"
+#include "src/checkpoint/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
 

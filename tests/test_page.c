@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "embedded.h"
-#include "excerpt.h"
-#include "film.h"
-#include "model.h"
+#include "bench/page/excerpt.h"
+#include "bench/page/film.h"
+#include "src/models/model.h"
 #include "run_program.h"
 
 // Their trees, as the page's own code builds them.

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fake_backend.h"
-#include "paired.h"
+#include "bench/measure/paired.h"
 
 enum { MAX_BATCHES = 64 };
 

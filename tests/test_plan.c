@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "model.h"
-#include "rewrite.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 
 static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
     const sm_plan_options options = {.B = B,

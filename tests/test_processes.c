@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
-#include "model.h"
-#include "rewrite.h"
-#include "session.h"
-#include "shard.h"
+#include "src/comm/comm.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
+#include "src/plan/shard.h"
 
 enum { N_PROCESSES = 3 };
 

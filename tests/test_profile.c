@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "fake_backend.h"
-#include "harness.h"
-#include "profile.h"
+#include "bench/measure/harness.h"
+#include "bench/measure/profile.h"
 
 enum { N_OPS = 6, WALL_NS = 13200 };
 

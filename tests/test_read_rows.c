@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "read_rows.h"
-#include "row.h"
-#include "row_json_schema.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/rows/row.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/records/show.h"
 #include "temp_folder.h"
 
 static void parse(const char *text, sm_rows *rows) {

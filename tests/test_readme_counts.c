@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "rewrite.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 
 static char readme[1 << 16];
 

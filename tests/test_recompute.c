@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "rewrite.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 #include "run_program.h"
-#include "session.h"
+#include "src/session/session.h"
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "report.h"
-#include "report_charts.h"
-#include "show.h"
+#include "bench/report/report.h"
+#include "bench/report/report_charts.h"
+#include "bench/records/show.h"
 #include "temp_folder.h"
 
 static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";

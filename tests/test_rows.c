@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "row_write.h"
+#include "bench/rows/row_write.h"
 #include "temp_folder.h"
 
 // Quotes, separators, newlines, a line that sqlite3 would take for a command, controls, a

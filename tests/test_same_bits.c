@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "rewrite.h"
-#include "session.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 
 // Rows and widths that no vector divides, and more rows than the loss head takes at once.
 static const sm_model_config model = {.model = &sm_model_gpt2,

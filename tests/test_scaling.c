@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-#include "scaling.h"
-#include "scaling_page.h"
-#include "show.h"
+#include "bench/training/scaling.h"
+#include "bench/training/scaling_page.h"
+#include "bench/records/show.h"
 #include "training_runs.h"
 
 // --- the fit ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "schedule.h"
+#include "src/session/schedule.h"
 
 static void expect(double value, double expected) {
     if (!(fabs(value - expected) <= 1e-15)) {

@@ -12,11 +12,11 @@
 #include "terminal.h"
 #include "training_runs.h"
 
-#include "loop_phases.h"
-#include "model.h"
-#include "row.h"
-#include "row_write.h"
-#include "screen.h"
+#include "bench/compare/loop_phases.h"
+#include "src/models/model.h"
+#include "bench/rows/row.h"
+#include "bench/rows/row_write.h"
+#include "bench/records/screen.h"
 
 #define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
 

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "stats.h"
+#include "bench/stats/stats.h"
 
 #define assert_near(value, expected)                                       \
     do {                                                                   \

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge.h"
-#include "steady.h"
+#include "bench/measure/judge.h"
+#include "bench/stats/steady.h"
 
 enum { N_MOST = 400, N_TRIALS = 1000 };
 

@@ -10,7 +10,7 @@
 
 #include "fake_backend.h"
 #include "fake_clock.h"
-#include "harness.h"
+#include "bench/measure/harness.h"
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     static const int32_t ids[B * T];

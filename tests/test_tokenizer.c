@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "bpe_train.h"
+#include "src/tokenizer/bpe_train.h"
 #include "clock.h"
-#include "encoder.h"
+#include "src/tokenizer/encoder.h"
 #include "philox.h"
-#include "pretokens.h"
+#include "src/tokenizer/pretokens.h"
 #include "full_disk.h"
 #include "source_text.h"
 #include "temp_folder.h"

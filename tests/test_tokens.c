@@ -10,7 +10,7 @@
 #include "embedded.h"
 #include "fnv1a.h"
 #include "temp_folder.h"
-#include "tokens.h"
+#include "src/io/tokens.h"
 
 enum { HEADER_WORDS = 256, MAGIC = 20240520 };
 

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <sys/wait.h>
 
-#include "run_check.h"
-#include "show.h"
-#include "stats.h"
-#include "training_facts.h"
+#include "bench/training/run_check.h"
+#include "bench/records/show.h"
+#include "bench/stats/stats.h"
+#include "bench/training/training_facts.h"
 #include "training_runs.h"
 
 static const made_run plain = {

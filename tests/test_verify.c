@@ -10,10 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "model.h"
-#include "op_cases.h"
-#include "optimizer.h"
-#include "verify.h"
+#include "src/models/model.h"
+#include "src/verify/op_cases.h"
+#include "src/optim/optimizer.h"
+#include "src/verify/verify.h"
 
 typedef struct {
     int n_rows;

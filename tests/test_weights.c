@@ -9,9 +9,9 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "safetensors.h"
+#include "src/io/safetensors.h"
 #include "temp_folder.h"
-#include "weights.h"
+#include "src/checkpoint/weights.h"
 
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \

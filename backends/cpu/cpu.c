@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 
 extern const sm_backend sm_backend_cpu; // declared again by src/session/registry.c
 

@@ -4,10 +4,10 @@
 #define STEPMARK_CPU_H
 
 #include "backend.h"
-#include "host_memory.h"
+#include "backends/host/host_memory.h"
 
-#include "cpu_kernel.h"
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_topology.h"
 
 // One instruction set that this build has kernels for.
 typedef struct {

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CPU_ASK_H
 #define STEPMARK_CPU_ASK_H
 
-#include "cpu_product.h"
+#include "backends/cpu/cpu_product.h"
 
 enum { CPU_LINE_ELEMS = 64 / sizeof(cpu_data) };
 

@@ -1,5 +1,5 @@
 // cpu_blas.c: see cpu_blas.h.
-#include "cpu_blas.h"
+#include "backends/cpu/cpu_blas.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host_library.h"
+#include "backends/host/host_library.h"
 
 cpu_blas_functions cpu_blas;
 

@@ -4,7 +4,7 @@
 #ifndef STEPMARK_CPU_BLAS_H
 #define STEPMARK_CPU_BLAS_H
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 
 // Declared as the library's binary has them, so that none of its headers is needed to build.
 enum { CPU_BLAS_ROW_MAJOR = 101, CPU_BLAS_PLAIN = 111, CPU_BLAS_TRANSPOSED = 112 };

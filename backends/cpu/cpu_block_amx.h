@@ -6,8 +6,8 @@
 #ifndef STEPMARK_CPU_BLOCK_AMX_H
 #define STEPMARK_CPU_BLOCK_AMX_H
 
-#include "cpu_tile.h"
-#include "cpu_tile_amx.h"
+#include "backends/cpu/cpu_tile.h"
+#include "backends/cpu/cpu_tile_amx.h"
 
 enum {
     CPU_BLOCK = 32,                         // rows and columns

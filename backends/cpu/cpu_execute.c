@@ -4,10 +4,10 @@
 // serially, on one part.
 #include <stdlib.h>
 
-#include "cpu.h"
-#include "cpu_blas.h"
-#include "cpu_onednn_matmul.h"
-#include "cpu_tuning.h"
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/cpu_blas.h"
+#include "backends/cpu/cpu_onednn_matmul.h"
+#include "backends/cpu/cpu_tuning.h"
 
 enum { PAGE_BYTES = 4096 };
 

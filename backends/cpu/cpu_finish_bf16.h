@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CPU_FINISH_BF16_H
 #define STEPMARK_CPU_FINISH_BF16_H
 
-#include "cpu_gate.h"
-#include "cpu_product.h"
+#include "backends/cpu/cpu_gate.h"
+#include "backends/cpu/cpu_product.h"
 
 enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
 

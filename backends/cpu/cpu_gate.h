@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_vector.h"
 
 static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
 

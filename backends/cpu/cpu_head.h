@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_math.h"
-#include "cpu_tile.h"
-#include "cpu_transpose.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
+#include "backends/cpu/cpu_tile.h"
+#include "backends/cpu/cpu_transpose.h"
 
 enum { TILE = 64, TILE_ELEMS = TILE * TILE };
 

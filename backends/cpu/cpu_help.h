@@ -7,7 +7,7 @@
 #ifndef STEPMARK_CPU_HELP_H
 #define STEPMARK_CPU_HELP_H
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 // How many panels of a thread have been taken, in a slice of k and in the next: a line of its own, at the beginning of
 // its scratch.

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -15,10 +15,10 @@
 #ifndef STEPMARK_CPU_KERNEL_H
 #define STEPMARK_CPU_KERNEL_H
 
-#include "host_memory.h"
+#include "backends/host/host_memory.h"
 
-#include "cpu_data.h"
-#include "cpu_pool.h"
+#include "backends/cpu/cpu_data.h"
+#include "backends/cpu/cpu_pool.h"
 
 #ifndef CPU_ISA
 #define CPU_ISA baseline

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 typedef struct {
     double rows;    // of the thread's rows' means

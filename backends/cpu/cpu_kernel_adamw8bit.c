@@ -5,9 +5,9 @@
 // which stay in registers.
 #include <math.h>
 
-#include "cpu_kernel.h"
-#include "cpu_math.h"
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
+#include "backends/cpu/cpu_vector.h"
 #include "dynamic_map.h"
 
 enum { BLOCK = SM_QUANT_BLOCK, DECADES = SM_QUANT_DECADES };

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_blas.h"
-#include "cpu_kernel.h"
-#include "cpu_math.h"
+#include "backends/cpu/cpu_blas.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
 
 enum { BLOCK_ROWS = 64 };
 

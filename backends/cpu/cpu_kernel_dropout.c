@@ -1,6 +1,6 @@
 // cpu_kernel_dropout.c: y = x times 0 or 1/(1 - p), drawn by Philox (philox.h).
-#include "cpu_kernel.h"
-#include "cpu_math.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
 
 CPU_KERNEL(dropout) {
     enum { BLOCK_ELEMS = 4 * CPU_PHILOX_LANES };

@@ -1,5 +1,5 @@
 // cpu_kernel_embedding.c: rows of the token and position tables, and their gradients.
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 // Of row n of the batch: counted from where its document begins, or its sequence.
 static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {

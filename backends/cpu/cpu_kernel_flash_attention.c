@@ -29,7 +29,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_head.h"
+#include "backends/cpu/cpu_head.h"
 
 // Least number of blocks of a product of tiles, below the diagonal. What is fetched has been asked for in the first
 // half of a tile's products, and has come by their end.

@@ -1,6 +1,6 @@
 // cpu_kernel_gelu.c: GELU and its derivative, element by element.
-#include "cpu_gate.h"
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_gate.h"
+#include "backends/cpu/cpu_kernel.h"
 
 // n elements, a block at most.
 static inline void forward_block(const cpu_data *x, int n, cpu_data *y) {

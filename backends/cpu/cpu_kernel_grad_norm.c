@@ -1,8 +1,8 @@
 // cpu_kernel_grad_norm.c: the global gradient norm and the factor that clips it.
 #include <math.h>
 
-#include "cpu_kernel.h"
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_vector.h"
 
 CPU_SCRATCH(grad_sqnorm) {
     (void)op;

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_row.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_row.h"
 
 typedef struct {
     float mean;

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_gate.h"
-#include "cpu_kernel.h"
-#include "cpu_math.h"
-#include "cpu_row.h"
+#include "backends/cpu/cpu_gate.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
+#include "backends/cpu/cpu_row.h"
 
 static const float LOG2_E = 1.44269504f;
 

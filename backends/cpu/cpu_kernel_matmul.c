@@ -4,8 +4,8 @@
 // (cpu_kernel_product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of narrow data our own kernels do (cpu_kernel_product_bf16.c). Mode tuned may
 // choose otherwise.
-#include "cpu_geometry.h"
-#include "cpu_product.h"
+#include "backends/cpu/cpu_geometry.h"
+#include "backends/cpu/cpu_product.h"
 
 #if defined(__AVX__) || defined(CPU_DATA_NARROW)
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }

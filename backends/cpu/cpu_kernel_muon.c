@@ -1,7 +1,7 @@
 // cpu_kernel_muon.c: what Muon does beside its matrix products. A tall matrix goes through them transposed.
 #include <math.h>
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 CPU_KERNEL(muon_momentum) {
     const float *g = op->in[SM_IN(muon_momentum, g)];

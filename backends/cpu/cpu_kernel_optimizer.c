@@ -2,8 +2,8 @@
 // copy of p, where there is one.
 #include <math.h>
 
-#include "cpu_kernel.h"
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_topology.h"
 
 // Stores what n floats are rounded to, with `streams` past the caches: then nothing of `to` is read first.
 static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to) {

@@ -1,5 +1,5 @@
 // cpu_kernel_peaks.c: what one thread can compute and move, for cpu_peaks.c.
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

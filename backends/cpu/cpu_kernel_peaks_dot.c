@@ -1,11 +1,11 @@
 // cpu_kernel_peaks_dot.c: how many products of bf16 one thread can add up to floats, operands in registers: by
 // vdpbf16ps, and by AMX's tiles.
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 #include <immintrin.h>
 
 #if defined(CPU_AMX)
-#include "cpu_tile_amx.h"
+#include "backends/cpu/cpu_tile_amx.h"
 
 // Four sums, as in the kernel: a product of tiles takes 16 cycles, and the next may begin before it ends.
 double ISA(cpu_peak_flops)(int64_t n_rounds) {

@@ -27,11 +27,11 @@
 // packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
-#include "cpu_gate.h"
-#include "cpu_help.h"
-#include "cpu_product.h"
-#include "cpu_tile_f32.h"
-#include "cpu_transpose.h"
+#include "backends/cpu/cpu_gate.h"
+#include "backends/cpu/cpu_help.h"
+#include "backends/cpu/cpu_product.h"
+#include "backends/cpu/cpu_tile_f32.h"
+#include "backends/cpu/cpu_transpose.h"
 
 // --- packing ---------------------------------------------------------------------------------
 

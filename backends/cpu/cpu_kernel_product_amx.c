@@ -19,12 +19,12 @@
 // A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
 // that is larger than the second-level caches will not be found there by who reads it: it is stored past them. What is
 // added in which order depends on k alone.
-#include "cpu_ask.h"
-#include "cpu_finish_bf16.h"
-#include "cpu_help.h"
-#include "cpu_product.h"
-#include "cpu_tile_amx.h"
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_ask.h"
+#include "backends/cpu/cpu_finish_bf16.h"
+#include "backends/cpu/cpu_help.h"
+#include "backends/cpu/cpu_product.h"
+#include "backends/cpu/cpu_tile_amx.h"
+#include "backends/cpu/cpu_topology.h"
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,

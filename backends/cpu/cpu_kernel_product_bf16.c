@@ -10,9 +10,9 @@
 //             for each b panel, each a panel:        a tile (cpu_tile_bf16.h)
 //
 // Threads divide the result into a grid of nearly square cells.
-#include "cpu_finish_bf16.h"
-#include "cpu_product.h"
-#include "cpu_tile_bf16.h"
+#include "backends/cpu/cpu_finish_bf16.h"
+#include "backends/cpu/cpu_product.h"
+#include "backends/cpu/cpu_tile_bf16.h"
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,

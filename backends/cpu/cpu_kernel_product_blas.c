@@ -3,11 +3,11 @@
 // The result is cut into one rectangle a thread, and each thread computes its own with one
 // sgemm: no fork, no join, no sharing. What is done to the result afterwards is done
 // by the thread that made it, panel by panel while the panel is in cache.
-#include "cpu_blas.h"
-#include "cpu_math.h"
-#include "cpu_onednn.h"
-#include "cpu_product.h"
-#include "cpu_rectangle.h"
+#include "backends/cpu/cpu_blas.h"
+#include "backends/cpu/cpu_math.h"
+#include "backends/cpu/cpu_onednn.h"
+#include "backends/cpu/cpu_product.h"
+#include "backends/cpu/cpu_rectangle.h"
 
 // A row-major product as sgemm takes it: c (m,n) = op(a) (m,k) op(b) (k,n), transposed or not.
 typedef struct {

@@ -1,7 +1,7 @@
 // cpu_kernel_product_onednn.c: c = a b of narrow operands by oneDNN, where mode tuned chose that.
-#include "cpu_finish_bf16.h"
-#include "cpu_onednn_matmul.h"
-#include "cpu_product.h"
+#include "backends/cpu/cpu_finish_bf16.h"
+#include "backends/cpu/cpu_onednn_matmul.h"
+#include "backends/cpu/cpu_product.h"
 
 // Of a panel of any width, whose rows of sums lie ld apart, a few columns at a time.
 static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {

@@ -12,9 +12,9 @@
 //
 // A slice's sums are added to c, and after the last c is finished: bias, GELU. What is added in which order depends on
 // k alone.
-#include "cpu_product.h"
-#include "cpu_tile_split.h"
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_product.h"
+#include "backends/cpu/cpu_tile_split.h"
+#include "backends/cpu/cpu_topology.h"
 
 enum {
     ROWS = CPU_SPLIT_PANEL,

@@ -1,5 +1,5 @@
 // cpu_kernel_residual.c: y = a + b. (With the layernorm that follows: cpu_kernel_layernorm.c.)
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 CPU_KERNEL(residual) {
     const cpu_data *a = op->in[SM_IN(residual, a)]; // may be y itself

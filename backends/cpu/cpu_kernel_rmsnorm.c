@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_row.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_row.h"
 
 static inline void normalise_block(const float *x, const float *w, float *y, int64_t n, float rstd) {
 #pragma omp simd

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_math.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_math.h"
 
 // Scratch: of each pair of a head's channels, what its angle is at this position, and by how much it grows.
 typedef struct {

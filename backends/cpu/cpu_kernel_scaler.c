@@ -1,7 +1,7 @@
 // cpu_kernel_scaler.c: the loss scale of the next step.
 #include <math.h>
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 CPU_KERNEL(scaler_update) {
     const float clip = *(const float *)op->in[SM_IN(scaler_update, clip)];

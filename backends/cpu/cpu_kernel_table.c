@@ -1,5 +1,5 @@
 // cpu_kernel_table.c: the kernels of one instruction set and type of data, by op kind.
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 // Of narrow data, and of floats as sums of bf16, products pack an operand for all threads; of floats more than two threads
 // help each other.

@@ -1,8 +1,8 @@
 // cpu_kernel_zero.c: x = 0.
 #include <string.h>
 
-#include "cpu_kernel.h"
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/cpu_topology.h"
 
 // Past the caches: whoever reads it then would not find it there.
 static void zero_past_caches(cpu_data *x, int64_t n) {

@@ -1,8 +1,8 @@
 // cpu_onednn.c: oneDNN's functions.
 #include <stdio.h>
 
-#include "cpu_onednn.h"
-#include "host_library.h"
+#include "backends/cpu/cpu_onednn.h"
+#include "backends/host/host_library.h"
 
 cpu_onednn_functions cpu_onednn;
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_onednn.h"
-#include "cpu_geometry.h"
-#include "cpu_onednn_matmul.h"
+#include "backends/cpu/cpu_onednn.h"
+#include "backends/cpu/cpu_geometry.h"
+#include "backends/cpu/cpu_onednn_matmul.h"
 
 // --- the library's interface ---------------------------------------------------------------------
 

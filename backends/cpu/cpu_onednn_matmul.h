@@ -6,7 +6,7 @@
 #ifndef STEPMARK_CPU_ONEDNN_MATMUL_H
 #define STEPMARK_CPU_ONEDNN_MATMUL_H
 
-#include "cpu_rectangle.h"
+#include "backends/cpu/cpu_rectangle.h"
 
 enum {
     CPU_ONEDNN_PANEL_ROWS = 512, // of a result that will be rounded

@@ -15,8 +15,8 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-#include "cpu_ask.h"
-#include "cpu_pack_bf16.h"
+#include "backends/cpu/cpu_ask.h"
+#include "backends/cpu/cpu_pack_bf16.h"
 
 enum {
     CPU_AMX_ROWS = 16,                           // of a tile register

@@ -12,8 +12,8 @@
 #ifndef STEPMARK_CPU_PACK_BF16_H
 #define STEPMARK_CPU_PACK_BF16_H
 
-#include "cpu_data.h"
-#include "cpu_transpose.h"
+#include "backends/cpu/cpu_data.h"
+#include "backends/cpu/cpu_transpose.h"
 
 #if defined(__AVX512BF16__)
 typedef uint32_t cpu_packed;

@@ -2,7 +2,7 @@
 // that rows are judged by. A ceiling is what was reached undisturbed: the best of many trials.
 #include <stdio.h>
 
-#include "cpu_trial.h"
+#include "backends/cpu/cpu_trial.h"
 
 static const struct {
     const char *name;

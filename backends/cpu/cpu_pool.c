@@ -1,5 +1,5 @@
 // cpu_pool.c: see cpu_pool.h.
-#include "cpu_pool.h"
+#include "backends/cpu/cpu_pool.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cpu_denormals.h"
-#include "host_memory.h"
+#include "backends/cpu/cpu_denormals.h"
+#include "backends/host/host_memory.h"
 
 enum { LINE_BYTES = 64 };
 

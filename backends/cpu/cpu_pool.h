@@ -11,7 +11,7 @@
 #ifndef STEPMARK_CPU_POOL_H
 #define STEPMARK_CPU_POOL_H
 
-#include "cpu_topology.h"
+#include "backends/cpu/cpu_topology.h"
 
 typedef struct cpu_pool cpu_pool;
 

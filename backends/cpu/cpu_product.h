@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CPU_PRODUCT_H
 #define STEPMARK_CPU_PRODUCT_H
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 // c (m,n) = a (m,k) b (k,n), and what is done to c before it leaves the cache. An operand is read through two
 // strides, of which one is 1: element (i,j) of a lies at a[i * a_row + j * a_col].

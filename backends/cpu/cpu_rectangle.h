@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CPU_RECTANGLE_H
 #define STEPMARK_CPU_RECTANGLE_H
 
-#include "cpu_kernel.h"
+#include "backends/cpu/cpu_kernel.h"
 
 typedef struct {
     cpu_range rows;

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "cpu_data.h"
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_data.h"
+#include "backends/cpu/cpu_vector.h"
 
 // A sum takes its terms in turns with others: an addition takes four cycles, and another can begin every half of one.
 enum { CPU_ROW_SUMS = 4, CPU_ROW_STEP = CPU_ROW_SUMS * CPU_VECTOR };

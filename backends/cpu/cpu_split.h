@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "cpu_ask.h"
-#include "cpu_transpose.h"
+#include "backends/cpu/cpu_ask.h"
+#include "backends/cpu/cpu_transpose.h"
 
 enum {
     CPU_SPLIT_PARTS = 3,

@@ -12,8 +12,8 @@
 #ifndef STEPMARK_CPU_TILE_AMX_H
 #define STEPMARK_CPU_TILE_AMX_H
 
-#include "cpu_amx.h"
-#include "cpu_pack_amx.h"
+#include "backends/cpu/cpu_amx.h"
+#include "backends/cpu/cpu_pack_amx.h"
 
 enum {
     CPU_PRODUCT_A = 2, // registers of a panel of a, and of one of b

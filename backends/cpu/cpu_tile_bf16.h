@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-#include "cpu_ask.h"
-#include "cpu_pack_bf16.h"
-#include "cpu_tile_size.h"
+#include "backends/cpu/cpu_ask.h"
+#include "backends/cpu/cpu_pack_bf16.h"
+#include "backends/cpu/cpu_tile_size.h"
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>

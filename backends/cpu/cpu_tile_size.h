@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CPU_TILE_SIZE_H
 #define STEPMARK_CPU_TILE_SIZE_H
 
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_vector.h"
 
 #if defined(__AVX512F__)
 enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums

@@ -9,8 +9,8 @@
 #ifndef STEPMARK_CPU_TILE_SPLIT_H
 #define STEPMARK_CPU_TILE_SPLIT_H
 
-#include "cpu_amx.h"
-#include "cpu_split.h"
+#include "backends/cpu/cpu_amx.h"
+#include "backends/cpu/cpu_split.h"
 
 enum { CPU_SPLIT_LARGE, CPU_SPLIT_MEDIUM, CPU_SPLIT_SMALL };
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_topology.h"
-#include "host_memory.h"
+#include "backends/cpu/cpu_topology.h"
+#include "backends/host/host_memory.h"
 
 typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;
 

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "cpu_vector.h"
+#include "backends/cpu/cpu_vector.h"
 
 // Word i of lane l, of a shuffle's first operand and of its second.
 #define FIRST(l, i)    (4 * (l) + (i))

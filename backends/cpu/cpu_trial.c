@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cpu_trial.h"
-#include "host_median.h"
+#include "backends/cpu/cpu_trial.h"
+#include "backends/host/host_median.h"
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
 

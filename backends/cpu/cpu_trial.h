@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CPU_TRIAL_H
 #define STEPMARK_CPU_TRIAL_H
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 
 // What a thread streams over: a block of its own, touched first by it, that holds the arrays of
 // every stream.

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_blas.h"
-#include "cpu_onednn.h"
-#include "cpu_onednn_matmul.h"
-#include "cpu_tuning.h"
-#include "host_tuning.h"
+#include "backends/cpu/cpu_blas.h"
+#include "backends/cpu/cpu_onednn.h"
+#include "backends/cpu/cpu_onednn_matmul.h"
+#include "backends/cpu/cpu_tuning.h"
+#include "backends/host/host_tuning.h"
 
 enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };
 

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CPU_TUNING_H
 #define STEPMARK_CPU_TUNING_H
 
-#include "cpu.h"
+#include "backends/cpu/cpu.h"
 
 // Fills e->choices for the executable's plan, whose memory and scratch are there: from what is remembered
 // (host_tuning.h), else by measuring and remembering. Sets e->base.tune_ns and e->base.tune_warning. SM_ERR_OOM

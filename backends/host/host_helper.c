@@ -1,5 +1,5 @@
 // host_helper.c: see host_helper.h.
-#include "host_helper.h"
+#include "backends/host/host_helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host_memory.h"
+#include "backends/host/host_memory.h"
 
 extern char **environ;
 

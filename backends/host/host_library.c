@@ -1,5 +1,5 @@
 // host_library.c: see host_library.h.
-#include "host_library.h"
+#include "backends/host/host_library.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "host_memory.h"
+#include "backends/host/host_memory.h"
 
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const double GIB = 1024.0 * 1024.0 * 1024.0;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_cache.h"
-#include "host_tuning.h"
+#include "backends/host/host_cache.h"
+#include "backends/host/host_tuning.h"
 
 enum { FORMAT = 1 };
 

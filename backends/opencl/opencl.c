@@ -1,13 +1,13 @@
 // opencl.c: the opencl backend: every device of every OpenCL platform.
-#include "opencl.h"
+#include "backends/opencl/opencl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_memory.h"
-#include "opencl_bind.h"
-#include "opencl_tier.h"
+#include "backends/host/host_memory.h"
+#include "backends/opencl/opencl_bind.h"
+#include "backends/opencl/opencl_tier.h"
 
 extern const sm_backend sm_backend_opencl; // declared again by src/session/registry.c
 

@@ -27,7 +27,7 @@
 
 #include "backend.h"
 
-#include "opencl_api.h"
+#include "backends/opencl/opencl_api.h"
 
 // What a device says of itself.
 typedef struct {

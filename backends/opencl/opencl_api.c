@@ -1,8 +1,8 @@
 // opencl_api.c: the ICD loader's functions, and the names of its errors.
 #include <stdio.h>
 
-#include "host_library.h"
-#include "opencl_api.h"
+#include "backends/host/host_library.h"
+#include "backends/opencl/opencl_api.h"
 
 opencl_functions opencl;
 

@@ -3,8 +3,8 @@
 // that of the kernel in cl/STEM.cl.
 #include <math.h>
 
-#include "opencl_binders.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_binders.h"
+#include "backends/opencl/opencl_tier.h"
 
 #include "philox.h"
 

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_OPENCL_BIND_H
 #define STEPMARK_OPENCL_BIND_H
 
-#include "opencl.h"
+#include "backends/opencl/opencl.h"
 
 typedef struct {
     opencl_executable *e;

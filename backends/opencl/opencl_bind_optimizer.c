@@ -1,7 +1,7 @@
 // opencl_bind_optimizer.c: how the optimizer range's ops are launched: the gradient's norm, the updates, the loss
 // scaler.
-#include "opencl_binders.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_binders.h"
+#include "backends/opencl/opencl_tier.h"
 
 // --- optimizers: updates of each parameter by itself ----------------------------------------------------
 

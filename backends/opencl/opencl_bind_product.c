@@ -1,6 +1,6 @@
 // opencl_bind_product.c: matrix products and attention: described here, launched by the tier.
-#include "opencl_binders.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_binders.h"
+#include "backends/opencl/opencl_tier.h"
 
 #include "philox.h"
 

@@ -1,8 +1,8 @@
 // opencl_binders.c: what the files that launch ops share: operands as arguments, programs by the shape of rows, strips.
 #include <stdio.h>
 
-#include "opencl_binders.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_binders.h"
+#include "backends/opencl/opencl_tier.h"
 
 // Every operand that is not optional, in the table's order.
 void opencl_arg_operands(opencl_binder *b) {

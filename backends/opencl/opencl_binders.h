@@ -2,7 +2,7 @@
 #ifndef STEPMARK_OPENCL_BINDERS_H
 #define STEPMARK_OPENCL_BINDERS_H
 
-#include "opencl_bind.h"
+#include "backends/opencl/opencl_bind.h"
 
 // The op's operand at that place of the table of op kinds.
 static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_cache.h"
-#include "opencl.h"
+#include "backends/host/host_cache.h"
+#include "backends/opencl/opencl.h"
 
 typedef struct {
     char magic[8];

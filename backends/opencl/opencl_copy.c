@@ -3,8 +3,8 @@
 // event and never held up. What is rounded or added on the way lands in a buffer first; the queue's order keeps the
 // next from overwriting it. (Kernels in queues of their own, ordered by events, took two H100 10% longer a step: what
 // waits for an event of another queue is begun late by driver 580.)
-#include "opencl.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/opencl_tier.h"
 
 enum { OUT, IN };
 

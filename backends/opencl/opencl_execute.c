@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "opencl_bind.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_bind.h"
+#include "backends/opencl/opencl_tier.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 

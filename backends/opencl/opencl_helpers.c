@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host_helper.h"
-#include "host_memory.h"
-#include "opencl_bind.h"
-#include "opencl_tier.h"
+#include "backends/host/host_helper.h"
+#include "backends/host/host_memory.h"
+#include "backends/opencl/opencl_bind.h"
+#include "backends/opencl/opencl_tier.h"
 
 // Fewer programs than LEAST are built sooner than another process has begun with the driver.
 enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "opencl_bind.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_bind.h"
+#include "backends/opencl/opencl_tier.h"
 
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl_sources.h"
-#include "opencl_tensor.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_sources.h"
+#include "backends/opencl/opencl_tensor.h"
+#include "backends/opencl/opencl_tier.h"
 
 #include "bf16.h"
-#include "host_cache.h"
+#include "backends/host/host_cache.h"
 
 enum { M = 16, N = 8, K = 16 };
 

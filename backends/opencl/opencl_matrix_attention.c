@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "number_format.h"
-#include "opencl_tensor.h"
+#include "backends/opencl/opencl_tensor.h"
 
 // Two heads of queries share the keys and values of one. Of T, the last tile of rows is a part of one.
 enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, WARP_ITEMS = 32, N_ARGS = 7 };

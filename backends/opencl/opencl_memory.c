@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "host_memory.h"
-#include "opencl.h"
+#include "backends/host/host_memory.h"
+#include "backends/opencl/opencl.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 

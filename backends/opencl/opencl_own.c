@@ -1,6 +1,6 @@
 // opencl_own.c: kernels of a user's own in the place of the tier's: a launch of one kernel, whose parameters and
 // work-items own_kernel.h describes.
-#include "opencl_bind.h"
+#include "backends/opencl/opencl_bind.h"
 #include "philox.h"
 
 void opencl_take_own(opencl_device *device, const sm_open_options *options) {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_median.h"
-#include "host_memory.h"
-#include "opencl.h"
-#include "opencl_bind.h"
-#include "opencl_tier.h"
+#include "backends/host/host_median.h"
+#include "backends/host/host_memory.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/opencl_bind.h"
+#include "backends/opencl/opencl_tier.h"
 
 enum { N_BUFFERS = 3, N_CHAINS = 12, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl.h"
+#include "backends/opencl/opencl.h"
 
 enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
 

@@ -7,9 +7,9 @@
 
 #include "embedded.h"
 #include "fnv1a.h"
-#include "opencl.h"
-#include "opencl_sources.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/opencl_sources.h"
+#include "backends/opencl/opencl_tier.h"
 
 // --- sources ------------------------------------------------------------------------------------------
 

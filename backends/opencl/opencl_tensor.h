@@ -2,7 +2,7 @@
 #ifndef STEPMARK_OPENCL_TENSOR_H
 #define STEPMARK_OPENCL_TENSOR_H
 
-#include "opencl_bind.h"
+#include "backends/opencl/opencl_bind.h"
 
 // --- opencl_tier_tensor.c --------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "opencl_tensor.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_tensor.h"
+#include "backends/opencl/opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
 

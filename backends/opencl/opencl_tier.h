@@ -4,7 +4,7 @@
 #ifndef STEPMARK_OPENCL_TIER_H
 #define STEPMARK_OPENCL_TIER_H
 
-#include "opencl_bind.h"
+#include "backends/opencl/opencl_bind.h"
 
 struct opencl_tier {
     const char *name;                                  // "registers"; `--isa` takes it

@@ -2,8 +2,8 @@
 // items of a work-group, and items side by side read side by side.
 #include <stdio.h>
 
-#include "opencl_tensor.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_tensor.h"
+#include "backends/opencl/opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256 };
 

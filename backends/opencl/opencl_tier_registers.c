@@ -2,7 +2,7 @@
 // memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
 #include <stdio.h>
 
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_tier.h"
 
 // The sizes of cl/matmul_registers.cl for one device.
 typedef struct {

@@ -2,8 +2,8 @@
 // (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in tier `local`, op by op.
 #include <stdio.h>
 
-#include "opencl_tensor.h"
-#include "opencl_tier.h"
+#include "backends/opencl/opencl_tensor.h"
+#include "backends/opencl/opencl_tier.h"
 
 enum { OPTIONS_SIZE = 256 };
 

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_cache.h"
-#include "host_memory.h"
-#include "host_tuning.h"
-#include "opencl_sources.h"
-#include "opencl_tier.h"
+#include "backends/host/host_cache.h"
+#include "backends/host/host_memory.h"
+#include "backends/host/host_tuning.h"
+#include "backends/opencl/opencl_sources.h"
+#include "backends/opencl/opencl_tier.h"
 
 static const double TUNE_SECONDS = 20;
 

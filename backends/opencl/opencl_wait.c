@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "opencl.h"
+#include "backends/opencl/opencl.h"
 
 static opencl_device *lost_devices;
 

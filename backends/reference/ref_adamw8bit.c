@@ -1,7 +1,7 @@
 // ref_adamw8bit.c: AdamW whose moments are kept in 8 bits (Dettmers et al. 2022): codes of a map (dynamic_map.h), times
 // the largest of their block.
 #include "dynamic_map.h"
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 enum { BLOCK = SM_QUANT_BLOCK };
 

@@ -9,7 +9,7 @@
 // (B,NH,W).
 //
 // Documents that share a row: token t then mixes the values of tokens starts[t] <= s <= t alone.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // One head of one batch row. Token t's query is q[t * qkv_row ..], HS elements; its output, or
 // the output's gradient, begins at first_y + t * y_row.

@@ -1,5 +1,5 @@
 // ref_bias.c: a linear layer's bias, the same for every row.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // y[n,:] = x[n,:] + b
 // x, y (N,C); b (C)

@@ -1,6 +1,6 @@
 // ref_dropout.c: elements are dropped at random, and the kept ones scaled so that the
 // expectation stays (Srivastava et al. 2014, section 4, inverted form).
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // y[i] = keep[i] x[i] / (1 - p), keep[i] ~ Bernoulli(1 - p)
 // x, y (n). Its own derivative: applied to dy with the same mask it gives dx.

@@ -1,7 +1,7 @@
 // ref_embedding.c: from token ids to vectors: a row of wte for the token, plus a row of wpe
 // for its position (Radford et al. 2018, section 3.1), where there are such rows: wpe and dwpe may be NULL. Positions
 // count from the start of the token's document: starts (B,T), or NULL where that is the start of the row.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {
     return n % T - (starts == NULL ? 0 : starts[n]);

@@ -1,6 +1,6 @@
 // ref_gelu.c: the Gaussian error linear unit, in the tanh form that GPT-2 uses (Hendrycks and
 // Gimpel 2016, section 2).
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 static const double sqrt_2_over_pi = 0.79788456080286535588;
 

@@ -1,6 +1,6 @@
 // ref_grad_norm.c: the L2 norm of all gradients together, and the factor that keeps it below
 // a limit (Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6).
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // sqnorm = sum_i g[i]^2
 // g (n): one group of gradients; sqnorm (1)

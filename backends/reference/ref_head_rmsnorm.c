@@ -1,6 +1,6 @@
 // ref_head_rmsnorm.c: each head of the queries and of the keys is scaled to mean square 1, then by a w that all heads
 // of its sort share: so no product of a query and a key grows without limit as a model learns. Values stay.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // y = rmsnorm of each head of q (w: wq) and of k (wk); v stays.
 // x, y (N,(NH+2NKV)HS); wq, wk (HS); rstd (N,NH+NKV); y may be x

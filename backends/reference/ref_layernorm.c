@@ -1,7 +1,7 @@
 // ref_layernorm.c: each row is shifted to mean 0 and scaled to variance 1, then scaled and
 // shifted by learned w and b (Ba et al. 2016, equations 3 and 4); alone, and with the
 // residual stream's addition before it (forward) or after it (backward).
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // mean = sum_c x / C;  rstd = 1 / sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b
 // x, y (N,C); w, b (C); mean, rstd (N)

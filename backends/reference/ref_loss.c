@@ -2,7 +2,7 @@
 // mean over the tokens that count (target -1: ignored), and its derivative.
 //
 // Rows of logits are Vp long; columns V..Vp-1 are padding and take no part.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 static int64_t count_targets(int64_t N, const int32_t *target) {
     int64_t n_targets = 0;

@@ -1,6 +1,6 @@
 // ref_muon.c: what Muon (Jordan et al. 2024) does beside its matrix products. A tall matrix goes through them
 // transposed: x is (C,R) then, and (R,C) otherwise.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // Where element i of an (R,C) matrix lies in x.
 static int64_t place(int64_t i, int64_t R, int64_t C, bool transposed) { return transposed ? i % C * R + i / C : i; }

@@ -1,6 +1,6 @@
 // ref_optimizer.c: updates of each parameter by itself. g, p, m, v (n): one group of parameters; clip (1), what the
 // gradient's norm leaves of it. wd, the weight decay, is 0 for groups without.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // Weight decay of this group.
 static double decay_of(const real *hyper, bool decay) { return decay ? (double)hyper[SM_HYPER_WEIGHT_DECAY] : 0; }

@@ -1,7 +1,7 @@
 // ref_rmsnorm.c: each row is scaled to mean square 1, then by a learned w (Zhang and Sennrich 2019, equation 4): a
 // layernorm that neither shifts to mean 0 nor adds a bias; alone, and with the residual stream's addition before it
 // (forward) or after it (backward).
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // rstd = 1 / sqrt(sum_c x^2 / C + eps);  y = x rstd w
 // x, y (N,C); w (C); rstd (N)

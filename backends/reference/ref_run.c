@@ -1,6 +1,6 @@
 // ref_run.c: from an op of a plan to its function: operands and attributes become arguments.
-#include "ref.h"
-#include "reference.h"
+#include "backends/reference/ref.h"
+#include "backends/reference/reference.h"
 
 // Address of an operand.
 #define INPUT(kind, operand)  (op->in[SM_IN(kind, operand)])

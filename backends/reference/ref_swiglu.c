@@ -1,6 +1,6 @@
 // ref_swiglu.c: the gated linear unit whose gate is a SiLU (Shazeer 2020, equation 6). A row of x holds the gate (F),
 // then what it lets through, up (F): the results of two linear layers that are computed as one.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // y = silu(gate) up,  silu(gate) = gate / (1 + exp(-gate))
 // x (N,2F), y (N,F)

@@ -1,5 +1,5 @@
 // ref_zero.c: gradients start a step at zero.
-#include "ref.h"
+#include "backends/reference/ref.h"
 
 // x = 0
 // x (n)

@@ -2,7 +2,7 @@
 // narrower formats), with sums in double. It is what the other backends are compared with; its speed means nothing.
 #include <stdlib.h>
 
-#include "reference.h"
+#include "backends/reference/reference.h"
 
 typedef struct {
     sm_executable base; // first, so that a pointer to it is a pointer to this

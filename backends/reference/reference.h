@@ -3,7 +3,7 @@
 #define STEPMARK_REFERENCE_H
 
 #include "backend.h"
-#include "host_memory.h"
+#include "backends/host/host_memory.h"
 
 extern const sm_backend sm_backend_reference;
 

@@ -1,15 +1,15 @@
 // advice.c: see advice.h.
-#include "advice.h"
+#include "bench/compare/advice.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare_stats.h"
-#include "evidence.h"
-#include "read_rows.h"
-#include "show.h"
-#include "stats.h"
+#include "bench/stats/compare_stats.h"
+#include "bench/compare/evidence.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
+#include "bench/stats/stats.h"
 
 enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists
 static const double alpha = 0.05;

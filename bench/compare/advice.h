@@ -3,7 +3,7 @@
 #ifndef STEPMARK_ADVICE_H
 #define STEPMARK_ADVICE_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 // A configuration and its rows.
 typedef struct {

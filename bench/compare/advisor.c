@@ -1,5 +1,5 @@
 // advisor.c: see advisor.h.
-#include "advisor.h"
+#include "bench/compare/advisor.h"
 
 #include <math.h>
 #include <stdlib.h>

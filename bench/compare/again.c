@@ -1,8 +1,8 @@
 // again.c: see again.h.
-#include "again.h"
+#include "bench/compare/again.h"
 
-#include "read_rows.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -9,8 +9,8 @@
 #ifndef STEPMARK_AGAIN_H
 #define STEPMARK_AGAIN_H
 
-#include "compare.h"
-#include "record.h"
+#include "bench/compare/compare.h"
+#include "bench/records/record.h"
 
 typedef struct {
     json_t *fields;           // records of sm_again_table: outcome, losses, speed, and conditions

@@ -18,8 +18,8 @@
 #ifndef STEPMARK_COMPARE_H
 #define STEPMARK_COMPARE_H
 
-#include "compare_match.h"
-#include "record.h"
+#include "bench/compare/compare_match.h"
+#include "bench/records/record.h"
 
 enum { SM_COMPARE_MIN_RUNS = 5 };
 

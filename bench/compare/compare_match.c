@@ -1,9 +1,9 @@
 // compare_match.c: configurations as lists of field values.
-#include "compare_match.h"
+#include "bench/compare/compare_match.h"
 
-#include "read_rows.h"
-#include "record.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/record.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

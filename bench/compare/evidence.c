@@ -1,11 +1,11 @@
 // evidence.c: see evidence.h.
-#include "evidence.h"
+#include "bench/compare/evidence.h"
 
-#include "compare_match.h"
-#include "read_rows.h"
-#include "show.h"
-#include "stats.h"
-#include "steady.h"
+#include "bench/compare/compare_match.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
+#include "bench/stats/stats.h"
+#include "bench/stats/steady.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // fastest.c: groups rows by their work, and compares samples.
-#include "fastest.h"
+#include "bench/compare/fastest.h"
 
-#include "compare_stats.h"
-#include "evidence.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/stats/compare_stats.h"
+#include "bench/compare/evidence.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

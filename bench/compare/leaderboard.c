@@ -1,13 +1,13 @@
 // leaderboard.c: see leaderboard.h.
-#include "leaderboard.h"
+#include "bench/compare/leaderboard.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/compare/evidence.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 enum { TEXT_SIZE = 256 };
 

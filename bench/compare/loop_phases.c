@@ -1,15 +1,15 @@
 // loop_phases.c: see loop_phases.h.
-#include "loop_phases.h"
+#include "bench/compare/loop_phases.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare_match.h"
-#include "compare_stats.h"
-#include "phases.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/compare/compare_match.h"
+#include "bench/stats/compare_stats.h"
+#include "src/train/phases.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 enum { NAME_SIZE = 64 };
 

@@ -1,8 +1,8 @@
 // recommend.c: see recommend.h.
-#include "recommend.h"
+#include "bench/compare/recommend.h"
 
-#include "read_rows.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -16,8 +16,8 @@
 #ifndef STEPMARK_RECOMMEND_H
 #define STEPMARK_RECOMMEND_H
 
-#include "evidence.h"
-#include "record.h"
+#include "bench/compare/evidence.h"
+#include "bench/records/record.h"
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
 extern const sm_table sm_recommend_table;

@@ -1,5 +1,5 @@
 // exercise.c: the list of exercises, the file to begin with, and the check from compiling to times.
-#include "exercise.h"
+#include "bench/exercise/exercise.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exercise_explain.h"
-#include "file_access.h"
-#include "kernel_library.h"
+#include "bench/exercise/exercise_explain.h"
+#include "bench/processes/file_access.h"
+#include "bench/kernels/kernel_library.h"
 
 #define STARTS "// starts is for rows of several documents: NULL here.\n"
 

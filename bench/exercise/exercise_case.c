@@ -1,6 +1,6 @@
 // exercise_case.c: builds a case, runs it on the reference, and lays its operands out between pages that cannot be
 // touched.
-#include "exercise_case.h"
+#include "bench/exercise/exercise_case.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "verify.h"
+#include "src/verify/verify.h"
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
 static const int64_t timing_ns = 30000000;

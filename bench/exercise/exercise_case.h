@@ -4,8 +4,8 @@
 #define STEPMARK_EXERCISE_CASE_H
 
 #include "backend.h"
-#include "op_ceiling.h"
-#include "op_cases.h"
+#include "bench/measure/op_ceiling.h"
+#include "src/verify/op_cases.h"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 // exercise_child.c: fork, limits, confinement (exercise_confine.h), and what became of it. A call that is not allowed
 // raises SIGSYS, whose handler writes down which it was. Results come back through memory that both processes share.
-#include "exercise_child.h"
+#include "bench/exercise/exercise_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "exercise_confine.h"
-#include "exercise_device.h"
-#include "process_limits.h"
-#include "remove_tree.h"
+#include "bench/exercise/exercise_confine.h"
+#include "bench/exercise/exercise_device.h"
+#include "bench/processes/process_limits.h"
+#include "bench/processes/remove_tree.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,

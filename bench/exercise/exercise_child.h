@@ -6,9 +6,9 @@
 
 #include <signal.h>
 
-#include "exercise_case.h"
-#include "exercise_device.h"
-#include "kernel_library.h"
+#include "bench/exercise/exercise_case.h"
+#include "bench/exercise/exercise_device.h"
+#include "bench/kernels/kernel_library.h"
 
 typedef enum {
     SM_CHILD_DONE,    // all cases ran

@@ -1,5 +1,5 @@
 // exercise_confine.c: filters of system calls (seccomp); what files may be touched (file_access.h).
-#include "exercise_confine.h"
+#include "bench/exercise/exercise_confine.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "file_access.h"
+#include "bench/processes/file_access.h"
 
 // --- filters of system calls -----------------------------------------------------------------------
 

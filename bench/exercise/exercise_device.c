@@ -1,6 +1,6 @@
 // exercise_device.c: a case as a plan of one op on a device, whose operands lie apart from one another: what is between
 // them must stay as it was.
-#include "exercise_device.h"
+#include "bench/exercise/exercise_device.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_EXERCISE_DEVICE_H
 #define STEPMARK_EXERCISE_DEVICE_H
 
-#include "exercise_case.h"
+#include "bench/exercise/exercise_case.h"
 
 typedef struct {
     char device[SM_TEXT_SIZE]; // its name

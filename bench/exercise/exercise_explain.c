@@ -1,13 +1,13 @@
 // exercise_explain.c: compares, output by output and case by case, and looks for the known mistake that gives the same
 // numbers in every case.
-#include "exercise_explain.h"
+#include "bench/exercise/exercise_explain.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exercise_mistakes.h"
+#include "bench/exercise/exercise_mistakes.h"
 
 #define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
 

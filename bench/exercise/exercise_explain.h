@@ -2,9 +2,9 @@
 #ifndef STEPMARK_EXERCISE_EXPLAIN_H
 #define STEPMARK_EXERCISE_EXPLAIN_H
 
-#include "exercise.h"
-#include "exercise_case.h"
-#include "exercise_child.h"
+#include "bench/exercise/exercise.h"
+#include "bench/exercise/exercise_case.h"
+#include "bench/exercise/exercise_child.h"
 
 // The kernel ran: fills right, n_right, n_values, wrong, where and why. SM_ERR_OOM.
 sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report);

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_EXERCISE_MISTAKES_H
 #define STEPMARK_EXERCISE_MISTAKES_H
 
-#include "exercise_case.h"
+#include "bench/exercise/exercise_case.h"
 
 enum { SM_MAX_MISTAKES = 10 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exercise_mistakes.h"
+#include "bench/exercise/exercise_mistakes.h"
 
 enum {
     NO_MASK = 1,

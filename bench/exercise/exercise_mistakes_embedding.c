@@ -1,5 +1,5 @@
 // exercise_mistakes_embedding.c: what goes wrong in the embedding and in its gradient.
-#include "exercise_mistakes.h"
+#include "bench/exercise/exercise_mistakes.h"
 
 #define IN(name) const float *name = sm_mistaken_in(c, #name)
 

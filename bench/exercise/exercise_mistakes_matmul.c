@@ -1,5 +1,5 @@
 // exercise_mistakes_matmul.c: what goes wrong in a linear layer's three products and in its bias.
-#include "exercise_mistakes.h"
+#include "bench/exercise/exercise_mistakes.h"
 
 #define IN(name) const float *name = sm_mistaken_in(c, #name)
 

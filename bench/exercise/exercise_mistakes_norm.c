@@ -1,7 +1,7 @@
 // exercise_mistakes_norm.c: what goes wrong in layernorm.
 #include <math.h>
 
-#include "exercise_mistakes.h"
+#include "bench/exercise/exercise_mistakes.h"
 
 #define IN(name) const float *name = sm_mistaken_in(c, #name)
 

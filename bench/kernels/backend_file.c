@@ -1,5 +1,5 @@
 // backend_file.c: loads a library, compares what it was compiled against, checks that its backend is whole.
-#include "backend_file.h"
+#include "bench/kernels/backend_file.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 // kernel_library.c: runs the compiler, loads the library, checks its signature.
-#include "kernel_library.h"
+#include "bench/kernels/kernel_library.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "file_access.h"
-#include "input_file.h"
-#include "process_limits.h"
-#include "remove_tree.h"
-#include "subprocess.h"
+#include "bench/processes/file_access.h"
+#include "src/io/input_file.h"
+#include "bench/processes/process_limits.h"
+#include "bench/processes/remove_tree.h"
+#include "bench/processes/subprocess.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
 static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes

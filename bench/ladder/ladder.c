@@ -1,5 +1,5 @@
 // ladder.c: from a ladder to times: each rung on a device of its own, verified, then measured in turn with the others.
-#include "ladder.h"
+#include "bench/ladder/ladder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "ladder_step.h"
-#include "verify.h"
+#include "bench/ladder/ladder_step.h"
+#include "src/verify/verify.h"
 
 enum { MOST_SAMPLES = 4096 };
 static const double peak_seconds = 0.1;

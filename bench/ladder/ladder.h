@@ -6,10 +6,10 @@
 #include <signal.h>
 
 #include "backend.h"
-#include "ladder_rungs.h"
-#include "op_cases.h"
-#include "op_ceiling.h"
-#include "stats.h"
+#include "bench/ladder/ladder_rungs.h"
+#include "src/verify/op_cases.h"
+#include "bench/measure/op_ceiling.h"
+#include "bench/stats/stats.h"
 
 enum { SM_RUNG_TEXT = 256 };
 

@@ -1,9 +1,9 @@
 // ladder_rungs.c: the table of ladders, and the functions that the build made of their sources.
-#include "ladder_rungs.h"
+#include "bench/ladder/ladder_rungs.h"
 
 #include <string.h>
 
-#include "ladder_texts.h"
+#include "bench/ladder/ladder_texts.h"
 
 // --- the ladders -----------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 // ladder_step.c: sizes of a model from those of an op, its plan, and the op in it.
-#include "ladder_step.h"
+#include "bench/ladder/ladder_step.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "src/models/model.h"
 #include "philox.h"
-#include "rewrite.h"
+#include "src/rewrites/rewrite.h"
 
 enum { HEAD_SIZE = 64, LONGEST = 64, SMALL = 64, SEED = 1 };
 

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_LADDER_STEP_H
 #define STEPMARK_LADDER_STEP_H
 
-#include "op_cases.h"
-#include "session.h"
+#include "src/verify/op_cases.h"
+#include "src/session/session.h"
 
 typedef struct {
     sm_session *session; // NULL: no model has such an op

@@ -1,5 +1,5 @@
 // ladder_texts.c: finds a source by its name, and puts in what it includes.
-#include "ladder_texts.h"
+#include "bench/ladder/ladder_texts.h"
 
 #include <stdbool.h>
 #include <string.h>

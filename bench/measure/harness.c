@@ -1,13 +1,13 @@
 // harness.c: the protocol of harness.h.
 #include "clock.h"
-#include "harness.h"
+#include "bench/measure/harness.h"
 
-#include "judge.h"
-#include "machine.h"
-#include "pass_stats.h"
+#include "bench/measure/judge.h"
+#include "bench/rows/machine.h"
+#include "bench/measure/pass_stats.h"
 #include "philox.h"
-#include "sensors.h"
-#include "steady.h"
+#include "bench/measure/sensors.h"
+#include "bench/stats/steady.h"
 
 #include <errno.h>
 #include <math.h>

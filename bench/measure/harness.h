@@ -30,7 +30,7 @@
 #ifndef STEPMARK_HARNESS_H
 #define STEPMARK_HARNESS_H
 
-#include "step.h"
+#include "bench/measure/step.h"
 
 #include <signal.h>
 

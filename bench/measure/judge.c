@@ -1,8 +1,8 @@
 // judge.c: see judge.h.
-#include "judge.h"
+#include "bench/measure/judge.h"
 
-#include "evidence.h"
-#include "steady.h"
+#include "bench/compare/evidence.h"
+#include "bench/stats/steady.h"
 
 #include <math.h>
 #include <stdlib.h>

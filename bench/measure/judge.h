@@ -2,8 +2,8 @@
 #ifndef STEPMARK_JUDGE_H
 #define STEPMARK_JUDGE_H
 
-#include "row.h"
-#include "stats.h"
+#include "bench/rows/row.h"
+#include "bench/stats/stats.h"
 
 // Percentiles that a sample can show: p of n samples where n (1 - p) >= 1, so that at least one
 // sample is expected beyond it: p95 from 20 samples on, p99 from 100.

@@ -1,15 +1,15 @@
 // loop.c: see loop.h.
-#include "loop.h"
+#include "bench/measure/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
-#include "json_values.h"
-#include "loop_memory.h"
-#include "loop_verdict.h"
-#include "pass_stats.h"
-#include "stats.h"
+#include "bench/records/json_values.h"
+#include "bench/measure/loop_memory.h"
+#include "bench/measure/loop_verdict.h"
+#include "bench/measure/pass_stats.h"
+#include "bench/stats/stats.h"
 
 enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
 

@@ -8,8 +8,8 @@
 #ifndef STEPMARK_LOOP_H
 #define STEPMARK_LOOP_H
 
-#include "harness.h"
-#include "train_step.h"
+#include "bench/measure/harness.h"
+#include "src/train/train_step.h"
 
 typedef struct {
     const sm_workload *workload; // whose checks the first steps have; NULL where a training runs the steps

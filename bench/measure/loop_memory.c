@@ -1,9 +1,9 @@
 // loop_memory.c: see loop_memory.h.
-#include "loop_memory.h"
+#include "bench/measure/loop_memory.h"
 
 #include <stdlib.h>
 
-#include "stats.h"
+#include "bench/stats/stats.h"
 
 enum { MOST_POINTS = 200 };
 

@@ -1,11 +1,11 @@
 // loop_verdict.c: see loop_verdict.h.
-#include "loop_verdict.h"
+#include "bench/measure/loop_verdict.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "harness.h"
-#include "show.h"
+#include "bench/measure/harness.h"
+#include "bench/records/show.h"
 
 const char *sm_loop_bound_name(sm_loop_bound bound) {
     static const char *const names[] = {

@@ -14,8 +14,8 @@
 #ifndef STEPMARK_LOOP_VERDICT_H
 #define STEPMARK_LOOP_VERDICT_H
 
-#include "profile.h"
-#include "row.h"
+#include "bench/measure/profile.h"
+#include "bench/rows/row.h"
 
 // X(code, name)
 #define SM_LOOP_BOUND_LIST(X)       \

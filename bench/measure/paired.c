@@ -1,6 +1,6 @@
 // paired.c: steps of two sessions in turn.
 #include "clock.h"
-#include "paired.h"
+#include "bench/measure/paired.h"
 #include "philox.h"
 
 #include <stdlib.h>

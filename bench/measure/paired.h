@@ -3,8 +3,8 @@
 #ifndef STEPMARK_PAIRED_H
 #define STEPMARK_PAIRED_H
 
-#include "harness.h"
-#include "stats.h"
+#include "bench/measure/harness.h"
+#include "bench/stats/stats.h"
 
 // One of the two: a session at its initial state, whose steps are whole, of one micro-batch, with
 // the optimizer's default settings. Steps are counted on, so that it can meet one opponent after another. The caller

@@ -1,8 +1,8 @@
 // pass_stats.c: pass types, their work, and the figures that come from their samples.
-#include "pass_stats.h"
+#include "bench/measure/pass_stats.h"
 
-#include "judge.h"
-#include "stats.h"
+#include "bench/measure/judge.h"
+#include "bench/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_PASS_STATS_H
 #define STEPMARK_PASS_STATS_H
 
-#include "harness.h"
+#include "bench/measure/harness.h"
 
 // The times of ops are themselves the sample, not a stretch of wall clock.
 bool sm_pass_is_op_time(sm_pass_type pass);

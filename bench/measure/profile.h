@@ -15,9 +15,9 @@
 #ifndef STEPMARK_PROFILE_H
 #define STEPMARK_PROFILE_H
 
-#include "evidence.h"
+#include "bench/compare/evidence.h"
 #include "plan.h"
-#include "record.h"
+#include "bench/records/record.h"
 
 // What a line of the profile is of. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \

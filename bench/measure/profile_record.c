@@ -1,7 +1,7 @@
 // profile_record.c: a profile as records.
-#include "profile.h"
+#include "bench/measure/profile.h"
 
-#include "show.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef STEPMARK_SENSORS_H
 #define STEPMARK_SENSORS_H
 
-#include "row.h"
+#include "bench/rows/row.h"
 
 enum { SM_MAX_ENERGY_COUNTERS = 16 };
 

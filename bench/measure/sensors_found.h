@@ -3,8 +3,8 @@
 #ifndef STEPMARK_SENSORS_FOUND_H
 #define STEPMARK_SENSORS_FOUND_H
 
-#include "sensors.h"
-#include "sensors_nvml.h"
+#include "bench/measure/sensors.h"
+#include "bench/measure/sensors_nvml.h"
 
 enum { SM_SENSOR_PATH = 256 };
 

@@ -1,7 +1,7 @@
 // sensors_nvml.c: the few entry points of NVML that are needed, by their documented signatures.
-#include "sensors_nvml.h"
+#include "bench/measure/sensors_nvml.h"
 
-#include "json_values.h"
+#include "bench/records/json_values.h"
 
 #include <dlfcn.h>
 #include <math.h>

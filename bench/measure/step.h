@@ -11,9 +11,9 @@
 #ifndef STEPMARK_STEP_H
 #define STEPMARK_STEP_H
 
-#include "row.h"
-#include "session.h"
-#include "spot_check.h"
+#include "bench/rows/row.h"
+#include "src/session/session.h"
+#include "src/verify/spot_check.h"
 
 // What is measured, as far as a step must know.
 typedef struct {

@@ -9,8 +9,8 @@
 #ifndef STEPMARK_UTILISATION_H
 #define STEPMARK_UTILISATION_H
 
-#include "background.h"
-#include "json_values.h"
+#include "src/train/background.h"
+#include "bench/records/json_values.h"
 
 // X(code, name)
 #define SM_UTILISATION_LIST(X)               \

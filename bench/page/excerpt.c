@@ -2,7 +2,7 @@
 //
 // A file is taken apart into its definitions: what begins at the left margin, up to the brace or semicolon that ends
 // it, with the comment right above. Which of them another needs is told by its name, found there as a word.
-#include "excerpt.h"
+#include "bench/page/excerpt.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // film.c: what a step does to memory, once.
-#include "film.h"
+#include "bench/page/film.h"
 
 #include <math.h>
 #include <stdlib.h>

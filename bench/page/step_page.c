@@ -1,9 +1,9 @@
 // step_page.c: one training step as a page of HTML.
-#include "step_page.h"
+#include "bench/page/step_page.h"
 
 #include <stdlib.h>
 
-#include "report_page.h"
+#include "bench/report/report_page.h"
 
 // --- a plan ----------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // oom_kills.c: see oom_kills.h.
-#include "oom_kills.h"
+#include "bench/processes/oom_kills.h"
 
 #include <inttypes.h>
 #include <stdio.h>

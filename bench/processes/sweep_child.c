@@ -1,7 +1,7 @@
 // sweep_child.c: see sweep_child.h.
-#include "sweep_child.h"
+#include "bench/processes/sweep_child.h"
 
-#include "oom_kills.h"
+#include "bench/processes/oom_kills.h"
 
 #include <errno.h>
 #include <fcntl.h>

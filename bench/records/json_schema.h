@@ -2,7 +2,7 @@
 #ifndef STEPMARK_JSON_SCHEMA_H
 #define STEPMARK_JSON_SCHEMA_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 // Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
 // memory.

@@ -1,7 +1,7 @@
 // layout.c: chooses columns, collects notes and fills cells.
-#include "layout.h"
+#include "bench/records/layout.h"
 
-#include "show.h"
+#include "bench/records/show.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_LAYOUT_H
 #define STEPMARK_LAYOUT_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 // A note under the table. Those that differ in their figures alone are one.
 typedef struct {

@@ -1,7 +1,7 @@
 // markdown.c: a laid-out table as Markdown.
-#include "markdown.h"
+#include "bench/records/markdown.h"
 
-#include "layout.h"
+#include "bench/records/layout.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
 #ifndef STEPMARK_MARKDOWN_H
 #define STEPMARK_MARKDOWN_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 // Writes the array of records.
 sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);

@@ -1,8 +1,8 @@
 // record.c: json, jsonl, csv and sql from records. Markdown is in markdown.c.
-#include "record.h"
+#include "bench/records/record.h"
 
-#include "markdown.h"
-#include "screen.h"
+#include "bench/records/markdown.h"
+#include "bench/records/screen.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 #ifndef STEPMARK_RECORD_H
 #define STEPMARK_RECORD_H
 
-#include "json_values.h"
+#include "bench/records/json_values.h"
 #include "status.h"
 
 #include <stdbool.h>

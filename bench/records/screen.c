@@ -1,7 +1,7 @@
 // screen.c: how wide a terminal is, and texts that keep within.
-#include "screen.h"
+#include "bench/records/screen.h"
 
-#include "layout.h"
+#include "bench/records/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>

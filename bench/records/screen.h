@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "record.h"
+#include "bench/records/record.h"
 
 // Columns of the terminal that `out` is; 0 where it is none.
 int sm_screen_width(FILE *out);

@@ -1,6 +1,6 @@
 // text.c: a laid-out table on a terminal.
-#include "layout.h"
-#include "screen.h"
+#include "bench/records/layout.h"
+#include "bench/records/screen.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 // leaderboard_page.c: see leaderboard_page.h.
-#include "leaderboard_page.h"
+#include "bench/report/leaderboard_page.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "leaderboard.h"
-#include "read_rows.h"
-#include "report_doc.h"
-#include "show.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/rows/read_rows.h"
+#include "bench/report/report_doc.h"
+#include "bench/records/show.h"
 
 enum { TEXT_SIZE = 256, MAX_WORKS = 12, MAX_PLACES = 20 }; // panels of a picture, machines in each
 

@@ -1,9 +1,9 @@
 // report.c: the order of the page.
-#include "report.h"
+#include "bench/report/report.h"
 
-#include "evidence.h"
-#include "report_charts.h"
-#include "report_loops.h"
+#include "bench/compare/evidence.h"
+#include "bench/report/report_charts.h"
+#include "bench/report/report_loops.h"
 
 #include <string.h>
 

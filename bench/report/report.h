@@ -2,10 +2,10 @@
 #ifndef STEPMARK_REPORT_H
 #define STEPMARK_REPORT_H
 
-#include "read_rows.h"
-#include "report_doc.h"
-#include "report_rows.h"
-#include "report_warnings.h"
+#include "bench/rows/read_rows.h"
+#include "bench/report/report_doc.h"
+#include "bench/report/report_rows.h"
+#include "bench/report/report_warnings.h"
 
 // Writes the page: self-contained HTML, or Markdown without pictures.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);

@@ -1,14 +1,14 @@
 // report_charts.c: side by side, against the batch, and where time goes.
-#include "report_charts.h"
+#include "bench/report/report_charts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare_match.h"
-#include "compare_stats.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/compare/compare_match.h"
+#include "bench/stats/compare_stats.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 enum { MOST_COMPARED = 500, TEXT_SIZE = 512 }; // samples a side: the work grows with their product
 

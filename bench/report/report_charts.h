@@ -3,8 +3,8 @@
 #ifndef STEPMARK_REPORT_CHARTS_H
 #define STEPMARK_REPORT_CHARTS_H
 
-#include "report_figure.h"
-#include "report_rows.h"
+#include "bench/report/report_figure.h"
+#include "bench/report/report_rows.h"
 
 // X(code, id, heading, what is said where no row has what it needs)
 #define SM_CHART_LIST(X)                                                                                              \

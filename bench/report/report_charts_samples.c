@@ -1,12 +1,12 @@
 // report_charts_samples.c: charts of raw samples, and of the work against the machine's ceilings.
-#include "report_charts.h"
+#include "bench/report/report_charts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "read_rows.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 enum { MAX_ROOFS = 12, MAX_POINTS = 400 };
 

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "evidence.h"
-#include "layout.h"
-#include "read_rows.h"
-#include "report.h"
-#include "report_page.h"
-#include "show.h"
+#include "bench/compare/evidence.h"
+#include "bench/records/layout.h"
+#include "bench/rows/read_rows.h"
+#include "bench/report/report.h"
+#include "bench/report/report_page.h"
+#include "bench/records/show.h"
 
 enum { CELL_SIZE = 256 };
 

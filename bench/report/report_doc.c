@@ -1,10 +1,10 @@
 // report_doc.c: see report_doc.h.
-#include "report_doc.h"
+#include "bench/report/report_doc.h"
 
-#include "json_values.h"
-#include "layout.h"
-#include "report_page.h"
-#include "show.h"
+#include "bench/records/json_values.h"
+#include "bench/records/layout.h"
+#include "bench/report/report_page.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdarg.h>

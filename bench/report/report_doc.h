@@ -3,8 +3,8 @@
 #ifndef STEPMARK_REPORT_DOC_H
 #define STEPMARK_REPORT_DOC_H
 
-#include "record.h"
-#include "report_figure.h"
+#include "bench/records/record.h"
+#include "bench/report/report_figure.h"
 #include "status.h"
 
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 // report_figure.c: see report_figure.h.
-#include "report_figure.h"
+#include "bench/report/report_figure.h"
 
 #include <string.h>
 
-#include "json_values.h"
-#include "report_page.h"
+#include "bench/records/json_values.h"
+#include "bench/report/report_page.h"
 
 sm_status sm_figures_open(sm_figures *figures) {
     *figures = (sm_figures){.list = json_array()};

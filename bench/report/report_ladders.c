@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "read_rows.h"
-#include "report.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/report/report.h"
+#include "bench/records/show.h"
 
 enum { TITLE_SIZE = 320, TEXT_SIZE = 96, MOST_DEVICES = 8 };
 

@@ -1,15 +1,15 @@
 // report_loops.c: see report_loops.h.
-#include "report_loops.h"
+#include "bench/report/report_loops.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "compare_match.h"
-#include "evidence.h"
-#include "loop_phases.h"
-#include "phases.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/compare/compare_match.h"
+#include "bench/compare/evidence.h"
+#include "bench/compare/loop_phases.h"
+#include "src/train/phases.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 enum { TEXT_SIZE = 512, MAX_BARS = 12, MAX_SERIES_PANELS = 6, MOST_POINTS = 200, MAX_FOLDED = 24 };
 

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_REPORT_LOOPS_H
 #define STEPMARK_REPORT_LOOPS_H
 
-#include "report_doc.h"
-#include "report_rows.h"
+#include "bench/report/report_doc.h"
+#include "bench/report/report_rows.h"
 
 bool sm_report_has_loops(const sm_report_rows *report);
 

@@ -1,11 +1,11 @@
 // report_page.c: see report_page.h.
-#include "report_page.h"
+#include "bench/report/report_page.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "embedded.h"
-#include "json_values.h"
+#include "bench/records/json_values.h"
 
 // --- embedded files --------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 // report_rows.c: see report_rows.h.
-#include "report_rows.h"
+#include "bench/report/report_rows.h"
 
-#include "compare_match.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/compare/compare_match.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

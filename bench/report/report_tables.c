@@ -1,8 +1,8 @@
 // report_tables.c: what a report says in words and tables.
-#include "layout.h"
-#include "recommend.h"
-#include "report.h"
-#include "show.h"
+#include "bench/records/layout.h"
+#include "bench/compare/recommend.h"
+#include "bench/report/report.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdlib.h>

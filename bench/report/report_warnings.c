@@ -1,10 +1,10 @@
 // report_warnings.c: see report_warnings.h.
-#include "report_warnings.h"
+#include "bench/report/report_warnings.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "layout.h"
+#include "bench/records/layout.h"
 
 enum { MOST_NAMED = 12, NAMES_SIZE = 160 }; // rows that a warning names
 

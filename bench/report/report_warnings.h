@@ -3,8 +3,8 @@
 #ifndef STEPMARK_REPORT_WARNINGS_H
 #define STEPMARK_REPORT_WARNINGS_H
 
-#include "report_doc.h"
-#include "report_rows.h"
+#include "bench/report/report_doc.h"
+#include "bench/report/report_rows.h"
 
 enum { SM_MOST_WARNINGS = 99, SM_MARKS_SIZE = 128 };
 

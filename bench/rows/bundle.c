@@ -1,5 +1,5 @@
 // bundle.c: see bundle.h.
-#include "bundle.h"
+#include "bench/rows/bundle.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "digest.h"
-#include "input_file.h"
-#include "json_values.h"
-#include "machine.h"
-#include "record.h"
+#include "bench/rows/digest.h"
+#include "src/io/input_file.h"
+#include "bench/records/json_values.h"
+#include "bench/rows/machine.h"
+#include "bench/records/record.h"
 
 enum { HEADER_SIZE = 128, VERSION = 1 };
 

@@ -1,8 +1,8 @@
 // digest.c: see digest.h.
-#include "digest.h"
+#include "bench/rows/digest.h"
 
 #include "fnv1a.h"
-#include "input_file.h"
+#include "src/io/input_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 // read_rows.c: parses object after object, so that one damaged place costs one row. Between the
 // objects, brackets and commas of an array count as space: jsonl, arrays, arrays cut short and
 // arrays one after the other are then all the same.
-#include "read_rows.h"
+#include "bench/rows/read_rows.h"
 
-#include "input_file.h"
-#include "model.h"
-#include "rows_foreign.h"
-#include "row.h"
-#include "row_json_schema.h"
-#include "show.h"
-#include "stats.h"
+#include "src/io/input_file.h"
+#include "src/models/model.h"
+#include "bench/rows/rows_foreign.h"
+#include "bench/rows/row.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/records/show.h"
+#include "bench/stats/stats.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // row.c: filling a result row. Its fields are described in row_schema.c.
-#include "row.h"
+#include "bench/rows/row.h"
 
-#include "machine.h"
+#include "bench/rows/machine.h"
 
 #include <math.h>
 #include <stdarg.h>

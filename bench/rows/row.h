@@ -14,9 +14,9 @@
 #define STEPMARK_ROW_H
 
 #include "backend.h"
-#include "digest.h"
-#include "phases.h"
-#include "record.h"
+#include "bench/rows/digest.h"
+#include "src/train/phases.h"
+#include "bench/records/record.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
 

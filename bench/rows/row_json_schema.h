@@ -3,7 +3,7 @@
 #ifndef STEPMARK_ROW_JSON_SCHEMA_H
 #define STEPMARK_ROW_JSON_SCHEMA_H
 
-#include "row.h"
+#include "bench/rows/row.h"
 
 // JSON Schema, draft 2020-12. Every field may be null; fields that it does not name are allowed.
 // The caller owns it; NULL when out of memory.

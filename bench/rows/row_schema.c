@@ -1,8 +1,8 @@
 // row_schema.c: the one table of the result row's fields, and what a reader of the Markdown
 // table sees of them. Names that llama-bench has keep its meaning.
-#include "row.h"
+#include "bench/rows/row.h"
 
-#include "show.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <string.h>

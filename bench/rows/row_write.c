@@ -1,5 +1,5 @@
 // row_write.c: result rows through the record writer, and the table's legend.
-#include "row_write.h"
+#include "bench/rows/row_write.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_ROW_WRITE_H
 #define STEPMARK_ROW_WRITE_H
 
-#include "row.h"
+#include "bench/rows/row.h"
 
 typedef sm_record_writer sm_row_writer;
 

@@ -4,7 +4,7 @@
 #ifndef STEPMARK_SWEEP_LOG_H
 #define STEPMARK_SWEEP_LOG_H
 
-#include "read_rows.h"
+#include "bench/rows/read_rows.h"
 
 typedef struct sm_sweep_log sm_sweep_log;
 

@@ -1,5 +1,5 @@
 // stats.c: order statistics of timings. See stats.h for the definitions.
-#include "stats.h"
+#include "bench/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

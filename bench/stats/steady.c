@@ -1,5 +1,5 @@
 // steady.c: see steady.h for the definitions.
-#include "steady.h"
+#include "bench/stats/steady.h"
 
 #include <math.h>
 #include <stdlib.h>

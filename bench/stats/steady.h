@@ -4,7 +4,7 @@
 #ifndef STEPMARK_STEADY_H
 #define STEPMARK_STEADY_H
 
-#include "stats.h"
+#include "bench/stats/stats.h"
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 // run_check.c: see run_check.h. A problem is a text that names the field and both values.
-#include "run_check.h"
+#include "bench/training/run_check.h"
 
-#include "input_file.h"
-#include "show.h"
-#include "training_metrics.h"
+#include "src/io/input_file.h"
+#include "bench/records/show.h"
+#include "bench/training/training_metrics.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 // scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
-#include "scaling.h"
+#include "bench/training/scaling.h"
 
-#include "evidence.h"
-#include "show.h"
+#include "bench/compare/evidence.h"
+#include "bench/records/show.h"
 
 #include <math.h>
 #include <stdarg.h>

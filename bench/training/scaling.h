@@ -9,8 +9,8 @@
 #ifndef STEPMARK_SCALING_H
 #define STEPMARK_SCALING_H
 
-#include "run_check.h"
-#include "scaling_fit.h"
+#include "bench/training/run_check.h"
+#include "bench/training/scaling_fit.h"
 
 enum { SM_MOST_SCALING_ROWS = 256 };
 

@@ -1,8 +1,8 @@
 // scaling_page.c: three pictures (speed-up, efficiency, a step's parts), the tables, the notes.
-#include "scaling_page.h"
+#include "bench/training/scaling_page.h"
 
-#include "report_doc.h"
-#include "report_figure.h"
+#include "bench/report/report_doc.h"
+#include "bench/report/report_figure.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_SCALING_PAGE_H
 #define STEPMARK_SCALING_PAGE_H
 
-#include "scaling.h"
+#include "bench/training/scaling.h"
 
 // Self-contained HTML.
 sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out);

@@ -1,8 +1,8 @@
 // training_facts.c: the machine's facts, ordered anew; Slurm's from its environment.
-#include "training_facts.h"
+#include "bench/training/training_facts.h"
 
-#include "json_values.h"
-#include "machine.h"
+#include "bench/records/json_values.h"
+#include "bench/rows/machine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // training_log.c: a line at a time; each is checked when it is taken.
-#include "training_log.h"
+#include "bench/training/training_log.h"
 
-#include "input_file.h"
-#include "json_values.h"
-#include "show.h"
+#include "src/io/input_file.h"
+#include "bench/records/json_values.h"
+#include "bench/records/show.h"
 
 #include <errno.h>
 #include <math.h>

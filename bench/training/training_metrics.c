@@ -1,10 +1,10 @@
 // training_metrics.c: see training_metrics.h. Steps are grouped by epoch; sums are made once, from the log.
-#include "training_metrics.h"
+#include "bench/training/training_metrics.h"
 
-#include "input_file.h"
-#include "show.h"
-#include "stats.h"
-#include "training_log.h"
+#include "src/io/input_file.h"
+#include "bench/records/show.h"
+#include "bench/stats/stats.h"
+#include "bench/training/training_log.h"
 
 #include <limits.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #ifndef STEPMARK_TRAINING_METRICS_H
 #define STEPMARK_TRAINING_METRICS_H
 
-#include "digest.h"
+#include "bench/rows/digest.h"
 #include "status.h"
 
 #include <jansson.h>

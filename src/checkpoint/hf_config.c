@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
-#include "hf_config.h"
-#include "input_file.h"
-#include "json_text.h"
+#include "src/io/atomic_file.h"
+#include "src/checkpoint/hf_config.h"
+#include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 

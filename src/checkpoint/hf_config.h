@@ -4,7 +4,7 @@
 #ifndef STEPMARK_HF_CONFIG_H
 #define STEPMARK_HF_CONFIG_H
 
-#include "model.h"
+#include "src/models/model.h"
 
 // SM_ERR_FORMAT: not JSON, or a value of the wrong type; SM_ERR_INVALID: out of range;
 // SM_ERR_UNSUPPORTED: another architecture or variant. The message names path and key.

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "model_folder.h"
-#include "temporary.h"
+#include "src/io/atomic_file.h"
+#include "src/checkpoint/model_folder.h"
+#include "src/io/temporary.h"
 
 // In the order in which they move.
 static const char *const file_names[SM_MODEL_FILE_COUNT] = {

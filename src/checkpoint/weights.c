@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hf_config.h"
-#include "input_file.h"
-#include "model_folder.h"
+#include "src/checkpoint/hf_config.h"
+#include "src/io/input_file.h"
+#include "src/checkpoint/model_folder.h"
 #include "philox.h"
-#include "safetensors.h"
-#include "weights.h"
+#include "src/io/safetensors.h"
+#include "src/checkpoint/weights.h"
 
 enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
 

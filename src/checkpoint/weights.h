@@ -15,11 +15,11 @@
 #ifndef STEPMARK_WEIGHTS_H
 #define STEPMARK_WEIGHTS_H
 
-#include "file_digest.h"
-#include "model.h"
-#include "model_folder.h"
-#include "session.h"
-#include "weights_copy.h"
+#include "src/io/file_digest.h"
+#include "src/models/model.h"
+#include "src/checkpoint/model_folder.h"
+#include "src/session/session.h"
+#include "src/checkpoint/weights_copy.h"
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 

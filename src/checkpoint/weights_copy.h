@@ -3,7 +3,7 @@
 #ifndef STEPMARK_WEIGHTS_COPY_H
 #define STEPMARK_WEIGHTS_COPY_H
 
-#include "session.h"
+#include "src/session/session.h"
 
 typedef struct sm_weights_copy sm_weights_copy;
 

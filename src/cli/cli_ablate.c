@@ -2,15 +2,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_last_words.h"
-#include "cli_live.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_workload.h"
-#include "paired.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_last_words.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_workload.h"
+#include "bench/measure/paired.h"
+#include "bench/records/show.h"
 
 // "1.12 (1.10-1.15)"
 static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

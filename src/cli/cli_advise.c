@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advice.h"
-#include "cli_advise_axes.h"
-#include "cli_commands.h"
-#include "cli_flag.h"
-#include "cli_live.h"
-#include "cli_sweep.h"
+#include "bench/compare/advice.h"
+#include "src/cli/cli_advise_axes.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_flag.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_sweep.h"
 #include "clock.h"
-#include "read_rows.h"
-#include "show.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 // Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
 enum { N_OTHER_STEPS = 2 };

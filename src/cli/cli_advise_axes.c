@@ -1,10 +1,10 @@
 // cli_advise_axes.c: see cli_advise_axes.h.
-#include "cli_advise_axes.h"
+#include "src/cli/cli_advise_axes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_run_args.h"
+#include "src/cli/cli_run_args.h"
 
 // What may be chosen, and what of the training that changes. In the order in which their values are tried first: what
 // trains the same comes first, so that the fastest of that is found, and accumulation comes last, as what it gains

@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_ADVISE_AXES_H
 #define STEPMARK_CLI_ADVISE_AXES_H
 
-#include "advisor.h"
-#include "cli_configuration.h"
+#include "bench/compare/advisor.h"
+#include "src/cli/cli_configuration.h"
 
 // Configuration i of the plan is configuration i of the choices.
 typedef struct {

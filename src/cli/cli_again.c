@@ -3,16 +3,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "again.h"
-#include "cli_baseline.h"
-#include "cli_commands.h"
-#include "cli_loop_steps.h"
-#include "cli_model.h"
-#include "cli_own_kernels.h"
-#include "cli_run_args.h"
-#include "cli_sweep_row.h"
-#include "machine.h"
-#include "show.h"
+#include "bench/compare/again.h"
+#include "src/cli/cli_baseline.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_loop_steps.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_own_kernels.h"
+#include "src/cli/cli_run_args.h"
+#include "src/cli/cli_sweep_row.h"
+#include "bench/rows/machine.h"
+#include "bench/records/show.h"
 
 typedef struct {
     const cli_options *options; // of `again`

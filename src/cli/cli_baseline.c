@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "cli_baseline.h"
-#include "cli_commands.h"
-#include "record.h"
+#include "src/io/atomic_file.h"
+#include "src/cli/cli_baseline.h"
+#include "src/cli/cli_commands.h"
+#include "bench/records/record.h"
 
 sm_status cli_baseline_check(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

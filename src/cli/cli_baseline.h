@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "read_rows.h"
+#include "bench/rows/read_rows.h"
 #include "status.h"
 
 // A name has letters, digits, '.', '_' and '-', and does not begin with '.'; else SM_ERR_USAGE.

@@ -2,15 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
-#include "bundle.h"
-#include "cli_commands.h"
-#include "cli_page_file.h"
-#include "leaderboard.h"
-#include "leaderboard_page.h"
-#include "machine.h"
-#include "read_rows.h"
-#include "show.h"
+#include "src/io/atomic_file.h"
+#include "bench/rows/bundle.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_page_file.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/report/leaderboard_page.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     json_t *machine = NULL;

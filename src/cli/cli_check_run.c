@@ -1,8 +1,8 @@
 // cli_check_run.c: trainings' metrics against their logs, and against each other.
 #include <stdio.h>
 
-#include "cli_commands.h"
-#include "run_check.h"
+#include "src/cli/cli_commands.h"
+#include "bench/training/run_check.h"
 
 // Who reads the table has the reasons below it; who reads records elsewhere gets the first of them.
 static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {

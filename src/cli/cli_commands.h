@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // Counted up by SIGINT and SIGTERM. Long work looks at it between steps, keeps what it has and
 // returns SM_ERR_INTERRUPTED. What does not within CLI_STOP_S, or a second signal: its process is ended (cli_worker.h).

@@ -3,12 +3,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli_baseline.h"
-#include "cli_commands.h"
-#include "cli_interleave.h"
-#include "compare.h"
-#include "markdown.h"
-#include "show.h"
+#include "src/cli/cli_baseline.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_interleave.h"
+#include "bench/compare/compare.h"
+#include "bench/records/markdown.h"
+#include "bench/records/show.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 

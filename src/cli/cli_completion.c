@@ -1,8 +1,8 @@
 // cli_completion.c: what bash, zsh and fish complete command lines by, from the tables that --help is printed from.
 #include <string.h>
 
-#include "cli_front.h"
-#include "cli_help.h"
+#include "src/cli/cli_front.h"
+#include "src/cli/cli_help.h"
 
 #define SHELLS_TEXT "bash zsh fish"
 

@@ -1,5 +1,5 @@
 // cli_configuration.c: see cli_configuration.h.
-#include "cli_configuration.h"
+#include "src/cli/cli_configuration.h"
 
 #include <stdlib.h>
 #include <string.h>

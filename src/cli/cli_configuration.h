@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_CONFIGURATION_H
 #define STEPMARK_CLI_CONFIGURATION_H
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // Arguments of `run` for one row, "--batch-size=4", in the order of the table of flags.
 typedef struct {

@@ -1,10 +1,10 @@
 // cli_devices.c: what can run here, and what cannot, with the reason.
 #include <stdio.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_session.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_session.h"
+#include "bench/records/show.h"
 
 #define TEXT(field, text, head) \
     { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }

@@ -1,10 +1,10 @@
 // cli_documents.c: see cli_documents.h.
-#include "cli_documents.h"
+#include "src/cli/cli_documents.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 sm_padding cli_padding(const cli_options *options) {
     if (options->documents == NULL) {

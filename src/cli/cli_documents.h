@@ -2,9 +2,9 @@
 #ifndef STEPMARK_CLI_DOCUMENTS_H
 #define STEPMARK_CLI_DOCUMENTS_H
 
-#include "cli_options.h"
-#include "collate.h"
-#include "model.h"
+#include "src/cli/cli_options.h"
+#include "src/data/collate.h"
+#include "src/models/model.h"
 
 // How documents are placed in rows: none without --documents.
 sm_padding cli_padding(const cli_options *options);

@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_forecast.h"
-#include "cli_model.h"
-#include "cli_precision.h"
-#include "cli_processes.h"
-#include "machine.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_forecast.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_processes.h"
+#include "bench/rows/machine.h"
+#include "bench/records/show.h"
 
 typedef struct {
     const cli_options *options;

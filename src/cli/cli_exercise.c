@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "exercise.h"
-#include "screen.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "bench/exercise/exercise.h"
+#include "bench/records/screen.h"
+#include "bench/records/show.h"
 
 enum { MAX_PRINTED_LINES = 20 };
 

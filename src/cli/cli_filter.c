@@ -1,5 +1,5 @@
 // cli_filter.c: compiles it, or says why it cannot.
-#include "cli_filter.h"
+#include "src/cli/cli_filter.h"
 
 sm_status cli_filter_compile(const char *text, regex_t *pattern) {
     int code = regcomp(pattern, text, REG_EXTENDED | REG_NOSUB);

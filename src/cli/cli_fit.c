@@ -1,9 +1,9 @@
 // cli_fit.c: chooses B and T by the planner's memory and a roofline's time.
-#include "cli_fit.h"
-#include "cli_live.h"
+#include "src/cli/cli_fit.h"
+#include "src/cli/cli_live.h"
 
-#include "cli_commands.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "bench/records/show.h"
 
 // Largest first; each halves the work of the one before, about.
 static const struct {

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_FIT_H
 #define STEPMARK_CLI_FIT_H
 
-#include "cli_measure.h"
+#include "src/cli/cli_measure.h"
 
 // Sets job->B and job->T: the largest work of a fixed list that fits the device's free memory
 // and, by the measured ceilings at 60%, this device's share of options->fit_s seconds with warm-up,

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 typedef enum {
     CLI_SWITCH,  // bool, takes no argument

@@ -1,22 +1,22 @@
 // cli_flags.c: the table of flags. A flag whose default differs between subcommands has a row
 // for each default.
-#include "cli_flag.h"
+#include "src/cli/cli_flag.h"
 
 #include <string.h>
 
-#include "cli_advise_axes.h"
-#include "cli_sweep_plan.h"
-#include "collate.h"
-#include "data_order.h"
-#include "harness.h"
-#include "loader.h"
-#include "model.h"
+#include "src/cli/cli_advise_axes.h"
+#include "src/cli/cli_sweep_plan.h"
+#include "src/data/collate.h"
+#include "src/train/data_order.h"
+#include "bench/measure/harness.h"
+#include "src/train/loader.h"
+#include "src/models/model.h"
 #include "own_kernel.h"
-#include "profile.h"
-#include "rewrite.h"
-#include "run_folder.h"
-#include "schedule.h"
-#include "tokens.h"
+#include "bench/measure/profile.h"
+#include "src/rewrites/rewrite.h"
+#include "src/train/run_folder.h"
+#include "src/session/schedule.h"
+#include "src/io/tokens.h"
 
 #define ON(command)          (1u << (command))
 #define AT(field)            offsetof(cli_options, field)

@@ -1,5 +1,5 @@
 // cli_forecast.c: see cli_forecast.h.
-#include "cli_forecast.h"
+#include "src/cli/cli_forecast.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_FORECAST_H
 #define STEPMARK_CLI_FORECAST_H
 
-#include "cli_measure.h"
+#include "src/cli/cli_measure.h"
 
 typedef struct {
     size_t role_bytes[SM_ROLE_COUNT]; // tensors, packed

@@ -1,7 +1,7 @@
 // cli_front.c: --help of the program as a whole, and its first words.
-#include "cli_front.h"
+#include "src/cli/cli_front.h"
 
-#include "cli_help.h"
+#include "src/cli/cli_help.h"
 
 // What the subcommands from `first` on are for.
 static const struct {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // What may stand in a subcommand's place. X(name, argument, what it does)
 #define CLI_FRONT_LIST(X)                                                                       \

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_precision.h"
-#include "cli_session.h"
-#include "cli_trained.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_session.h"
+#include "src/cli/cli_trained.h"
 #include "clock.h"
-#include "generate.h"
-#include "weights.h"
+#include "src/train/generate.h"
+#include "src/checkpoint/weights.h"
 
 typedef struct {
     const cli_options *options;

@@ -1,10 +1,10 @@
 // cli_help.c: --help of a subcommand, printed from the table of flags.
-#include "cli_help.h"
+#include "src/cli/cli_help.h"
 
 #include <string.h>
 
-#include "cli_front.h"
-#include "screen.h"
+#include "src/cli/cli_front.h"
+#include "bench/records/screen.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 

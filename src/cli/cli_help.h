@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CLI_HELP_H
 #define STEPMARK_CLI_HELP_H
 
-#include "cli_flag.h"
+#include "src/cli/cli_flag.h"
 
 enum { CLI_MAX_ROWS = 512, CLI_MAX_EXAMPLES = 3, CLI_HELP_SIZE = 512 };
 

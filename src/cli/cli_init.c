@@ -1,9 +1,9 @@
 // cli_init.c: a freshly initialised model folder.
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_session.h"
-#include "show.h"
-#include "weights.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_session.h"
+#include "bench/records/show.h"
+#include "src/checkpoint/weights.h"
 
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <wordexp.h>
 
-#include "cli_commands.h"
-#include "cli_live.h"
-#include "cli_sweep.h"
-#include "cli_interleave.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_sweep.h"
+#include "src/cli/cli_interleave.h"
 #include "clock.h"
 #include "philox.h"
-#include "show.h"
-#include "subprocess.h"
+#include "bench/records/show.h"
+#include "bench/processes/subprocess.h"
 
 // Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
 enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };

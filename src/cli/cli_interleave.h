@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#include "compare.h"
-#include "read_rows.h"
+#include "bench/compare/compare.h"
+#include "bench/rows/read_rows.h"
 #include "status.h"
 
 typedef struct {

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_live.h"
-#include "cli_session.h"
-#include "cli_tables.h"
-#include "ladder.h"
-#include "ladder_step.h"
-#include "ladder_texts.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_session.h"
+#include "src/cli/cli_tables.h"
+#include "bench/ladder/ladder.h"
+#include "bench/ladder/ladder_step.h"
+#include "bench/ladder/ladder_texts.h"
+#include "bench/records/show.h"
 
 // --- the list --------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // cli_last_words.c: see cli_last_words.h.
-#include "cli_last_words.h"
+#include "src/cli/cli_last_words.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli_commands.h"
+#include "src/cli/cli_commands.h"
 
 // Looked at seldom, so that it costs a measurement nothing that could be seen; and the time that is left for an end in
 // order, both together less than a second.

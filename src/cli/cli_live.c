@@ -1,15 +1,15 @@
 // cli_live.c: see cli_live.h.
-#include "cli_live.h"
+#include "src/cli/cli_live.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli_commands.h"
-#include "cli_sweep.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_sweep.h"
 #include "clock.h"
-#include "screen.h"
+#include "bench/records/screen.h"
 
 static const double least_pause_s = 0.5; // between two writings
 static const double told_after_s = 2;    // before that, how long it takes is anybody's guess

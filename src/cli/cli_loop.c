@@ -1,14 +1,14 @@
 // cli_loop.c: `stepmark loop`: a training loop measured, its phases, what bounds it.
-#include "cli_baseline.h"
-#include "cli_commands.h"
-#include "cli_loop_show.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_processes.h"
-#include "cli_second.h"
-#include "loop_phases.h"
-#include "machine.h"
-#include "row_write.h"
+#include "src/cli/cli_baseline.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_loop_show.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_second.h"
+#include "bench/compare/loop_phases.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/row_write.h"
 
 // --- output ------------------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 // cli_loop_show.c: see cli_loop_show.h.
-#include "cli_loop_show.h"
+#include "src/cli/cli_loop_show.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "cli_commands.h"
-#include "loop_phases.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "bench/compare/loop_phases.h"
+#include "bench/records/show.h"
 
 static const double unaccounted_limit = 0.01; // of a step timed apart
 

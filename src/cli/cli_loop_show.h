@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_LOOP_SHOW_H
 #define STEPMARK_CLI_LOOP_SHOW_H
 
-#include "row.h"
+#include "bench/rows/row.h"
 
 // On stdout; `baseline` is the row of an earlier one, or NULL.
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format);

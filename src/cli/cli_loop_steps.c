@@ -1,11 +1,11 @@
 // cli_loop_steps.c: see cli_loop_steps.h.
-#include "cli_loop_steps.h"
+#include "src/cli/cli_loop_steps.h"
 
 #include <stdio.h>
 
-#include "cli_commands.h"
-#include "cli_trace.h"
-#include "loop_verdict.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_trace.h"
+#include "bench/measure/loop_verdict.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
 

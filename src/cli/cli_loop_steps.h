@@ -3,12 +3,12 @@
 #ifndef STEPMARK_CLI_LOOP_STEPS_H
 #define STEPMARK_CLI_LOOP_STEPS_H
 
-#include "cli_measure.h"
-#include "cli_train_data.h"
-#include "cli_workload.h"
-#include "loop.h"
-#include "train_log.h"
-#include "utilisation.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_train_data.h"
+#include "src/cli/cli_workload.h"
+#include "bench/measure/loop.h"
+#include "src/train/train_log.h"
+#include "bench/measure/utilisation.h"
 
 typedef struct {
     cli_options options; // with the files of a folder set

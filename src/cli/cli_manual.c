@@ -2,9 +2,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "cli_front.h"
-#include "cli_help.h"
-#include "machine.h"
+#include "src/cli/cli_front.h"
+#include "src/cli/cli_help.h"
+#include "bench/rows/machine.h"
 
 enum { PAGE_WIDTH = 78 };
 

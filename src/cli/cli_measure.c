@@ -1,6 +1,6 @@
 // cli_measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
 // batches; the harness does the rest.
-#include "cli_measure.h"
+#include "src/cli/cli_measure.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,16 +9,16 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "cli_commands.h"
-#include "cli_live.h"
-#include "cli_loop_steps.h"
-#include "cli_model.h"
-#include "cli_processes.h"
-#include "cli_run_args.h"
-#include "cli_worker.h"
-#include "cli_workload.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_loop_steps.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_run_args.h"
+#include "src/cli/cli_worker.h"
+#include "src/cli/cli_workload.h"
 #include "clock.h"
-#include "machine.h"
+#include "bench/rows/machine.h"
 
 static const double usual_peak_seconds = 1.0;
 

@@ -2,10 +2,10 @@
 #ifndef STEPMARK_CLI_MEASURE_H
 #define STEPMARK_CLI_MEASURE_H
 
-#include "cli_precision.h"
-#include "cli_session.h"
-#include "harness.h"
-#include "rewrite.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_session.h"
+#include "bench/measure/harness.h"
+#include "src/rewrites/rewrite.h"
 
 // Sizes of `run` where they are not given, and --fit cannot choose.
 enum { CLI_DEFAULT_BATCH = 4, CLI_DEFAULT_SEQ_LEN = 64 };

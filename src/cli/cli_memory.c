@@ -2,8 +2,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "cli_commands.h"
-#include "cli_memory.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_memory.h"
 
 static void *allocate(size_t size_bytes) {
     void *memory = malloc(size_bytes);

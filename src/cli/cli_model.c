@@ -1,5 +1,5 @@
 // cli_model.c: from flags to a model.
-#include "cli_model.h"
+#include "src/cli/cli_model.h"
 
 static sm_status unknown_size(const sm_model *model, const char *name) {
     const char *names[2 * CLI_MAX_TEXTS];

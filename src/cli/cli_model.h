@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_MODEL_H
 #define STEPMARK_CLI_MODEL_H
 
-#include "cli_options.h"
-#include "model.h"
+#include "src/cli/cli_options.h"
+#include "src/models/model.h"
 
 // The config of a size of --arch, with --vocab, --context and the other dimensions of the command line
 // in place of the size's. SM_ERR_USAGE names what is wrong.

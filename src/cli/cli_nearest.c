@@ -1,7 +1,7 @@
 // cli_nearest.c: which name was meant by one that there is not.
 #include <string.h>
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 

@@ -1,6 +1,6 @@
 // cli_options.c: reads a command line through the table of flags (cli_flags.c). getopt_long
 // finds the flags; what it is given is made from the table, as are the defaults.
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_flag.h"
-#include "cli_front.h"
-#include "cli_precision.h"
-#include "record.h"
-#include "collate.h"
-#include "rewrite.h"
-#include "screen.h"
+#include "src/cli/cli_flag.h"
+#include "src/cli/cli_front.h"
+#include "src/cli/cli_precision.h"
+#include "bench/records/record.h"
+#include "src/data/collate.h"
+#include "src/rewrites/rewrite.h"
+#include "bench/records/screen.h"
 
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters

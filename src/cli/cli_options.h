@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 // X(code, name, function, purpose)
 #define CLI_COMMAND_LIST(X)                                                                                           \

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli_flag.h"
-#include "record.h"
+#include "src/cli/cli_flag.h"
+#include "bench/records/record.h"
 
 // The folder that `path` is in, in the caller's `parent`.
 static const char *parent_of(const char *path, char parent[PATH_MAX]) {

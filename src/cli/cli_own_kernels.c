@@ -1,15 +1,15 @@
 // cli_own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, has the files compiled, loads them.
-#include "cli_own_kernels.h"
+#include "src/cli/cli_own_kernels.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend_file.h"
-#include "cli_commands.h"
-#include "cli_flag.h"
-#include "digest.h"
-#include "kernel_library.h"
+#include "bench/kernels/backend_file.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_flag.h"
+#include "bench/rows/digest.h"
+#include "bench/kernels/kernel_library.h"
 
 static struct {
     bool is_loaded;

@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_OWN_KERNELS_H
 
 #include "backend.h"
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // Compiles and loads what --kernel names, once in a process; *list lives as long as that. `text`, for rows:
 // "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.

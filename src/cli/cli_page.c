@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli_commands.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_page.h"
-#include "cli_page_file.h"
-#include "cli_processes.h"
-#include "cli_run_args.h"
-#include "cli_trained.h"
-#include "film.h"
-#include "step_page.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_page.h"
+#include "src/cli/cli_page_file.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_run_args.h"
+#include "src/cli/cli_trained.h"
+#include "bench/page/film.h"
+#include "bench/page/step_page.h"
 
 // The page is to stay within 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
 static const double MOST_VALUES = 440e3;

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "cli_options.h"
-#include "cli_walk_event.h"
+#include "src/cli/cli_options.h"
+#include "src/cli/cli_walk_event.h"
 
 // A writer of walks that makes data of them; after a walk `data` has "walk" (what `walk -o json` has, without values),
 // "film" (the values, film.h) and "plan" (step_page.h).

@@ -1,11 +1,11 @@
 // cli_page_file.c: see cli_page_file.h.
-#include "cli_page_file.h"
+#include "src/cli/cli_page_file.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "atomic_file.h"
-#include "cli_commands.h"
+#include "src/io/atomic_file.h"
+#include "src/cli/cli_commands.h"
 
 sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
     char *text = NULL;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_page.h"
+#include "src/cli/cli_page.h"
 #include "embedded.h"
-#include "excerpt.h"
+#include "bench/page/excerpt.h"
 
 enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
 

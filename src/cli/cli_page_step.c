@@ -1,9 +1,9 @@
 // cli_page_step.c: a walk as data of a page.
 #include <stdlib.h>
 
-#include "cli_page.h"
-#include "film.h"
-#include "step_page.h"
+#include "src/cli/cli_page.h"
+#include "bench/page/film.h"
+#include "bench/page/step_page.h"
 
 struct cli_page_step {
     json_t *data; // not owned

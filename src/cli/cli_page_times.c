@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_measure.h"
-#include "cli_page.h"
-#include "cli_row_profile.h"
-#include "machine.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_page.h"
+#include "src/cli/cli_row_profile.h"
+#include "bench/rows/machine.h"
 
 // Enough to show where an op stands; `stepmark profile` takes its time.
 enum { N_WARMUP = 2, N_REPETITIONS = 5 };

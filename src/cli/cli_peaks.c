@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_live.h"
-#include "cli_session.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_session.h"
+#include "bench/records/show.h"
 
 // "565 GFLOP/s": the unit is the record's.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

@@ -1,5 +1,5 @@
 // cli_precision.c: see cli_precision.h.
-#include "cli_precision.h"
+#include "src/cli/cli_precision.h"
 
 #include <float.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_PRECISION_H
 
 #include "backend.h"
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 const char *cli_precision_name(cli_precision precision);
 

@@ -3,7 +3,7 @@
 // sweep is scaled down to a small machine.
 #include <string.h>
 
-#include "cli_sweep_plan.h"
+#include "src/cli/cli_sweep_plan.h"
 
 typedef struct {
     const char *name;

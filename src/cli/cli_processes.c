@@ -1,5 +1,5 @@
 // cli_processes.c: see cli_processes.h.
-#include "cli_processes.h"
+#include "src/cli/cli_processes.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli_commands.h"
-#include "machine.h"
-#include "model_folder.h"
+#include "src/cli/cli_commands.h"
+#include "bench/rows/machine.h"
+#include "src/checkpoint/model_folder.h"
 
 // --- joining ---------------------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 #ifndef STEPMARK_CLI_PROCESSES_H
 #define STEPMARK_CLI_PROCESSES_H
 
-#include "cli_options.h"
-#include "cli_session.h"
-#include "comm.h"
-#include "trainer.h"
+#include "src/cli/cli_options.h"
+#include "src/cli/cli_session.h"
+#include "src/comm/comm.h"
+#include "src/train/trainer.h"
 
 // Joins the processes that mpirun or srun started; SM_ERR_USAGE where their arguments differ. Binds each to its share
 // of the host's cores, unless it is bound. From here on only rank 0 takes notes (cli_note).

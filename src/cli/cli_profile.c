@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_processes.h"
-#include "cli_row_profile.h"
-#include "cli_trace.h"
-#include "machine.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_row_profile.h"
+#include "src/cli/cli_trace.h"
+#include "bench/rows/machine.h"
+#include "bench/records/show.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 

@@ -1,10 +1,10 @@
 // cli_recommend.c: the subcommand.
-#include "cli_recommend.h"
+#include "src/cli/cli_recommend.h"
 
-#include "cli_commands.h"
-#include "read_rows.h"
-#include "recommend.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "bench/rows/read_rows.h"
+#include "bench/compare/recommend.h"
+#include "bench/records/show.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     json_t *records = NULL;

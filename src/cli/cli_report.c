@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_page_file.h"
-#include "report.h"
-#include "show.h"
-#include "screen.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_page_file.h"
+#include "bench/report/report.h"
+#include "bench/records/show.h"
+#include "bench/records/screen.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);

@@ -1,10 +1,10 @@
 // cli_row_profile.c: a measured row's op times, joined to the plan that it measured.
-#include "cli_row_profile.h"
+#include "src/cli/cli_row_profile.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "evidence.h"
+#include "bench/compare/evidence.h"
 
 sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, const sm_row *row, sm_plan **plan,
                                 sm_profile_input *input) {

@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_ROW_PROFILE_H
 #define STEPMARK_CLI_ROW_PROFILE_H
 
-#include "cli_measure.h"
-#include "profile.h"
+#include "src/cli/cli_measure.h"
+#include "bench/measure/profile.h"
 
 // Builds the plan of the row again, from the options alone; the caller frees *plan, which the input points to, as to
 // the row.

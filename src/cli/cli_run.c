@@ -2,16 +2,16 @@
 // where a driver hangs or crashes it writes that row and has another worker go on with the next one.
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_run_jobs.h"
-#include "cli_second.h"
-#include "cli_worker.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_run_jobs.h"
+#include "src/cli/cli_second.h"
+#include "src/cli/cli_worker.h"
 #include "clock.h"
-#include "fastest.h"
-#include "machine.h"
-#include "read_rows.h"
-#include "row_write.h"
+#include "bench/compare/fastest.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/read_rows.h"
+#include "bench/rows/row_write.h"
 
 typedef struct {
     cli_run_state state;

@@ -1,11 +1,11 @@
 // cli_run_args.c: writes flags' values back, through the table that reads them.
-#include "cli_run_args.h"
+#include "src/cli/cli_run_args.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_flag.h"
+#include "src/cli/cli_flag.h"
 
 enum { REAL_TEXT_SIZE = 32 };
 

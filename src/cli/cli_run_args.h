@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "cli_measure.h"
+#include "src/cli/cli_measure.h"
 
 // Of a job that these options' command measures. The caller owns *args.
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);

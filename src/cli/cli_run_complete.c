@@ -1,14 +1,14 @@
 // cli_run_complete.c: see cli_run_complete.h.
-#include "cli_run_complete.h"
+#include "src/cli/cli_run_complete.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
-#include "json_text.h"
-#include "training_metrics.h"
+#include "src/io/atomic_file.h"
+#include "src/io/json_text.h"
+#include "bench/training/training_metrics.h"
 
 static sm_status write_file(const char *folder, const char *name, const char *text) {
     char path[PATH_MAX];

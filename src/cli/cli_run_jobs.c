@@ -1,14 +1,14 @@
 // cli_run_jobs.c: see cli_run_jobs.h.
-#include "cli_run_jobs.h"
+#include "src/cli/cli_run_jobs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_fit.h"
-#include "cli_live.h"
-#include "cli_model.h"
-#include "cli_worker.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_fit.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_worker.h"
 
 typedef struct {
     cli_bench bench; // with the ceilings that this worker measured

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CLI_RUN_JOBS_H
 #define STEPMARK_CLI_RUN_JOBS_H
 
-#include "cli_measure.h"
+#include "src/cli/cli_measure.h"
 
 // Outlives workers: a worker that begins finds in it what the ones before it have done.
 typedef struct {

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli_commands.h"
-#include "cli_page_file.h"
-#include "markdown.h"
-#include "scaling_page.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_page_file.h"
+#include "bench/records/markdown.h"
+#include "bench/training/scaling_page.h"
 
 // --- output ------------------------------------------------------------------------------------
 

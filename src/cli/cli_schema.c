@@ -2,18 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advice.h"
-#include "again.h"
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "compare.h"
-#include "json_schema.h"
-#include "leaderboard.h"
-#include "profile.h"
-#include "recommend.h"
-#include "row_json_schema.h"
-#include "run_check.h"
-#include "scaling.h"
+#include "bench/compare/advice.h"
+#include "bench/compare/again.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "bench/compare/compare.h"
+#include "bench/records/json_schema.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/measure/profile.h"
+#include "bench/compare/recommend.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/training/run_check.h"
+#include "bench/training/scaling.h"
 
 // Subcommands whose records are not rows.
 static const struct {

@@ -1,5 +1,5 @@
 // cli_second.c: see cli_second.h.
-#include "cli_second.h"
+#include "src/cli/cli_second.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "append_file.h"
-#include "atomic_file.h"
-#include "row.h"
+#include "src/io/append_file.h"
+#include "src/io/atomic_file.h"
+#include "bench/rows/row.h"
 
 static sm_format format_of(const char *path) {
     sm_format format;

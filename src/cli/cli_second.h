@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CLI_SECOND_H
 #define STEPMARK_CLI_SECOND_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 typedef struct {
     const char *path; // NULL: there is none

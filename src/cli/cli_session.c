@@ -1,16 +1,16 @@
 // cli_session.c: devices by name, weights and data.
-#include "cli_session.h"
+#include "src/cli/cli_session.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_own_kernels.h"
-#include "cli_worker.h"
-#include "weights.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_own_kernels.h"
+#include "src/cli/cli_worker.h"
+#include "src/checkpoint/weights.h"
 
 // --- devices -------------------------------------------------------------------------------
 

@@ -3,11 +3,11 @@
 #define STEPMARK_CLI_SESSION_H
 
 #include "backend.h"
-#include "cli_options.h"
-#include "digest.h"
-#include "model.h"
-#include "session.h"
-#include "tokens.h"
+#include "src/cli/cli_options.h"
+#include "bench/rows/digest.h"
+#include "src/models/model.h"
+#include "src/session/session.h"
+#include "src/io/tokens.h"
 
 // A device that --backend named: number `index` of a backend.
 typedef struct {

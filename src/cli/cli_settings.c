@@ -1,5 +1,5 @@
 // cli_settings.c: see cli_settings.h.
-#include "cli_settings.h"
+#include "src/cli/cli_settings.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_SETTINGS_H
 #define STEPMARK_CLI_SETTINGS_H
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // The defaults of --optimizer, less what flags say. SM_ERR_USAGE names a flag for what the optimizer does not have.
 sm_status cli_settings(const cli_options *options, sm_step_settings *settings);

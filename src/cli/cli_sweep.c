@@ -6,16 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli_commands.h"
-#include "cli_live.h"
-#include "cli_recommend.h"
-#include "cli_run_args.h"
-#include "cli_sweep.h"
-#include "cli_sweep_row.h"
-#include "machine.h"
-#include "row_write.h"
-#include "show.h"
-#include "sweep_log.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_recommend.h"
+#include "src/cli/cli_run_args.h"
+#include "src/cli/cli_sweep.h"
+#include "src/cli/cli_sweep_row.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/row_write.h"
+#include "bench/records/show.h"
+#include "bench/rows/sweep_log.h"
 
 // Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.
 static const double fixed_work = 1e11;

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CLI_SWEEP_H
 #define STEPMARK_CLI_SWEEP_H
 
-#include "cli_sweep_row.h"
-#include "sweep_log.h"
+#include "src/cli/cli_sweep_row.h"
+#include "bench/rows/sweep_log.h"
 
 typedef struct {
     cli_sweeper sweeper;

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_sweep.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_sweep.h"
+#include "bench/records/show.h"
 
 static const sm_column columns[] = {
     {SM_COLUMN("configuration", SM_COLUMN_TEXT, "", "flags of `run`"), .heading = "configuration"},

@@ -1,10 +1,10 @@
 // cli_sweep_find.c: see cli_sweep.h.
-#include "cli_sweep.h"
+#include "src/cli/cli_sweep.h"
 
 #include <string.h>
 
-#include "cli_commands.h"
-#include "show.h"
+#include "src/cli/cli_commands.h"
+#include "bench/records/show.h"
 
 // After a batch that did not run, the next is this much of it.
 static const double next_share = 0.9;

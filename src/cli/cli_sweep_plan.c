@@ -1,16 +1,16 @@
 // cli_sweep_plan.c: from lines of flags to configurations: reads the lines, multiplies them out,
 // leaves out what is there twice or filtered, and puts them in order.
-#include "cli_sweep_plan.h"
+#include "src/cli/cli_sweep_plan.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli_filter.h"
-#include "cli_flag.h"
-#include "cli_session.h"
-#include "input_file.h"
+#include "src/cli/cli_filter.h"
+#include "src/cli/cli_flag.h"
+#include "src/cli/cli_session.h"
+#include "src/io/input_file.h"
 
 enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512 };
 

@@ -4,7 +4,7 @@
 #ifndef STEPMARK_CLI_SWEEP_PLAN_H
 #define STEPMARK_CLI_SWEEP_PLAN_H
 
-#include "cli_configuration.h"
+#include "src/cli/cli_configuration.h"
 
 typedef enum { CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order;
 

@@ -1,16 +1,16 @@
 // cli_sweep_row.c: see cli_sweep_row.h.
-#include "cli_sweep_row.h"
+#include "src/cli/cli_sweep_row.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_run_args.h"
-#include "cli_train_data.h"
-#include "read_rows.h"
-#include "show.h"
-#include "sweep_child.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_run_args.h"
+#include "src/cli/cli_train_data.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
+#include "bench/processes/sweep_child.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
 // (some spin or crash without it).

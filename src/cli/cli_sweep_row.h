@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-#include "cli_forecast.h"
-#include "cli_sweep_plan.h"
+#include "src/cli/cli_forecast.h"
+#include "src/cli/cli_sweep_plan.h"
 
 // What all configurations share.
 typedef struct {

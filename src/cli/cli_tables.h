@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_TABLES_H
 #define STEPMARK_CLI_TABLES_H
 
-#include "record.h"
+#include "bench/records/record.h"
 
 extern const sm_table cli_ablate_table;
 extern const sm_table cli_devices_table;

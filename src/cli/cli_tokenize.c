@@ -1,14 +1,14 @@
 // cli_tokenize.c: text files to files of token ids.
 #include <stdio.h>
 
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_tokens.h"
-#include "cli_trained.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_tokens.h"
+#include "src/cli/cli_trained.h"
 #include "clock.h"
-#include "host_threads.h"
-#include "show.h"
-#include "tokenize.h"
+#include "src/plan/host_threads.h"
+#include "bench/records/show.h"
+#include "src/tokenizer/tokenize.h"
 
 // --- shared --------------------------------------------------------------------------------
 

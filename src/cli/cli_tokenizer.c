@@ -2,14 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bpe_train.h"
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_tokens.h"
-#include "cli_trained.h"
-#include "encoder.h"
-#include "show.h"
-#include "text_source.h"
+#include "src/tokenizer/bpe_train.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_tokens.h"
+#include "src/cli/cli_trained.h"
+#include "src/tokenizer/encoder.h"
+#include "bench/records/show.h"
+#include "src/tokenizer/text_source.h"
 
 // --- train ---------------------------------------------------------------------------------
 

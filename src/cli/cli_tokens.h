@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_TOKENS_H
 #define STEPMARK_CLI_TOKENS_H
 
-#include "cli_options.h"
+#include "src/cli/cli_options.h"
 
 // --threads, or one a core.
 int cli_token_threads(const cli_options *options);

@@ -1,11 +1,11 @@
 // cli_trace.c: see cli_trace.h.
-#include "cli_trace.h"
+#include "src/cli/cli_trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
-#include "cli_commands.h"
+#include "src/io/atomic_file.h"
+#include "src/cli/cli_commands.h"
 
 sm_status cli_write_trace(const json_t *trace, const char *path) {
     char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));

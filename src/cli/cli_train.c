@@ -2,21 +2,21 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "cli_commands.h"
-#include "cli_model.h"
-#include "cli_processes.h"
-#include "cli_run_complete.h"
-#include "cli_settings.h"
-#include "cli_train_data.h"
-#include "cli_train_facts.h"
-#include "cli_train_profile.h"
-#include "cli_train_show.h"
-#include "cli_worker.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_run_complete.h"
+#include "src/cli/cli_settings.h"
+#include "src/cli/cli_train_data.h"
+#include "src/cli/cli_train_facts.h"
+#include "src/cli/cli_train_profile.h"
+#include "src/cli/cli_train_show.h"
+#include "src/cli/cli_worker.h"
 #include "clock.h"
-#include "machine.h"
-#include "run_folder.h"
-#include "trainer.h"
-#include "weights.h"
+#include "bench/rows/machine.h"
+#include "src/train/run_folder.h"
+#include "src/train/trainer.h"
+#include "src/checkpoint/weights.h"
 
 enum { DEFAULT_STEPS = 10 };
 

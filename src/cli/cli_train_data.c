@@ -1,13 +1,13 @@
 // cli_train_data.c: see cli_train_data.h.
-#include "cli_train_data.h"
+#include "src/cli/cli_train_data.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli_session.h"
-#include "cli_trained.h"
-#include "text_tokens.h"
+#include "src/cli/cli_session.h"
+#include "src/cli/cli_trained.h"
+#include "src/tokenizer/text_tokens.h"
 
 // --- files ---------------------------------------------------------------------------------
 

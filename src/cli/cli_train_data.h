@@ -4,9 +4,9 @@
 
 #include <limits.h>
 
-#include "cli_documents.h"
-#include "tokenizer.h"
-#include "trainer.h"
+#include "src/cli/cli_documents.h"
+#include "src/tokenizer/tokenizer.h"
+#include "src/train/trainer.h"
 
 // A file, and the documents in it.
 typedef struct {

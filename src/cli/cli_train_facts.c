@@ -1,15 +1,15 @@
 // cli_train_facts.c: see cli_train_facts.h.
-#include "cli_train_facts.h"
+#include "src/cli/cli_train_facts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli_documents.h"
-#include "json_values.h"
-#include "machine.h"
-#include "training_facts.h"
+#include "src/cli/cli_documents.h"
+#include "bench/records/json_values.h"
+#include "bench/rows/machine.h"
+#include "bench/training/training_facts.h"
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
     return json_pack("{s: s, s: s, s: I, s: I, s: I, s: I, s: I, s: I, s: I, s: I}", "arch", c->model->name, "size",

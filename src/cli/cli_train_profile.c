@@ -1,13 +1,13 @@
 // cli_train_profile.c: see cli_train_profile.h.
-#include "cli_train_profile.h"
+#include "src/cli/cli_train_profile.h"
 
 #include <math.h>
 
-#include "cli_commands.h"
-#include "cli_loop_show.h"
-#include "cli_loop_steps.h"
-#include "machine.h"
-#include "screen.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_loop_show.h"
+#include "src/cli/cli_loop_steps.h"
+#include "bench/rows/machine.h"
+#include "bench/records/screen.h"
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 

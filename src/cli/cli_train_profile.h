@@ -3,9 +3,9 @@
 #ifndef STEPMARK_CLI_TRAIN_PROFILE_H
 #define STEPMARK_CLI_TRAIN_PROFILE_H
 
-#include "cli_measure.h"
-#include "loop.h"
-#include "trainer.h"
+#include "src/cli/cli_measure.h"
+#include "bench/measure/loop.h"
+#include "src/train/trainer.h"
 
 // `settings` and their session outlive the loop.
 sm_status cli_train_profile_open(const sm_train_settings *settings, sm_loop **loop);

@@ -1,14 +1,14 @@
 // cli_train_show.c: see cli_train_show.h.
-#include "cli_train_show.h"
+#include "src/cli/cli_train_show.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "cli_commands.h"
+#include "src/cli/cli_commands.h"
 #include "clock.h"
-#include "screen.h"
-#include "show.h"
+#include "bench/records/screen.h"
+#include "bench/records/show.h"
 
 static const int64_t progress_pause_ns = 10000000000;
 

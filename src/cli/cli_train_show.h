@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_TRAIN_SHOW_H
 #define STEPMARK_CLI_TRAIN_SHOW_H
 
-#include "trainer.h"
+#include "src/train/trainer.h"
 
 typedef struct {
     double step_flops;   // of all micro-batches and the update

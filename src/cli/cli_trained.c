@@ -1,12 +1,12 @@
 // cli_trained.c: a model's folder, or a run of `train` that has one.
-#include "cli_trained.h"
+#include "src/cli/cli_trained.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "encoder.h"
-#include "model_folder.h"
+#include "src/tokenizer/encoder.h"
+#include "src/checkpoint/model_folder.h"
 
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     char inner[PATH_MAX];

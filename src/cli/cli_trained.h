@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "status.h"
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 #define CLI_BYTES_TOKENIZER "bytes" // for models of text read as bytes
 

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_tables.h"
-#include "cli_filter.h"
-#include "cli_live.h"
-#include "cli_precision.h"
-#include "cli_session.h"
-#include "show.h"
-#include "verify.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_filter.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_session.h"
+#include "bench/records/show.h"
+#include "src/verify/verify.h"
 
 #define TEXT(field, text, head) \
     { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }

@@ -1,7 +1,7 @@
 // cli_version.c: what this program is.
 #include "backend.h"
-#include "cli_front.h"
-#include "machine.h"
+#include "src/cli/cli_front.h"
+#include "bench/rows/machine.h"
 
 static const char *yes_no(bool is_so) { return is_so ? "yes" : "no"; }
 

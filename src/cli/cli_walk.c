@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_commands.h"
-#include "cli_measure.h"
-#include "cli_model.h"
-#include "cli_walk_event.h"
-#include "cli_walk_values.h"
-#include "record.h"
-#include "cli_processes.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_measure.h"
+#include "src/cli/cli_model.h"
+#include "src/cli/cli_walk_event.h"
+#include "src/cli/cli_walk_values.h"
+#include "bench/records/record.h"
+#include "src/cli/cli_processes.h"
 
 typedef struct {
     const cli_options *options;

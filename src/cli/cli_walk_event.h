@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-#include "cli_options.h"
-#include "model.h"
-#include "rewrite.h"
+#include "src/cli/cli_options.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 
 // The optimizer step that is walked; its settings are the optimizer's defaults.
 enum { CLI_WALK_STEP = 1 };

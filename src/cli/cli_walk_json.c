@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli_precision.h"
-#include "cli_tables.h"
-#include "cli_walk_event.h"
-#include "record.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_tables.h"
+#include "src/cli/cli_walk_event.h"
+#include "bench/records/record.h"
 
 // --- values ----------------------------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli_precision.h"
-#include "cli_settings.h"
-#include "cli_walk_event.h"
-#include "show.h"
+#include "src/cli/cli_precision.h"
+#include "src/cli/cli_settings.h"
+#include "src/cli/cli_walk_event.h"
+#include "bench/records/show.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 

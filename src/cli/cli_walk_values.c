@@ -1,11 +1,11 @@
 // cli_walk_values.c: a plan run op by op on the reference backend, for its numbers.
-#include "cli_walk_values.h"
+#include "src/cli/cli_walk_values.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli_trained.h"
+#include "src/cli/cli_trained.h"
 #include "philox.h"
 
 enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };

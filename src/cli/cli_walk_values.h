@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_WALK_VALUES_H
 #define STEPMARK_CLI_WALK_VALUES_H
 
-#include "cli_session.h"
-#include "cli_walk_event.h"
+#include "src/cli/cli_session.h"
+#include "src/cli/cli_walk_event.h"
 
 typedef struct cli_walk_values cli_walk_values;
 

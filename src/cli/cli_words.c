@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "backend.h"
-#include "cli_flag.h"
-#include "cli_sweep_plan.h"
-#include "model.h"
-#include "record.h"
-#include "rewrite.h"
+#include "src/cli/cli_flag.h"
+#include "src/cli/cli_sweep_plan.h"
+#include "src/models/model.h"
+#include "bench/records/record.h"
+#include "src/rewrites/rewrite.h"
 
 typedef struct {
     const char **words;

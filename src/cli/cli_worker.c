@@ -1,12 +1,12 @@
 // cli_worker.c: see cli_worker.h.
-#include "cli_worker.h"
+#include "src/cli/cli_worker.h"
 
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli_commands.h"
-#include "cli_processes.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_processes.h"
 #include "clock.h"
 
 void cli_stage(const char *what, const sm_row *row) {

@@ -1,13 +1,13 @@
 // cli_workload.c: batches and check of a measurement.
-#include "cli_workload.h"
+#include "src/cli/cli_workload.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gradient_check.h"
-#include "loss_check.h"
+#include "src/verify/gradient_check.h"
+#include "src/verify/loss_check.h"
 
 enum { MAX_BATCHES = 16 };
 

@@ -3,10 +3,10 @@
 #ifndef STEPMARK_CLI_WORKLOAD_H
 #define STEPMARK_CLI_WORKLOAD_H
 
-#include "cli_documents.h"
-#include "cli_session.h"
-#include "harness.h"
-#include "update_check.h"
+#include "src/cli/cli_documents.h"
+#include "src/cli/cli_session.h"
+#include "bench/measure/harness.h"
+#include "src/verify/update_check.h"
 
 typedef struct {
     const cli_options *options; // not owned, as the config

@@ -10,16 +10,16 @@
 #include <unistd.h>
 
 #include "backend.h"
-#include "cli_commands.h"
-#include "cli_flag.h"
-#include "cli_front.h"
-#include "cli_live.h"
-#include "cli_memory.h"
-#include "cli_options.h"
-#include "cli_own_kernels.h"
-#include "cli_processes.h"
-#include "cli_worker.h"
-#include "screen.h"
+#include "src/cli/cli_commands.h"
+#include "src/cli/cli_flag.h"
+#include "src/cli/cli_front.h"
+#include "src/cli/cli_live.h"
+#include "src/cli/cli_memory.h"
+#include "src/cli/cli_options.h"
+#include "src/cli/cli_own_kernels.h"
+#include "src/cli/cli_processes.h"
+#include "src/cli/cli_worker.h"
+#include "bench/records/screen.h"
 
 enum {
     EXIT_OK = 0,

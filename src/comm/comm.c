@@ -1,11 +1,11 @@
 // comm.c: what processes tell one another, made of a broadcast and a gather.
-#include "comm.h"
+#include "src/comm/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm_transport.h"
+#include "src/comm/comm_transport.h"
 
 // --- who there is ----------------------------------------------------------------------------------
 

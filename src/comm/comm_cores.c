@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "src/comm/comm.h"
 
 // What this process needs of the others to know whether the launcher has bound them.
 typedef struct {

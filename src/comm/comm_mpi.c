@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "comm_transport.h"
+#include "src/comm/comm_transport.h"
 
 typedef struct {
     sm_comm base;

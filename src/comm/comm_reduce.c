@@ -12,7 +12,7 @@
 // In one group there are no messages: each process reads its slice of all, and writes it to all. Two counters a
 // process, in shared memory, say how many jobs it has brought (`arrived`) and done its share of (`done`); where
 // processes only meet, a third says how many they have read (`released`).
-#include "comm_reduce.h"
+#include "src/comm/comm_reduce.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -27,8 +27,8 @@
 
 #include "bf16.h"
 #include "clock.h"
-#include "comm_transport.h"
-#include "shard.h"
+#include "src/comm/comm_transport.h"
+#include "src/plan/shard.h"
 
 enum { MAX_SEGMENTS = 64, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
 

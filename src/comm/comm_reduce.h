@@ -8,7 +8,7 @@
 #ifndef STEPMARK_COMM_REDUCE_H
 #define STEPMARK_COMM_REDUCE_H
 
-#include "comm.h"
+#include "src/comm/comm.h"
 
 typedef enum {
     SM_COMM_ALL_REDUCE,     // every process: the sums

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_COMM_TRANSPORT_H
 #define STEPMARK_COMM_TRANSPORT_H
 
-#include "comm.h"
+#include "src/comm/comm.h"
 
 // A message under way: the transport's own.
 typedef struct {

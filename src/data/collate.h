@@ -17,7 +17,7 @@
 #ifndef STEPMARK_COLLATE_H
 #define STEPMARK_COLLATE_H
 
-#include "documents.h"
+#include "src/data/documents.h"
 
 // X(code, name)
 #define SM_PADDING_LIST(X)         \

@@ -8,7 +8,7 @@
 #ifndef STEPMARK_DOCUMENTS_H
 #define STEPMARK_DOCUMENTS_H
 
-#include "tokens.h"
+#include "src/io/tokens.h"
 
 typedef struct {
     int64_t first; // token of the stream

@@ -1,5 +1,5 @@
 // append_file.c: see append_file.h.
-#include "append_file.h"
+#include "src/io/append_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

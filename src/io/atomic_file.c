@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "temporary.h"
+#include "src/io/atomic_file.h"
+#include "src/io/temporary.h"
 
 // Pieces that stay in cache from the writing to the digest; and how much a disk is told to write at once.
 enum { PIECE_BYTES = 1 << 18, SYNC_BYTES = 1 << 24 };

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "file_digest.h"
+#include "src/io/file_digest.h"
 #include "status.h"
 
 typedef struct sm_atomic_file sm_atomic_file;

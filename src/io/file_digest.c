@@ -1,5 +1,5 @@
 // file_digest.c: see file_digest.h.
-#include "file_digest.h"
+#include "src/io/file_digest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL // of the library only its header is needed
 #include <xxhash.h>
 
-#include "input_file.h"
+#include "src/io/input_file.h"
 
 struct sm_digester {
     XXH3_state_t *state;

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "input_file.h"
+#include "src/io/input_file.h"
 
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     // Without O_NONBLOCK, opening a pipe that nobody writes would hang before fstat can tell.

@@ -1,10 +1,10 @@
 // json_text.c: written after it was measured, into one buffer; read after it was measured, too.
-#include "json_text.h"
+#include "src/io/json_text.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "input_file.h"
+#include "src/io/input_file.h"
 
 char *sm_json_to_text(const json_t *value, size_t flags) {
     size_t size_bytes = value != NULL ? json_dumpb(value, NULL, 0, flags) : 0;

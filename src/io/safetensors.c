@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
+#include "src/io/atomic_file.h"
 #include "bf16.h"
 #include "f16.h"
-#include "input_file.h"
-#include "json_text.h"
-#include "safetensors.h"
+#include "src/io/input_file.h"
+#include "src/io/json_text.h"
+#include "src/io/safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data is little-endian, and so must the machine be");
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "F32 and F64 are IEEE binary32 and binary64");

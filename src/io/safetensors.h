@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "file_digest.h"
+#include "src/io/file_digest.h"
 #include "status.h"
 
 // The dtypes of the format whose elements are whole bytes. X(code, name, bytes)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "temporary.h"
+#include "src/io/temporary.h"
 
 enum { MAX_ATTEMPTS = 100 };
 

@@ -5,8 +5,8 @@
 
 #include "clock.h"
 #include "embedded.h"
-#include "input_file.h"
-#include "tokens.h"
+#include "src/io/input_file.h"
+#include "src/io/tokens.h"
 
 enum { HEAD_WORDS = 4, PIECE_IDS = 8192, MAX_ID_BYTES = 4, EMBEDDED_TOKENS = 1 << 23 };
 

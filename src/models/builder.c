@@ -1,6 +1,6 @@
 // builder.c: a plan around a model: batch, parameters, zero-grad before it and the optimizer behind it; and the
 // vocabulary that models share.
-#include "builder.h"
+#include "src/models/builder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

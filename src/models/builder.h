@@ -6,7 +6,7 @@
 #ifndef STEPMARK_BUILDER_H
 #define STEPMARK_BUILDER_H
 
-#include "model.h"
+#include "src/models/model.h"
 
 typedef struct sm_builder {
     sm_plan *plan;

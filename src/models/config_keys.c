@@ -1,9 +1,9 @@
 // config_keys.c: see config_keys.h.
-#include "config_keys.h"
+#include "src/models/config_keys.h"
 
 #include <string.h>
 
-#include "input_file.h"
+#include "src/io/input_file.h"
 
 bool sm_config_has(const json_t *root, const char *key) {
     const json_t *item = json_object_get(root, key);

@@ -1,5 +1,5 @@
 // decoder_keys.c: see decoder_keys.h.
-#include "decoder_keys.h"
+#include "src/models/decoder_keys.h"
 
 static const double default_theta = 1e4;
 

@@ -17,8 +17,8 @@
 #ifndef STEPMARK_DECODER_KEYS_H
 #define STEPMARK_DECODER_KEYS_H
 
-#include "config_keys.h"
-#include "model.h"
+#include "src/models/config_keys.h"
+#include "src/models/model.h"
 
 // `unsupported`: keys that must be absent or null, besides those of all; ends with NULL.
 sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,

@@ -1,7 +1,7 @@
 // model.c: the table of architectures, and what all of them share.
 #include <string.h>
 
-#include "model.h"
+#include "src/models/model.h"
 
 static const sm_model *const models[] = {
 #define X(name) &sm_model_##name,

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 // The architectures there are, in the order of --arch's words; the first is the default. X(name), sm_model_NAME in a
 // folder of its own.

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 // The rows of a matrix that the model has: padding is 0, and would count in every mean.
 static sm_status add_model_rows(sm_plan *plan, const sm_param *param, int64_t rows, int of, int *added) {

@@ -2,7 +2,7 @@
 // parameter each.
 #include <math.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     return sm_build_updates(plan, params, SM_OP_ADAM, clip);

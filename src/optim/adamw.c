@@ -1,7 +1,7 @@
 // adamw.c: AdamW (Loshchilov and Hutter 2019, algorithm 2). State: m and v, an element a parameter each.
 #include <math.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     return sm_build_updates(plan, params, SM_OP_ADAMW, clip);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "dynamic_map.h"
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 static int64_t blocks_of(int64_t n_elems) { return (n_elems + SM_QUANT_BLOCK - 1) / SM_QUANT_BLOCK; }
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 enum { N_ITERATIONS = 5 };
 static const double A = 3.4445, B = -4.7750, C = 2.0315;

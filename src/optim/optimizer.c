@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 static const sm_optimizer *const optimizers[] = {
 #define X(name) &sm_optimizer_##name,

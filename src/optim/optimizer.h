@@ -4,7 +4,7 @@
 #ifndef STEPMARK_OPTIMIZER_H
 #define STEPMARK_OPTIMIZER_H
 
-#include "params.h"
+#include "src/plan/params.h"
 
 // The optimizers there are, in the order of --optimizer's words. X(name), sm_optimizer_NAME in a file of its
 // own.

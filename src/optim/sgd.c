@@ -1,7 +1,7 @@
 // sgd.c: gradient descent with momentum (Sutskever et al. 2013). State: m, an element a parameter.
 #include <math.h>
 
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     return sm_build_updates(plan, params, SM_OP_SGD, clip);

@@ -6,8 +6,8 @@
 // complete at another time, begin a bucket of their own. A parameter larger than a bucket is cut.
 #include <stdlib.h>
 
-#include "params.h"
-#include "shard.h"
+#include "src/plan/params.h"
+#include "src/plan/shard.h"
 
 enum { BUCKET_BYTES = 25 << 20 };
 

@@ -2,7 +2,7 @@
 // members is behind the struct, its signature and what is put into it.
 #include <string.h>
 
-#include "own_members.h"
+#include "src/plan/own_members.h"
 #include "philox.h"
 
 // --- the list --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "own_members.h"
+#include "src/plan/own_members.h"
 
 enum { LINE_SIZE = 128 };
 

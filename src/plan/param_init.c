@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "host_threads.h"
-#include "params.h"
+#include "src/plan/host_threads.h"
+#include "src/plan/params.h"
 #include "philox.h"
 
 static void fill(float *values, int64_t n_elems, float value) {

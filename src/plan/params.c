@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "params.h"
-#include "shard.h"
+#include "src/plan/params.h"
+#include "src/plan/shard.h"
 
 static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
 

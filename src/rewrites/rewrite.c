@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rewrite.h"
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite.h"
+#include "src/rewrites/rewrite_passes.h"
 
 static const sm_rewrite rewrites[] = {
     {"flash_attention", "attention that stores one number a query instead of T x T weights",

@@ -1,9 +1,9 @@
 // rewrite_again.c: see rewrite_again.h.
-#include "rewrite_again.h"
+#include "src/rewrites/rewrite_again.h"
 
 #include <stdlib.h>
 
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 sm_status sm_again_open(sm_plan *plan, sm_again *a) {
     *a = (sm_again){.plan = plan, .n_tensors = plan->n_tensors};

@@ -4,7 +4,7 @@
 //   attention_backward(dy, qkv, att) -> dqkv  =>  blocked_attention_backward(dy, qkv, att in blocks of rows) -> dqkv
 //
 // Equal because the weights left out are zero. Memory falls from B NH T^2 to a little more than half of it.
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 _Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
                    SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&

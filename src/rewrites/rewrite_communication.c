@@ -13,7 +13,7 @@
 // sums are means.
 #include <stdlib.h>
 
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 typedef struct {
     int64_t first;

@@ -9,7 +9,7 @@
 // group of vectors, which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
 #include <stdlib.h>
 
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 // The first op, in the order of execution, that adds to a view of a group of gradients; NULL: none.
 static sm_op *first_writer(const sm_plan *plan, int gradient) {

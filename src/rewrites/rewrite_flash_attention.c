@@ -5,7 +5,7 @@
 //
 // Equal because att = exp(q k^T / sqrt(HS) - lse) can be computed again from what is kept
 // (Dao et al. 2022). Memory falls from B NH T^2 to B NH T a layer.
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 // The operands that attention's forward kinds share stand at the same places.
 _Static_assert(SM_IN(flash_attention_forward, starts) == SM_IN(attention_forward, starts) &&

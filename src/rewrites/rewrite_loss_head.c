@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 // Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
 // rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below

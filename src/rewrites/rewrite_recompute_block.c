@@ -10,8 +10,8 @@
 // nets with sublinear memory cost", section 4). For n blocks n inputs are kept, and one block's activations.
 #include <stdlib.h>
 
-#include "rewrite_again.h"
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_again.h"
+#include "src/rewrites/rewrite_passes.h"
 
 enum { NO_BLOCK = -1 };
 

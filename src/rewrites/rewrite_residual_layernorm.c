@@ -4,7 +4,7 @@
 //   g = layernorm_backward(dy, x);  dx = skip + g =>  dx = residual_layernorm_backward(dy, x, skip)
 //
 // Equal because both work row by row. It saves writing and reading an (N,C) tensor.
-#include "rewrite_passes.h"
+#include "src/rewrites/rewrite_passes.h"
 
 static void fuse_layernorm_forward(const sm_op *residual, const sm_op *layernorm, sm_op *fused) {
     fused->kind = SM_OP_RESIDUAL_LAYERNORM_FORWARD;

@@ -2,16 +2,16 @@
 //
 // Two processes of one host whose devices have memory of their own need nobody to sum: each copies its part to the
 // host's memory, and its device adds what the other has brought. Of more, the host sums (comm_reduce.h).
-#include "exchange.h"
+#include "src/session/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "clock.h"
-#include "comm_reduce.h"
-#include "host_threads.h"
-#include "shard.h"
+#include "src/comm/comm_reduce.h"
+#include "src/plan/host_threads.h"
+#include "src/plan/shard.h"
 
 // A start that is under way: one an op. A device's copies there and back have tickets of their own.
 typedef struct {

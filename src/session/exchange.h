@@ -6,7 +6,7 @@
 #define STEPMARK_EXCHANGE_H
 
 #include "backend.h"
-#include "comm.h"
+#include "src/comm/comm.h"
 
 typedef struct sm_exchange sm_exchange;
 

@@ -1,5 +1,5 @@
 // schedule.c: linear warm-up, then constant or cosine.
-#include "schedule.h"
+#include "src/session/schedule.h"
 
 #include <math.h>
 

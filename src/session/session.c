@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "clock.h"
-#include "host_threads.h"
-#include "params.h"
-#include "session.h"
+#include "src/plan/host_threads.h"
+#include "src/plan/params.h"
+#include "src/session/session.h"
 
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
     const sm_backend *backend = device->backend;

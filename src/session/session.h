@@ -4,8 +4,8 @@
 #define STEPMARK_SESSION_H
 
 #include "backend.h"
-#include "exchange.h"
-#include "optimizer.h"
+#include "src/session/exchange.h"
+#include "src/optim/optimizer.h"
 
 typedef struct {
     sm_device *device; // not owned

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bpe_train.h"
+#include "src/tokenizer/bpe_train.h"
 
 typedef struct {
     size_t offset; // of its ids in training.ids

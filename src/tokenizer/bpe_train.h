@@ -6,8 +6,8 @@
 #ifndef STEPMARK_BPE_TRAIN_H
 #define STEPMARK_BPE_TRAIN_H
 
-#include "tokenizer.h"
-#include "word_counts.h"
+#include "src/tokenizer/tokenizer.h"
+#include "src/tokenizer/word_counts.h"
 
 enum { SM_LEAST_VOCABULARY = SM_N_BYTES + 1 };
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "encoder.h"
-#include "merging.h"
-#include "pretokens.h"
+#include "src/tokenizer/encoder.h"
+#include "src/tokenizer/merging.h"
+#include "src/tokenizer/pretokens.h"
 
 enum { MAX_KEY_BYTES = 16, MAX_KEPT_IDS = 11, N_KEPT = 1 << 16 };
 

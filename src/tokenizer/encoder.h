@@ -5,7 +5,7 @@
 #ifndef STEPMARK_ENCODER_H
 #define STEPMARK_ENCODER_H
 
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 typedef struct sm_encoder sm_encoder;
 

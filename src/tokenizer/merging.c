@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "merging.h"
+#include "src/tokenizer/merging.h"
 
 enum { MAX_SHORT = 48, NO_RANK = INT32_MAX };
 

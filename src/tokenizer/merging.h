@@ -2,7 +2,7 @@
 #ifndef STEPMARK_MERGING_H
 #define STEPMARK_MERGING_H
 
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 // Room for one piece after another. Each thread has its own.
 typedef struct sm_merging sm_merging;

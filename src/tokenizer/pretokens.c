@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pretokens.h"
+#include "src/tokenizer/pretokens.h"
 
 // Nothing is ever taken back from a run of one kind, hence ++. PCRE2's own \s has U+180E, see `newer`.
 static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s+(?!\\S)|\\s++";

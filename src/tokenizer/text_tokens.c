@@ -1,6 +1,6 @@
 // text_tokens.c: an index of pieces, and readers that encode them. A reader keeps the piece that it read last, for rows
 // that follow one another share one.
-#include "text_tokens.h"
+#include "src/tokenizer/text_tokens.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "encoder.h"
-#include "input_file.h"
-#include "text_source.h"
+#include "src/tokenizer/encoder.h"
+#include "src/io/input_file.h"
+#include "src/tokenizer/text_source.h"
 
 enum { PIECE_BYTES = 4096 };
 

@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "json_text.h"
-#include "temporary.h"
-#include "token_output.h"
-#include "tokens.h"
+#include "src/io/atomic_file.h"
+#include "src/io/json_text.h"
+#include "src/io/temporary.h"
+#include "src/tokenizer/token_output.h"
+#include "src/io/tokens.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
 

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "text_source.h"
-#include "tokenizer.h"
+#include "src/tokenizer/text_source.h"
+#include "src/tokenizer/tokenizer.h"
 
 enum { SM_TRAIN_SIDE, SM_VAL_SIDE, SM_N_SIDES };
 

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "encoder.h"
-#include "json_text.h"
-#include "text_source.h"
-#include "token_output.h"
-#include "tokenize.h"
+#include "src/tokenizer/encoder.h"
+#include "src/io/json_text.h"
+#include "src/tokenizer/text_source.h"
+#include "src/tokenizer/token_output.h"
+#include "src/tokenizer/tokenize.h"
 
 enum { BLOCKS_PER_THREAD = 4, MAX_THREADS = 1024, NARROW_IDS = 65536 };
 

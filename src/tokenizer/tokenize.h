@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 typedef struct {
     const char *tokenizer; // folder or file

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fnv1a.h"
-#include "tokenizer.h"
+#include "src/tokenizer/tokenizer.h"
 
 // --- making one ----------------------------------------------------------------------------
 

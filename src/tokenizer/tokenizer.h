@@ -9,8 +9,8 @@
 #ifndef STEPMARK_TOKENIZER_H
 #define STEPMARK_TOKENIZER_H
 
-#include "byte_alphabet.h"
-#include "token_ids.h"
+#include "src/tokenizer/byte_alphabet.h"
+#include "src/tokenizer/token_ids.h"
 
 #define SM_END_OF_TEXT "<|endoftext|>" // what separates documents, where the vocabulary has it
 

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "input_file.h"
-#include "json_text.h"
-#include "tokenizer.h"
+#include "src/io/input_file.h"
+#include "src/io/json_text.h"
+#include "src/tokenizer/tokenizer.h"
 
 enum { MAX_FILE_BYTES = 1 << 28, MAX_SHOWN = 40 };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic_file.h"
-#include "json_text.h"
-#include "tokenizer.h"
+#include "src/io/atomic_file.h"
+#include "src/io/json_text.h"
+#include "src/tokenizer/tokenizer.h"
 
 // The text that stands for a token in files; the caller frees it. NULL: out of memory.
 static char *text_of(const sm_tokenizer *t, int32_t id) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pretokens.h"
-#include "word_counts.h"
+#include "src/tokenizer/pretokens.h"
+#include "src/tokenizer/word_counts.h"
 
 // --- a table -------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "status.h"
-#include "text_source.h"
+#include "src/tokenizer/text_source.h"
 
 typedef struct {
     size_t offset; // in sm_word_counts.bytes

@@ -1,5 +1,5 @@
 // checkpoint.c: see checkpoint.h.
-#include "checkpoint.h"
+#include "src/train/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "json_text.h"
-#include "temporary.h"
+#include "src/io/atomic_file.h"
+#include "src/io/json_text.h"
+#include "src/io/temporary.h"
 
 enum { SCHEMA_VERSION = 1, MOST_MANIFEST_BYTES = 1 << 26 };
 

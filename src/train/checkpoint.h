@@ -9,7 +9,7 @@
 #ifndef STEPMARK_CHECKPOINT_H
 #define STEPMARK_CHECKPOINT_H
 
-#include "weights.h"
+#include "src/checkpoint/weights.h"
 
 enum { SM_RUN_ID_SIZE = 48 };
 

@@ -3,9 +3,9 @@
 #ifndef STEPMARK_CHECKPOINT_WRITER_H
 #define STEPMARK_CHECKPOINT_WRITER_H
 
-#include "background.h"
-#include "checkpoint.h"
-#include "train_log.h"
+#include "src/train/background.h"
+#include "src/train/checkpoint.h"
+#include "src/train/train_log.h"
 
 typedef struct sm_checkpoint_writer sm_checkpoint_writer;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "generate.h"
+#include "src/train/generate.h"
 #include "philox.h"
 
 struct sm_generator {

@@ -4,9 +4,9 @@
 #define STEPMARK_GENERATE_H
 
 #include "backend.h"
-#include "model.h"
-#include "rewrite.h"
-#include "session.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 
 typedef struct {
     const sm_model_config *config;

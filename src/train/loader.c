@@ -1,6 +1,6 @@
 // loader.c: rooms for loads, which threads fill in turn: load of step s goes to room s modulo their number, and is made
 // by whichever thread is free first.
-#include "loader.h"
+#include "src/train/loader.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,10 +6,10 @@
 #ifndef STEPMARK_LOADER_H
 #define STEPMARK_LOADER_H
 
-#include "background.h"
-#include "collate.h"
-#include "data_order.h"
-#include "tokens.h"
+#include "src/train/background.h"
+#include "src/data/collate.h"
+#include "src/train/data_order.h"
+#include "src/io/tokens.h"
 
 // X(code, name)
 #define SM_LOADER_LIST(X)         \

@@ -1,10 +1,10 @@
 // phases.c: see phases.h.
-#include "phases.h"
+#include "src/train/phases.h"
 
 #include <string.h>
 
 #include "clock.h"
-#include "optimizer.h"
+#include "src/optim/optimizer.h"
 
 const char *sm_step_phase_name(sm_step_phase phase) {
     static const char *const names[] = {

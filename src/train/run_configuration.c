@@ -1,11 +1,11 @@
 // run_configuration.c: see run_configuration.h.
-#include "run_configuration.h"
+#include "src/train/run_configuration.h"
 
 #include <math.h>
 
 #include "embedded.h"
-#include "file_digest.h"
-#include "text_source.h"
+#include "src/io/file_digest.h"
+#include "src/tokenizer/text_source.h"
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
 

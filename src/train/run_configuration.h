@@ -2,7 +2,7 @@
 #ifndef STEPMARK_RUN_CONFIGURATION_H
 #define STEPMARK_RUN_CONFIGURATION_H
 
-#include "trainer.h"
+#include "src/train/trainer.h"
 
 // The settings' own configuration, and {seq_len, micro_batch, global_batch, grad_accum, n_processes, optimizer {name,
 // settings}, schedule {kind, warmup_steps, n_steps}, steps, seed, order, data {path, bytes, tokens, digest}, val_data

@@ -1,5 +1,5 @@
 // run_folder.c: see run_folder.h.
-#include "run_folder.h"
+#include "src/train/run_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "atomic_file.h"
-#include "input_file.h"
-#include "json_text.h"
+#include "src/io/atomic_file.h"
+#include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 enum { SCHEMA_VERSION = 1, MOST_RUN_BYTES = 1 << 26, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
 enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };

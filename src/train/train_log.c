@@ -1,5 +1,5 @@
 // train_log.c: see train_log.h.
-#include "train_log.h"
+#include "src/train/train_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "append_file.h"
-#include "input_file.h"
+#include "src/io/append_file.h"
+#include "src/io/input_file.h"
 
 struct sm_train_log {
     const char *flag; // before the path in messages

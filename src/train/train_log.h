@@ -10,7 +10,7 @@
 #ifndef STEPMARK_TRAIN_LOG_H
 #define STEPMARK_TRAIN_LOG_H
 
-#include "train_step.h"
+#include "src/train/train_step.h"
 
 typedef struct sm_train_log sm_train_log;
 

@@ -1,10 +1,10 @@
 // train_step.c: see train_step.h.
-#include "train_step.h"
+#include "src/train/train_step.h"
 
 #include <math.h>
 
 #include "clock.h"
-#include "comm_reduce.h"
+#include "src/comm/comm_reduce.h"
 
 static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
 

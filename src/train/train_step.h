@@ -4,11 +4,11 @@
 
 #include <signal.h>
 
-#include "comm.h"
-#include "loader.h"
-#include "phases.h"
-#include "schedule.h"
-#include "session.h"
+#include "src/comm/comm.h"
+#include "src/train/loader.h"
+#include "src/train/phases.h"
+#include "src/session/schedule.h"
+#include "src/session/session.h"
 
 // One step, as it is shown and logged.
 typedef struct {

@@ -1,11 +1,11 @@
 // trainer.c: see trainer.h. What it leaves on disk is trainer_record.c's.
-#include "trainer.h"
+#include "src/train/trainer.h"
 
 #include <math.h>
 
 #include "clock.h"
-#include "trainer_record.h"
-#include "validation.h"
+#include "src/train/trainer_record.h"
+#include "src/train/validation.h"
 
 static const double cosine_final_fraction = 0.1;
 

@@ -11,10 +11,10 @@
 #ifndef STEPMARK_TRAINER_H
 #define STEPMARK_TRAINER_H
 
-#include "file_digest.h"
-#include "model.h"
-#include "run_folder.h"
-#include "train_step.h"
+#include "src/io/file_digest.h"
+#include "src/models/model.h"
+#include "src/train/run_folder.h"
+#include "src/train/train_step.h"
 
 // Where tokens come from.
 typedef struct {

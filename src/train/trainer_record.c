@@ -1,11 +1,11 @@
 // trainer_record.c: see trainer_record.h.
-#include "trainer_record.h"
+#include "src/train/trainer_record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
-#include "run_configuration.h"
+#include "src/train/run_configuration.h"
 
 static void note(const sm_train_record *r, const char *text) {
     if (r->is_writer && text[0] != '\0') {

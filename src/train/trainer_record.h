@@ -3,8 +3,8 @@
 #ifndef STEPMARK_TRAINER_RECORD_H
 #define STEPMARK_TRAINER_RECORD_H
 
-#include "checkpoint_writer.h"
-#include "trainer.h"
+#include "src/train/checkpoint_writer.h"
+#include "src/train/trainer.h"
 
 typedef struct {
     const sm_train_settings *settings;

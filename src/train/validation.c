@@ -1,5 +1,5 @@
 // validation.c: see validation.h.
-#include "validation.h"
+#include "src/train/validation.h"
 
 #include <stdlib.h>
 

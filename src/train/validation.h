@@ -2,10 +2,10 @@
 #ifndef STEPMARK_VALIDATION_H
 #define STEPMARK_VALIDATION_H
 
-#include "collate.h"
-#include "comm.h"
-#include "session.h"
-#include "tokens.h"
+#include "src/data/collate.h"
+#include "src/comm/comm.h"
+#include "src/session/session.h"
+#include "src/io/tokens.h"
 
 typedef struct {
     const sm_tokens *tokens;

@@ -1,5 +1,5 @@
 // gradient_check.c: a central difference along the gradient, all parameters at once.
-#include "gradient_check.h"
+#include "src/verify/gradient_check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "host_threads.h"
+#include "src/plan/host_threads.h"
 #include "philox.h"
 
 // How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.

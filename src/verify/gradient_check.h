@@ -12,7 +12,7 @@
 #ifndef STEPMARK_GRADIENT_CHECK_H
 #define STEPMARK_GRADIENT_CHECK_H
 
-#include "session.h"
+#include "src/session/session.h"
 
 typedef struct {
     double predicted;       // 2 g.d: what the gradients say that the loss changes by

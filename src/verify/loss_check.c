@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loss_check.h"
+#include "src/verify/loss_check.h"
 #include "philox.h"
 
 // The reference sums in double, and slowly: about this much work keeps the check below a second (bf16: two, for the

@@ -4,8 +4,8 @@
 #ifndef STEPMARK_LOSS_CHECK_H
 #define STEPMARK_LOSS_CHECK_H
 
-#include "model.h"
-#include "session.h"
+#include "src/models/model.h"
+#include "src/session/session.h"
 
 typedef struct {
     uint64_t seed; // of the run's checks

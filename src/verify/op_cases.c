@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op_cases.h"
+#include "src/verify/op_cases.h"
 #include "philox.h"
 
 // --- texts ----------------------------------------------------------------------------

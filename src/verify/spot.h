@@ -2,7 +2,7 @@
 #ifndef STEPMARK_SPOT_H
 #define STEPMARK_SPOT_H
 
-#include "session.h"
+#include "src/session/session.h"
 
 enum { SPOT_MAX_KEPT = 48 };
 enum { SPOT_FEW_ELEMS = 1 << 17 }; // not worth waking other threads for

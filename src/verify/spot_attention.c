@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "philox.h"
-#include "spot.h"
-#include "verify.h"
+#include "src/verify/spot.h"
+#include "src/verify/verify.h"
 
 enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8, MOST_CHANNELS = 512 };
 

@@ -1,5 +1,5 @@
 // spot_check.c: which ops are looked at, and what all looks share.
-#include "spot_check.h"
+#include "src/verify/spot_check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "philox.h"
-#include "spot.h"
+#include "src/verify/spot.h"
 
 enum { OPS_OF_A_KIND = 2 };
 

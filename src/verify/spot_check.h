@@ -14,7 +14,7 @@
 #ifndef STEPMARK_SPOT_CHECK_H
 #define STEPMARK_SPOT_CHECK_H
 
-#include "session.h"
+#include "src/session/session.h"
 
 typedef struct sm_spot_check sm_spot_check;
 

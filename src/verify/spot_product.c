@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "host_threads.h"
-#include "spot.h"
+#include "src/plan/host_threads.h"
+#include "src/verify/spot.h"
 
 enum { BLOCK_ELEMS = 1 << 21, N_COLUMNS = 16 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spot.h"
-#include "verify.h"
+#include "src/verify/spot.h"
+#include "src/verify/verify.h"
 
 enum { RUN_ELEMS = 64 }; // of ops on elements without rows
 

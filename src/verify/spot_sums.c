@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "host_threads.h"
+#include "src/plan/host_threads.h"
 #include "philox.h"
-#include "spot.h"
+#include "src/verify/spot.h"
 
 enum { BLOCK_ELEMS = 1 << 21, RUN_ELEMS = 64, N_RUNS = 64 };
 

@@ -3,7 +3,7 @@
 // Ops of the update that share tensors make an island. Where each of them works element by element, or block of 256
 // elements by block (shapes "(n)" and "(n/256)" in the table of op kinds), runs of its elements are sampled. Others are
 // taken whole, as many as the reference computes in a moment.
-#include "update_check.h"
+#include "src/verify/update_check.h"
 
 #include <float.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef STEPMARK_UPDATE_CHECK_H
 #define STEPMARK_UPDATE_CHECK_H
 
-#include "session.h"
+#include "src/session/session.h"
 
 typedef struct {
     double error;           // largest difference of a sampled number over what rounding allows it

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op_cases.h"
-#include "verify.h"
+#include "src/verify/op_cases.h"
+#include "src/verify/verify.h"
 
 static double value_at(sm_dtype dtype, const void *values, int64_t i) {
     switch (dtype) {

@@ -9,7 +9,7 @@
 #include <regex.h>
 
 #include "backend.h"
-#include "rewrite.h"
+#include "src/rewrites/rewrite.h"
 
 // One comparison. The texts are valid during the report only.
 typedef struct {

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "src/models/model.h"
 #include "philox.h"
-#include "session.h"
-#include "update_check.h"
-#include "verify.h"
+#include "src/session/session.h"
+#include "src/verify/update_check.h"
+#include "src/verify/verify.h"
 
 enum { BATCH = 31, NARROW_BATCH = 61, SEQUENCE = 17, N_STEPS = 3, N_UPDATES = 2 };
 

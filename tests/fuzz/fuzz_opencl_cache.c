@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "harness_support.h"
-#include "host_cache.h"
-#include "opencl.h"
+#include "backends/host/host_cache.h"
+#include "backends/opencl/opencl.h"
 
 static const char key[] = "fuzz";
 

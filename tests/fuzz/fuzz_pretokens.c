@@ -2,7 +2,7 @@
 #include <stdbool.h>
 
 #include "harness_support.h"
-#include "pretokens.h"
+#include "src/tokenizer/pretokens.h"
 
 const double fuzz_longest_us_per_byte = 20;
 

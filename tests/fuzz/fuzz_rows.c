@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "harness_support.h"
-#include "read_rows.h"
+#include "bench/rows/read_rows.h"
 
 const double fuzz_longest_us_per_byte = 5;
 

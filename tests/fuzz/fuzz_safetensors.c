@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "harness_support.h"
-#include "safetensors.h"
+#include "src/io/safetensors.h"
 
 const double fuzz_longest_us_per_byte = 5;
 

@@ -2,8 +2,8 @@
 // order.
 #include <string.h>
 
-#include "cli_options.h"
-#include "cli_sweep_plan.h"
+#include "src/cli/cli_options.h"
+#include "src/cli/cli_sweep_plan.h"
 #include "harness_support.h"
 
 // A line stands for a product of lists.

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "encoder.h"
+#include "src/tokenizer/encoder.h"
 #include "harness_support.h"
 
 enum { MAX_TEXT_BYTES = 2000 };

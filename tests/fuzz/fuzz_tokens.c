@@ -1,6 +1,6 @@
 // fuzz_tokens.c: a file of token ids. The first byte chooses the format, the next two the vocabulary.
 #include "harness_support.h"
-#include "tokens.h"
+#include "src/io/tokens.h"
 
 enum { B = 2, T = 5, N_BATCHES = 3, HEAD_BYTES = 3 };
 

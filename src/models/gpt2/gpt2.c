@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "builder.h"
-#include "gpt2_disk.h"
+#include "src/models/builder.h"
+#include "src/models/gpt2/gpt2_disk.h"
 
 // Radford et al. 2019, table 2; 2.7B as published benchmarks of it have it.
 #define SIZE(size_name, size_alias, L, NH, C, F, V, P)                                                              \

@@ -1,7 +1,7 @@
 // gpt2_disk.c: see gpt2_disk.h.
-#include "gpt2_disk.h"
+#include "src/models/gpt2/gpt2_disk.h"
 
-#include "config_keys.h"
+#include "src/models/config_keys.h"
 
 enum { GPT2_VOCAB = 50257 };
 

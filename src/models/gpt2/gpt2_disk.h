@@ -12,7 +12,7 @@
 #ifndef STEPMARK_GPT2_DISK_H
 #define STEPMARK_GPT2_DISK_H
 
-#include "model.h"
+#include "src/models/model.h"
 
 sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config *config);
 

@@ -2,8 +2,8 @@
 // rotary positions, no biases); Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
 #include <string.h>
 
-#include "builder.h"
-#include "llama_disk.h"
+#include "src/models/builder.h"
+#include "src/models/llama/llama_disk.h"
 
 // GPT-2's sizes, for comparison: the same dimensions, of which d_ff is the inner width of SwiGLU.
 #define SIZE(size_name, L, NH, C, F, V, P)                                                                           \

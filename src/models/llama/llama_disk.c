@@ -1,7 +1,7 @@
 // llama_disk.c: see llama_disk.h.
-#include "llama_disk.h"
+#include "src/models/llama/llama_disk.h"
 
-#include "decoder_keys.h"
+#include "src/models/decoder_keys.h"
 
 sm_status llama_read_config(const char *path, const json_t *root, sm_model_config *config) {
     static const char *const unsupported[] = {"sliding_window", NULL};

@@ -2,8 +2,8 @@
 // over each head of queries and keys, and heads whose width does not follow from the model's.
 #include <string.h>
 
-#include "builder.h"
-#include "qwen3_disk.h"
+#include "src/models/builder.h"
+#include "src/models/qwen3/qwen3_disk.h"
 
 // GPT-2's sizes, for comparison, but for heads of keys and values and, in tiny, the width of heads; and those of Yang
 // et al. 2025, table 1, by their own names. The smaller ones have a tied head.

@@ -1,9 +1,9 @@
 // qwen3_disk.c: see qwen3_disk.h.
-#include "qwen3_disk.h"
+#include "src/models/qwen3/qwen3_disk.h"
 
 #include <string.h>
 
-#include "decoder_keys.h"
+#include "src/models/decoder_keys.h"
 
 // A word for each layer; may be absent.
 static sm_status check_layers(const char *path, const json_t *root) {
